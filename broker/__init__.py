@@ -1,0 +1,2 @@
+"""Composition root: listeners, dispatch table, partitions, wiring image changes into fetcher and rlm. Thin by rule.
+"""

@@ -1,0 +1,2 @@
+"""Arguments, configuration files, signals, exit codes, tables, progress bars.
+"""

@@ -1,0 +1,24 @@
+"""Kafka's error codes, and the exception family "the peer's fault": a code goes back on the wire."""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+__all__ = ["CorruptRecordError", "ErrorCode", "KafkaError"]
+
+
+class KafkaError(Exception):
+    """A request that cannot be served. `code` goes back to the peer, the message into `ErrorMessage` where there is one."""
+
+    def __init__(self, code: ErrorCode, message: str = "") -> None:
+        super().__init__(f"{code.name.upper()}: {message}" if message else code.name.upper())
+        self.code = code
+        self.message = message
+
+
+class CorruptRecordError(KafkaError):
+    """Bytes that are no valid record batch (CORRUPT_MESSAGE, 2). `position` is the batch's first byte."""
+
+    def __init__(self, message: str, position: int = 0) -> None:
+        super().__init__(ErrorCode.corrupt_message, f"{message} (batch at byte {position})")
+        self.position = position

@@ -1,0 +1,71 @@
+"""Names of partitions, and Kafka's textual form of a UUID."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from uuid import UUID
+
+TOPIC_NAME_LENGTH_MAX = 249
+_LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
+
+METADATA_TOPIC_ID = UUID(int=1)
+"""Topic id of `__cluster_metadata` (KIP-516)."""
+
+REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """A partition by name; its directory is `str(tp)`."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicIdPartition:
+    """A partition of one incarnation of a topic."""
+
+    topic_id: UUID
+    topic: str
+    partition: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}-{uuid_to_text(self.topic_id)}"
+
+
+def uuid_to_text(value: UUID) -> str:
+    """Kafka's form: URL-safe base64 of the 16 bytes, without padding (22 characters)."""
+    return base64.urlsafe_b64encode(value.bytes).decode("ascii").rstrip("=")
+
+
+def uuid_from_text(text: str) -> UUID:
+    """The inverse of `uuid_to_text`; raises ValueError naming the text."""
+    try:
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(f"{text!r} is not a Kafka uuid (22 characters of URL-safe base64)") from error
+    if len(raw) != 16:
+        raise ValueError(f"{text!r} is not a Kafka uuid: {len(raw)} bytes where 16 are expected")
+    return UUID(bytes=raw)
+
+
+def check_topic_name(name: str) -> None:
+    """Raise ValueError unless `name` is a legal topic name (and thus a safe directory and object-key part)."""
+    if name in {"", ".", ".."}:
+        raise ValueError(f"topic name {name!r} is illegal: it must not be empty, '.' or '..'")
+    if len(name) > TOPIC_NAME_LENGTH_MAX:
+        raise ValueError(f"topic name of {len(name)} characters is illegal: at most {TOPIC_NAME_LENGTH_MAX}")
+    if not _LEGAL_TOPIC.fullmatch(name):
+        raise ValueError(f"topic name {name!r} is illegal: only ASCII letters, digits, '.', '_' and '-'")

@@ -1,0 +1,42 @@
+"""The `RemoteLogMetadataManager` port (KIP-405): the shared, ordered record of what is in the tier."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from ..protocol.topics import TopicIdPartition
+from .ledger import RemoteLogLedger
+from .segment import RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate, RemotePartitionDeleteMetadata
+
+
+class RemoteLogMetadataError(Exception):
+    """Metadata could not be written or read now; retriable with back-off."""
+
+
+class RemoteLogMetadataManager(Protocol):
+    """Events of all partitions. A write returns once it is committed *and* applied to the local ledger."""
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def assign(self, partitions: Collection[TopicIdPartition]) -> None:
+        """Follow the events of these partitions too (leader or follower alike). Returns at once."""
+
+    async def unassign(self, partitions: Collection[TopicIdPartition]) -> None:
+        """Drop these partitions and their ledgers."""
+
+    def ledger(self, partition: TopicIdPartition) -> RemoteLogLedger | None:
+        """The partition's ledger once everything that was committed when it was assigned has been read, else None."""
+
+    async def wait_newer(self, partition: TopicIdPartition, version: int) -> RemoteLogLedger:
+        """Wait, without a limit of its own, until the ledger is ready and its `version` is above `version`."""
+
+    async def add_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
+        """Write COPY_SEGMENT_STARTED. IllegalTransitionError if the id is known already."""
+
+    async def update_segment(self, update: RemoteLogSegmentMetadataUpdate) -> None:
+        """Write a later state. IllegalTransitionError if the ledger refuses it (nothing is written then)."""
+
+    async def put_partition_delete(self, event: RemotePartitionDeleteMetadata) -> None: ...

@@ -1,0 +1,105 @@
+"""The `RemoteStorageManager` port (KIP-405): one storage product behind five calls.
+
+Rules of an implementation (`tests/conformance/remote_storage.py` checks them):
+
+* Idempotent: a copy repeated under the same segment id replaces or confirms what is there; a delete of what is absent
+  succeeds. A segment is visible to `fetch_*` only after its copy returned; after a failed copy it may be partly there,
+  and a delete removes every part.
+* Each call ends within the deadline of its configuration, by `RemoteStorageTimeoutError`. Cancellation is honoured: once
+  the call has been cancelled nothing becomes visible under this segment id any more, except what a delete will remove.
+* Calls run concurrently. Blocking SDKs run in threads of the plugin's own, never on the event loop.
+* Secrets never appear in errors or `repr`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+from ..protocol.topics import TopicIdPartition
+from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+
+
+class IndexType(Enum):
+    """What lies beside the `.log` of a remote segment."""
+
+    OFFSET = "index"
+    TIMESTAMP = "timeindex"
+    TRANSACTION = "txnindex"
+    PRODUCER_SNAPSHOT = "snapshot"
+    LEADER_EPOCH = "leader_epoch_checkpoint"
+
+
+class RemoteStorageError(Exception):
+    """The tier failed; retriable with back-off."""
+
+
+class RemoteStorageTimeoutError(RemoteStorageError):
+    """A call did not end within its deadline."""
+
+
+class RemoteResourceNotFoundError(RemoteStorageError):
+    """The object is not there."""
+
+
+class RemoteStorageCorruptError(RemoteStorageError):
+    """The tier returned bytes other than those that were stored (short, long, or a checksum that differs)."""
+
+
+class SegmentSource(Protocol):
+    """Bytes to upload: a whole immutable file or a buffer."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def path(self) -> Path | None:
+        """The real file with exactly these bytes, if there is one that an SDK may read by itself."""
+
+    async def read(self, offset: int, count: int) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LogSegmentData:
+    """What one copy uploads. `indexes` lacks TRANSACTION where the segment has no aborted transaction."""
+
+    log: SegmentSource
+    indexes: Mapping[IndexType, SegmentSource]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteObject:
+    """One stored object, as listed. `segment_id` and `kind` are None for a foreign object."""
+
+    key: str
+    size: int
+    segment_id: RemoteLogSegmentId | None
+    kind: IndexType | None
+    is_log: bool
+
+
+class RemoteStorageManager(Protocol):
+    """A tier. Built from its own pydantic `Config` (class attribute) by `registry.load_remote_storage`."""
+
+    async def copy_log_segment_data(self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes | None:
+        """Store the segment; returns opaque custom metadata (at most 128 bytes) that every later call gets back."""
+
+    async def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
+        """Bytes [start, end) of the `.log`, cut at its end. RemoteResourceNotFoundError if it is absent."""
+
+    async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+        """The whole index. RemoteResourceNotFoundError if absent."""
+
+    async def log_segment_size(self, metadata: RemoteLogSegmentMetadata) -> int | None:
+        """Size of the stored `.log` as the store states it (one cheap call), None if it is absent."""
+
+    async def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
+        """Remove every object of this segment id, also those of an attempt that was abandoned half-way."""
+
+    def list_objects(self, partition: TopicIdPartition) -> AsyncIterator[RemoteObject]:
+        """Every object stored for the partition, in no particular order (for audits)."""
+
+    async def close(self) -> None: ...
