@@ -1,0 +1,65 @@
+# Everything a newcomer needs: `make demo`, `make test`. Both set up `.venv` first.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+UV     := $(shell command -v uv 2>/dev/null)
+DEMO_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check format lint types layers wheel test-slow test-interop bench clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+install: $(STAMP) ## Make .venv with everything in it (uv where present, else venv and pip)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "tierfetch needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+ifneq ($(UV),)
+	$(UV) venv -q --allow-existing --python $(PYTHON) $(VENV)
+	$(UV) pip install -q --python $(BIN)/python -c constraints.txt --group dev -e '.[demo]'
+else
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt --group dev -e '.[demo]'
+endif
+	@mkdir -p .types && ln -sfn .. .types/tierfetch
+	@touch $(STAMP)
+
+demo: install ## Kill and wipe a follower under each bootstrap policy, time its return, prove it equal (about 2 minutes)
+	$(BIN)/tierfetch demo $(DEMO_ARGS)
+
+test: install ## All tests that need nothing but this checkout (below 15 minutes on 2 cores)
+	$(BIN)/python -m pytest -q
+
+test-slow: install ## More seeds and larger data than `make test`
+	TIERFETCH_SLOW=1 $(BIN)/python -m pytest -q
+
+test-interop: install ## Against Apache Kafka 4.3.0 (needs Java 17+ and Maven, or says why it skips)
+	$(BIN)/python -m pytest -q tests/interop -m interop --timeout 600
+
+check: lint types layers wheel ## ruff, mypy --strict, lint-imports, the wheel smoke-tested outside the checkout
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install
+	$(BIN)/mypy -p tierfetch
+
+layers: install
+	$(BIN)/lint-imports
+
+wheel: install
+	$(BIN)/python -m tierfetch.tests.smoke_wheel
+
+format: install ## Let ruff rewrite what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: install ## Us and Apache Kafka 4.3.0 in turn, ratios printed (needs Java and Maven)
+	$(BIN)/python -m tierfetch.bench all --against kafka
+
+clean: ## Remove what the targets above made
+	rm -rf $(VENV) .types build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .lab
