@@ -2,8 +2,8 @@
 
 Rules of an implementation:
 
-* No call blocks the event loop. Calls on one file take effect in the order in which they were made, also when the caller
-  did not await the earlier one; calls on different files are unordered.
+* No call blocks the event loop. Calls on one file take effect in the order in which they were made, also when the
+  caller did not await the earlier one; calls on different files are unordered.
 * A write is durable only after `sync` of its file; a new, renamed or removed name only after `sync_directory` of its
   parent. Syncs of one file that wait at the same time are one fsync (group commit).
 * `OSError` is the only error family; a failed `sync` is never retried on the same file (the kernel may have dropped the
@@ -45,10 +45,11 @@ class DiskFile(Protocol):
         """Up to `count` bytes; fewer only at the end of the file."""
 
     async def send(self, offset: int, count: int, transport: asyncio.WriteTransport) -> None:
-        """Send exactly `count` bytes to the transport without a copy where the platform can; OSError if the file is shorter.
+        """Send exactly `count` bytes to the transport without a copy where the platform can; OSError if the file is
+        shorter.
 
-        Nothing else may write to the transport meanwhile. On an error the caller closes the transport: the peer may have
-        received a part.
+        Nothing else may write to the transport meanwhile. On an error the caller closes the transport: the peer may
+        have received a part.
         """
 
     async def sync(self) -> None: ...
@@ -68,7 +69,9 @@ class Disk(Protocol):
     async def read_file(self, path: Path) -> bytes: ...
 
     async def write_file(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
-        """Replace `path` atomically (temporary sibling, fsync, rename, fsync of the parent); without `sync` no fsyncs."""
+        """Replace `path` atomically (temporary sibling, fsync, rename, fsync of the parent); without `sync` no
+        fsyncs.
+        """
 
     async def list_directory(self, path: Path) -> Sequence[DirectoryEntry]:
         """Entries sorted by name."""

@@ -1,2 +1,1 @@
-"""One storage product each, and one object layout each; the only place with a storage SDK.
-"""
+"""One storage product each, and one object layout each; the only place with a storage SDK."""

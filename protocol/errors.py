@@ -8,7 +8,9 @@ __all__ = ["CorruptRecordError", "ErrorCode", "KafkaError"]
 
 
 class KafkaError(Exception):
-    """A request that cannot be served. `code` goes back to the peer, the message into `ErrorMessage` where there is one."""
+    """A request that cannot be served. `code` goes back to the peer, the message into `ErrorMessage` where there is
+    one.
+    """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(f"{code.name.upper()}: {message}" if message else code.name.upper())

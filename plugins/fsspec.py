@@ -1,0 +1,161 @@
+"""The `fsspec` plugin: any URL that fsspec understands (file, memory, sftp, gs, abfs, hdfs, ...).
+
+The driver of the URL's scheme must be installed; the error says which package has it. An object is written with
+fsspec's two-step write (`autocommit=False`, then `commit`), so that it appears under its name only when whole, and
+its size is asked for afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, TypeVar
+
+import fsspec
+from pydantic import Field, SecretStr
+
+from ..remote.storage import (
+    RemoteResourceNotFoundError,
+    RemoteStorageCorruptError,
+    RemoteStorageError,
+    SegmentSource,
+)
+from .object_storage import ObjectRemoteStorage, StorageConfig
+from .threads import Abandoned, AbandonedError, BlockingCalls
+
+T = TypeVar("T")
+
+CHUNK_BYTES = 8 << 20
+
+
+class FsspecConfig(StorageConfig):
+    """`rsm.config.*` of the `fsspec` plugin."""
+
+    url: str = Field(min_length=1, description="Root of the tier, such as file:///srv/tier or gs://bucket/prefix.")
+    options: dict[str, SecretStr] = Field(
+        default_factory=dict, description="Storage options of the driver, as JSON; never shown."
+    )
+    connections_max: int = Field(8, ge=1, le=256, description="Threads of the plugin.")
+
+
+@contextmanager
+def storage_errors(key: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise RemoteResourceNotFoundError(f"{key}: no such object in the tier") from error
+    except (OSError, ValueError, RuntimeError) as error:
+        raise RemoteStorageError(f"{key}: {type(error).__name__}: {error}") from error
+
+
+class FsspecObjectStore:
+    """Objects as files of an fsspec filesystem, below the URL's path."""
+
+    def __init__(self, config: FsspecConfig) -> None:
+        options = {name: value.get_secret_value() for name, value in config.options.items()}
+        try:
+            self._fs, root = fsspec.core.url_to_fs(config.url, **options)
+        except (ImportError, ValueError) as error:
+            raise RemoteStorageError(f"fsspec plugin: {config.url.partition('://')[0]}: {error}") from error
+        self._root = root.rstrip("/")
+        self._calls = BlockingCalls("tierfetch-fsspec", config.connections_max)
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{key}"
+
+    async def _call(self, key: str, call: Callable[[Abandoned], T]) -> T:
+        def on_thread(abandoned: Abandoned) -> T:
+            abandoned.check()
+            with storage_errors(key):
+                return call(abandoned)
+
+        try:
+            return await self._calls.run(on_thread)
+        except AbandonedError as error:
+            raise RemoteStorageError(f"{key}: abandoned") from error
+
+    async def put(self, key: str, source: SegmentSource) -> None:
+        file = await self._call(key, lambda _: self._begin(key))
+        try:
+            position = 0
+            while position < source.size:
+                chunk = await source.read(position, min(CHUNK_BYTES, source.size - position))
+                if not chunk:
+                    raise RemoteStorageError(f"{source.path}: ends at byte {position} of {source.size}")
+                await self._call(key, lambda _, chunk=chunk: file.write(chunk))  # type: ignore[misc]
+                position += len(chunk)
+            await self._call(key, lambda abandoned: self._commit(file, abandoned))
+        except BaseException:
+            await self._discard_quietly(key, file)
+            raise
+        stored = await self.size(key)
+        if stored != source.size:
+            raise RemoteStorageCorruptError(f"{key}: {source.size} bytes were written, {stored} are stored")
+
+    def _begin(self, key: str) -> Any:
+        self._fs.makedirs(self._fs._parent(self._path(key)), exist_ok=True)
+        return self._fs.open(self._path(key), "wb", autocommit=False)
+
+    def _commit(self, file: Any, abandoned: Abandoned) -> None:
+        file.close()
+        abandoned.check()
+        file.commit()
+
+    async def _discard_quietly(self, key: str, file: Any) -> None:
+        def discard(_: Abandoned) -> None:
+            file.discard()
+
+        try:
+            await self._call(key, discard)
+        except RemoteStorageError:
+            return  # an unfinished object is invisible; the store's own rules remove it
+
+    async def get(self, key: str, start: int, end: int | None) -> bytes:
+        def fetch(_: Abandoned) -> bytes:
+            return bytes(self._fs.cat_file(self._path(key), start=start, end=end))
+
+        return await self._call(key, fetch)
+
+    async def size(self, key: str) -> int | None:
+        def info(_: Abandoned) -> int:
+            self._fs.invalidate_cache(self._fs._parent(self._path(key)))
+            return int(self._fs.info(self._path(key))["size"])
+
+        try:
+            return await self._call(key, info)
+        except RemoteResourceNotFoundError:
+            return None
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        def delete_one(key: str) -> None:
+            try:
+                self._fs.rm_file(self._path(key))
+            except FileNotFoundError:
+                return
+
+        for key in keys:
+            await self._call(key, lambda _, key=key: delete_one(key))  # type: ignore[misc]
+
+    async def discard_unfinished(self, key_prefix: str) -> None:
+        return  # unfinished writes are invisible, their names are the driver's own
+
+    async def list(self, key_prefix: str) -> AsyncIterator[tuple[str, int]]:
+        def find(_: Abandoned) -> list[tuple[str, int]]:
+            self._fs.invalidate_cache()
+            found = self._fs.find(self._path(key_prefix), detail=True)
+            return [(path, int(entry["size"])) for path, entry in sorted(found.items())]
+
+        for path, size in await self._call(key_prefix, find):
+            yield key_prefix + path.rpartition("/")[2], size
+
+    async def close(self) -> None:
+        await self._calls.close()
+
+
+class FsspecRemoteStorage(ObjectRemoteStorage):
+    """Tier on any fsspec filesystem."""
+
+    Config: ClassVar[type[FsspecConfig]] = FsspecConfig
+
+    def __init__(self, config: FsspecConfig) -> None:
+        super().__init__(FsspecObjectStore(config), config)

@@ -1,0 +1,54 @@
+"""Object names of a tiered segment: the layout of Kafka's `LocalTieredStorage`, shared by every plugin here.
+
+    [prefix/]<topic>-<partition>-<topic uuid>/<20-digit start offset>-<segment uuid>.<suffix>
+
+The one place that knows names. A name is built from validated parts only (topic names are checked, uuids and numbers
+are rendered), so nothing from outside can leave the prefix.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..protocol.topics import TopicIdPartition, check_topic_name, uuid_from_text, uuid_to_text
+from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from ..remote.storage import IndexType, RemoteObject
+
+LOG_SUFFIX = "log"
+_NAME = re.compile(r"(\d{20})-([\w-]{22})\.([a-z_]+)")
+_SUFFIXES = {kind.value: kind for kind in IndexType}
+
+
+def partition_directory(partition: TopicIdPartition) -> str:
+    check_topic_name(partition.topic)
+    return f"{partition.topic}-{partition.partition}-{uuid_to_text(partition.topic_id)}"
+
+
+def segment_stem(metadata: RemoteLogSegmentMetadata) -> str:
+    """Common beginning of all names of one segment, within its partition's directory."""
+    assert metadata.start_offset >= 0, metadata
+    return f"{metadata.start_offset:020d}-{uuid_to_text(metadata.segment_id.id)}"
+
+
+def segment_key(metadata: RemoteLogSegmentMetadata, kind: IndexType | None) -> str:
+    """Key of one object; `kind` None is the `.log`."""
+    suffix = kind.value if kind is not None else LOG_SUFFIX
+    return f"{partition_directory(metadata.segment_id.topic_id_partition)}/{segment_stem(metadata)}.{suffix}"
+
+
+def segment_keys(metadata: RemoteLogSegmentMetadata) -> list[str]:
+    """Every key the segment may have, the `.log` first: once that is gone the segment is."""
+    return [segment_key(metadata, kind) for kind in (None, *IndexType)]
+
+
+def describe_object(key: str, size: int, partition: TopicIdPartition) -> RemoteObject:
+    """What a listed key is; a foreign name keeps `segment_id` None."""
+    match = _NAME.fullmatch(key.rpartition("/")[2])
+    known = match and (match[3] == LOG_SUFFIX or match[3] in _SUFFIXES)
+    if not match or not known:
+        return RemoteObject(key, size, None, None, False)
+    try:
+        segment_id = RemoteLogSegmentId(partition, uuid_from_text(match[2]))
+    except ValueError:
+        return RemoteObject(key, size, None, None, False)
+    return RemoteObject(key, size, segment_id, _SUFFIXES.get(match[3]), match[3] == LOG_SUFFIX)

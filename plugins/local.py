@@ -1,0 +1,140 @@
+"""The `local` plugin: a directory, in the layout of Kafka's own `LocalTieredStorage`.
+
+A Java broker with `LocalTieredStorage` on the same directory reads our tier, and we read its. An object becomes visible
+by rename after fsync; unfinished ones lie in a directory of their own that Java never looks into.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import ClassVar
+
+import aiofiles
+import aiofiles.os
+from pydantic import Field
+
+from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageError, SegmentSource
+from .object_storage import ObjectRemoteStorage, StorageConfig
+
+STORAGE_DIRECTORY = "kafka-tiered-storage"
+UNFINISHED_DIRECTORY = ".unfinished"
+CHUNK_BYTES = 4 << 20
+
+_fsync = aiofiles.os.wrap(os.fsync)
+_open_fd = aiofiles.os.wrap(os.open)
+_close_fd = aiofiles.os.wrap(os.close)
+
+
+class LocalConfig(StorageConfig):
+    """`rsm.config.dir`: the directory that all brokers share."""
+
+    dir: Path = Field(description="Directory of the tier; made if absent. Every broker must see the same one.")
+
+
+@asynccontextmanager
+async def storage_errors(key: str) -> AsyncIterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise RemoteResourceNotFoundError(f"{key}: no such object in the tier") from error
+    except OSError as error:
+        raise RemoteStorageError(f"{key}: {error.strerror or error}") from error
+
+
+class DirectoryObjectStore:
+    """Objects as files below one root."""
+
+    def __init__(self, directory: Path) -> None:
+        self._root = directory.absolute() / STORAGE_DIRECTORY
+        self._unfinished = directory.absolute() / UNFINISHED_DIRECTORY
+
+    async def put(self, key: str, source: SegmentSource) -> None:
+        target = self._root / key
+        temporary = self._unfinished / f"{key.replace('/', '+')}~{uuid.uuid4().hex}"
+        async with storage_errors(key):
+            await aiofiles.os.makedirs(self._unfinished, exist_ok=True)
+            await aiofiles.os.makedirs(target.parent, exist_ok=True)
+            try:
+                await self._write(temporary, source)
+                await aiofiles.os.rename(temporary, target)
+                await self._sync_directory(target.parent)
+            except BaseException:
+                await _remove(temporary)
+                raise
+
+    async def _write(self, temporary: Path, source: SegmentSource) -> None:
+        async with aiofiles.open(temporary, "wb") as file:
+            position = 0
+            while position < source.size:
+                chunk = await source.read(position, min(CHUNK_BYTES, source.size - position))
+                if not chunk:
+                    raise RemoteStorageError(f"{source.path}: ends at byte {position} of {source.size}")
+                await file.write(chunk)
+                position += len(chunk)
+            await file.flush()
+            await _fsync(file.fileno())
+
+    async def _sync_directory(self, directory: Path) -> None:
+        descriptor = await _open_fd(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            await _fsync(descriptor)
+        finally:
+            await _close_fd(descriptor)
+
+    async def get(self, key: str, start: int, end: int | None) -> bytes:
+        async with storage_errors(key), aiofiles.open(self._root / key, "rb") as file:
+            await file.seek(start)
+            return bytes(await file.read(-1 if end is None else end - start))
+
+    async def size(self, key: str) -> int | None:
+        async with storage_errors(key):
+            try:
+                return (await aiofiles.os.stat(self._root / key)).st_size
+            except FileNotFoundError:
+                return None
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            async with storage_errors(key):
+                await _remove(self._root / key)
+
+    async def discard_unfinished(self, key_prefix: str) -> None:
+        async with storage_errors(key_prefix):
+            if not await aiofiles.os.path.isdir(self._unfinished):
+                return
+            for name in await aiofiles.os.listdir(self._unfinished):
+                if name.startswith(key_prefix.replace("/", "+")):
+                    await _remove(self._unfinished / name)
+
+    async def list(self, key_prefix: str) -> AsyncIterator[tuple[str, int]]:
+        directory = self._root / key_prefix
+        async with storage_errors(key_prefix):
+            if not await aiofiles.os.path.isdir(directory):
+                return
+            for name in sorted(await aiofiles.os.listdir(directory)):
+                size = await self.size(key_prefix + name)
+                if size is not None:
+                    yield key_prefix + name, size
+
+    async def close(self) -> None:
+        return
+
+
+async def _remove(path: Path) -> None:
+    try:
+        await aiofiles.os.remove(path)
+    except FileNotFoundError:
+        return
+
+
+class LocalTieredStorage(ObjectRemoteStorage):
+    """Tier on a directory."""
+
+    Config: ClassVar[type[LocalConfig]] = LocalConfig
+
+    def __init__(self, config: LocalConfig) -> None:
+        super().__init__(DirectoryObjectStore(config.dir), config)

@@ -1,0 +1,138 @@
+"""A `RemoteStorageManager` over anything that keeps named objects: the part that all plugins share.
+
+    copy     indexes first, `.log` last: a segment whose `.log` is there is whole
+    fetch    ranges are cut at the size the metadata states; fewer bytes than that is corruption, said at once
+    delete   `.log` first, then the rest, then what an abandoned attempt left; absent objects are no error
+
+Every call has a deadline: `request_timeout_ms`, and for a copy the time its size takes at `copy_min_bytes_per_second`
+on top. A plugin is an `ObjectStore` (six calls) and a configuration.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..protocol.topics import TopicIdPartition
+from ..remote.segment import RemoteLogSegmentMetadata
+from ..remote.storage import (
+    IndexType,
+    LogSegmentData,
+    RemoteObject,
+    RemoteStorageCorruptError,
+    RemoteStorageTimeoutError,
+    SegmentSource,
+)
+from .layout import describe_object, partition_directory, segment_key, segment_keys, segment_stem
+
+
+def dotted(name: str) -> str:
+    """Configuration keys are Kafka's style: `request_timeout_ms` is written `request.timeout.ms`."""
+    return name.replace("_", ".")
+
+
+class StorageConfig(BaseModel):
+    """What every plugin understands; an unknown key is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=dotted, populate_by_name=True)
+
+    request_timeout_ms: int = Field(30_000, gt=0, description="Deadline of a fetch, a delete or a page of a listing.")
+    copy_min_bytes_per_second: int = Field(
+        1 << 20, gt=0, description="A copy may take request.timeout.ms plus its size at this rate."
+    )
+
+
+class ObjectStore(Protocol):
+    """Named objects. Errors are `RemoteStorageError`s; a key that is absent raises RemoteResourceNotFoundError in
+    `get`.
+    """
+
+    async def put(self, key: str, source: SegmentSource) -> None:
+        """Store all of `source`, visible under `key` only when whole. What is there already is replaced or
+        confirmed.
+        """
+
+    async def get(self, key: str, start: int, end: int | None) -> bytes:
+        """Bytes [start, end), cut at the object's end; None is the end."""
+
+    async def size(self, key: str) -> int | None: ...
+
+    async def delete(self, keys: Sequence[str]) -> None: ...
+
+    async def discard_unfinished(self, key_prefix: str) -> None:
+        """Remove what interrupted `put`s of keys with this beginning left behind."""
+
+    def list(self, key_prefix: str) -> AsyncIterator[tuple[str, int]]:
+        """(key, size in bytes) of every object below the prefix."""
+
+    async def close(self) -> None: ...
+
+
+@asynccontextmanager
+async def deadline(what: str, timeout_s: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(timeout_s):
+            yield
+    except TimeoutError as error:
+        raise RemoteStorageTimeoutError(f"{what} did not end within {timeout_s:.1f} s") from error
+
+
+class ObjectRemoteStorage:
+    """The five calls of the port, over an `ObjectStore`."""
+
+    def __init__(self, store: ObjectStore, config: StorageConfig) -> None:
+        self._store = store
+        self._timeout_s = config.request_timeout_ms / 1000
+        self._copy_min_bytes_per_second = config.copy_min_bytes_per_second
+
+    async def copy_log_segment_data(self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes | None:
+        total = data.log.size + sum(source.size for source in data.indexes.values())
+        async with deadline(
+            f"copy of {metadata.segment_id}", self._timeout_s + total / self._copy_min_bytes_per_second
+        ):
+            for kind, source in sorted(data.indexes.items(), key=lambda item: item[0].value):
+                await self._store.put(segment_key(metadata, kind), source)
+            await self._store.put(segment_key(metadata, None), data.log)
+        return None
+
+    async def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
+        assert 0 <= start <= end, (start, end)
+        end = min(end, metadata.segment_size_in_bytes)
+        if start >= end:
+            return b""
+        key = segment_key(metadata, None)
+        async with deadline(f"fetch of {key} [{start}, {end})", self._timeout_s):
+            data = await self._store.get(key, start, end)
+        if len(data) != end - start:
+            raise RemoteStorageCorruptError(
+                f"{key}: bytes [{start}, {end}) came back as {len(data)} bytes; "
+                f"the metadata states a size of {metadata.segment_size_in_bytes}"
+            )
+        return data
+
+    async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+        key = segment_key(metadata, index_type)
+        async with deadline(f"fetch of {key}", self._timeout_s):
+            return await self._store.get(key, 0, None)
+
+    async def log_segment_size(self, metadata: RemoteLogSegmentMetadata) -> int | None:
+        key = segment_key(metadata, None)
+        async with deadline(f"size of {key}", self._timeout_s):
+            return await self._store.size(key)
+
+    async def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
+        directory = partition_directory(metadata.segment_id.topic_id_partition)
+        async with deadline(f"delete of {metadata.segment_id}", self._timeout_s):
+            await self._store.delete(segment_keys(metadata))
+            await self._store.discard_unfinished(f"{directory}/{segment_stem(metadata)}.")
+
+    async def list_objects(self, partition: TopicIdPartition) -> AsyncIterator[RemoteObject]:
+        async for key, size in self._store.list(partition_directory(partition) + "/"):
+            yield describe_object(key, size, partition)
+
+    async def close(self) -> None:
+        await self._store.close()

@@ -1,0 +1,332 @@
+"""The `s3` plugin: Amazon S3 or any server that speaks its API, through boto3.
+
+* Credentials come from boto3's standard chain unless both keys are configured; they appear in no message.
+* Small objects are one conditional PUT, larger ones a multipart upload whose parts are read and sent one after the
+  other, `upload_parts_max` at a time: memory is bounded by that times `part_bytes`.
+* Each part carries the CRC-32 of the bytes as they were read from the segment; the server checks it, and the checksum
+  that it answers with is compared too. Whole-object reads (indexes) are checked against the stored checksum by
+  botocore.
+* Writes say If-None-Match: an object is never replaced. One that is there already with the same size counts as stored
+  (a retried copy), any other size is an error.
+* A cancelled or timed-out copy aborts its upload; what remains is aborted by the delete of the segment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import boto3
+from botocore.config import Config as BotoConfig
+from botocore.exceptions import BotoCoreError, ClientError
+from pydantic import Field, SecretStr, model_validator
+
+from ..remote.storage import (
+    RemoteResourceNotFoundError,
+    RemoteStorageCorruptError,
+    RemoteStorageError,
+    SegmentSource,
+)
+from .object_storage import ObjectRemoteStorage, StorageConfig
+from .threads import AbandonedError, BlockingCalls
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
+    from mypy_boto3_s3.type_defs import CompletedPartTypeDef
+
+T = TypeVar("T")
+
+PART_BYTES_MIN = 5 << 20
+PARTS_MAX = 10_000
+DELETE_KEYS_MAX = 1_000
+NOT_FOUND_CODES = frozenset({"404", "NoSuchKey", "NotFound", "NoSuchUpload"})
+
+
+class S3Config(StorageConfig):
+    """`rsm.config.*` of the `s3` plugin."""
+
+    bucket: str = Field(min_length=3, max_length=63, description="Name of an existing bucket.")
+    prefix: str = Field("", description="Beginning of every key; a slash is added where it has none.")
+    region: str | None = Field(None, description="AWS region; boto3's own rules where absent.")
+    endpoint_url: str | None = Field(None, description="Another server with S3's API, as http(s)://host:port.")
+    path_style: bool = Field(False, description="Bucket in the path instead of the host name.")
+    access_key_id: SecretStr | None = Field(None, description="Only where the standard chain does not serve.")
+    secret_access_key: SecretStr | None = None
+    part_bytes: int = Field(16 << 20, ge=PART_BYTES_MIN, description="Size of a part of a multipart upload.")
+    upload_parts_max: int = Field(4, ge=1, le=64, description="Parts of one copy under way at once.")
+    connections_max: int = Field(16, ge=1, le=256, description="Threads and connections of the plugin.")
+    retries_max: int = Field(3, ge=0, le=20, description="Retries by boto3 within one request's deadline.")
+
+    @model_validator(mode="after")
+    def _both_keys_or_none(self) -> S3Config:
+        if (self.access_key_id is None) != (self.secret_access_key is None):
+            raise ValueError("access.key.id and secret.access.key go together: give both or neither")
+        return self
+
+
+@contextmanager
+def storage_errors(what: str) -> Iterator[None]:
+    """Turn the SDK's errors into the port's; only codes and the SDK's own sentence are shown."""
+    try:
+        yield
+    except ClientError as error:
+        code = error.response.get("Error", {}).get("Code", "")
+        if code in NOT_FOUND_CODES:
+            raise RemoteResourceNotFoundError(f"{what}: not in the bucket ({code})") from None
+        raise RemoteStorageError(f"{what}: the S3 server refused with {code or 'no code'}") from error
+    except BotoCoreError as error:
+        raise RemoteStorageError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+def crc32_text(data: bytes) -> str:
+    return base64.b64encode(zlib.crc32(data).to_bytes(4, "big")).decode("ascii")
+
+
+class S3ObjectStore:
+    """Objects below one prefix of one bucket."""
+
+    def __init__(self, config: S3Config) -> None:
+        self._config = config
+        self._bucket = config.bucket
+        self._prefix = f"{config.prefix.rstrip('/')}/" if config.prefix else ""
+        self._calls = BlockingCalls("tierfetch-s3", config.connections_max)
+        self._client: S3Client = make_client(config)
+
+    async def _call(self, what: str, call: Callable[[], T]) -> T:
+        def on_thread(abandoned: Any) -> T:
+            abandoned.check()
+            with storage_errors(what):
+                return call()
+
+        try:
+            return await self._calls.run(on_thread)
+        except AbandonedError as error:
+            raise RemoteStorageError(f"{what}: abandoned before it began") from error
+
+    async def put(self, key: str, source: SegmentSource) -> None:
+        if source.size <= self._config.part_bytes:
+            await self._put_whole(key, await read_exactly(source, 0, source.size))
+        else:
+            await self._put_parts(key, source)
+
+    async def _put_whole(self, key: str, data: bytes) -> None:
+        checksum = crc32_text(data)
+
+        def put() -> None:
+            answer = self._client.put_object(
+                Bucket=self._bucket,
+                Key=self._prefix + key,
+                Body=data,
+                ChecksumCRC32=checksum,
+                IfNoneMatch="*",
+            )
+            compare_checksums(key, checksum, answer.get("ChecksumCRC32"))
+
+        await self._unless_stored(key, len(data), put)
+
+    async def _put_parts(self, key: str, source: SegmentSource) -> None:
+        part_bytes = max(self._config.part_bytes, -(-source.size // PARTS_MAX))
+        upload_id = await self._call(key, lambda: self._create_upload(key))
+        try:
+            parts = await self._send_parts(key, upload_id, source, part_bytes)
+            await self._unless_stored(key, source.size, lambda: self._complete_upload(key, upload_id, parts))
+        except BaseException:
+            await asyncio.shield(self._abort_quietly(key, upload_id))
+            raise
+
+    def _create_upload(self, key: str) -> str:
+        return self._client.create_multipart_upload(
+            Bucket=self._bucket, Key=self._prefix + key, ChecksumAlgorithm="CRC32"
+        )["UploadId"]
+
+    def _complete_upload(self, key: str, upload_id: str, parts: list[CompletedPartTypeDef]) -> None:
+        self._client.complete_multipart_upload(
+            Bucket=self._bucket,
+            Key=self._prefix + key,
+            UploadId=upload_id,
+            MultipartUpload={"Parts": parts},
+            IfNoneMatch="*",
+        )
+
+    async def _send_parts(
+        self, key: str, upload_id: str, source: SegmentSource, part_bytes: int
+    ) -> list[CompletedPartTypeDef]:
+        slots = asyncio.Semaphore(self._config.upload_parts_max)
+
+        async def send(number: int, data: bytes) -> CompletedPartTypeDef:
+            try:
+                return await self._call(key, lambda: self._upload_part(key, upload_id, number, data))
+            finally:
+                slots.release()
+
+        tasks: list[asyncio.Task[CompletedPartTypeDef]] = []
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number, position in enumerate(range(0, source.size, part_bytes), start=1):
+                    await slots.acquire()
+                    data = await read_exactly(source, position, min(part_bytes, source.size - position))
+                    tasks.append(group.create_task(send(number, data)))
+        except ExceptionGroup as errors:
+            raise first_error(errors) from errors
+        return [task.result() for task in tasks]
+
+    def _upload_part(self, key: str, upload_id: str, number: int, data: bytes) -> CompletedPartTypeDef:
+        checksum = crc32_text(data)
+        answer = self._client.upload_part(
+            Bucket=self._bucket,
+            Key=self._prefix + key,
+            UploadId=upload_id,
+            PartNumber=number,
+            Body=data,
+            ChecksumCRC32=checksum,
+        )
+        compare_checksums(f"{key} part {number}", checksum, answer.get("ChecksumCRC32"))
+        return {"PartNumber": number, "ETag": answer["ETag"], "ChecksumCRC32": checksum}
+
+    async def _unless_stored(self, key: str, size: int, write: Callable[[], None]) -> None:
+        """Run a conditional write; a key that is taken is fine if its object has the size of ours."""
+
+        def conditional() -> bool:
+            try:
+                write()
+            except ClientError as error:
+                if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") not in {409, 412}:
+                    raise
+                return False
+            return True
+
+        if await self._call(key, conditional):
+            return
+        stored = await self.size(key)
+        if stored != size:
+            raise RemoteStorageCorruptError(
+                f"{key}: an object of {stored} bytes is there already, {size} were to be stored"
+            )
+
+    async def _abort_quietly(self, key: str, upload_id: str) -> None:
+        try:
+            await self._call(key, lambda: self._abort_upload(self._prefix + key, upload_id))
+        except RemoteStorageError:
+            return  # the delete of the segment aborts it later
+
+    def _abort_upload(self, full_key: str, upload_id: str) -> None:
+        self._client.abort_multipart_upload(Bucket=self._bucket, Key=full_key, UploadId=upload_id)
+
+    async def get(self, key: str, start: int, end: int | None) -> bytes:
+        def fetch() -> bytes:
+            arguments: dict[str, str] = {"ChecksumMode": "ENABLED"}
+            if start or end is not None:
+                arguments = {"Range": f"bytes={start}-{'' if end is None else end - 1}"}
+            answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, **arguments)  # type:
+            ignore[arg-type] return answer["Body"].read()
+
+        return await self._call(key, fetch)
+
+    async def size(self, key: str) -> int | None:
+        def head() -> int:
+            return self._client.head_object(Bucket=self._bucket, Key=self._prefix + key)["ContentLength"]
+
+        try:
+            return await self._call(key, head)
+        except RemoteResourceNotFoundError:
+            return None
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        def delete(chunk: Sequence[str]) -> None:
+            answer = self._client.delete_objects(
+                Bucket=self._bucket,
+                Delete={"Objects": [{"Key": self._prefix + key} for key in chunk], "Quiet": True},
+            )
+            for failed in answer.get("Errors", []):
+                raise RemoteStorageError(f"{failed.get('Key')}: not deleted: {failed.get('Code')}")
+
+        for first in range(0, len(keys), DELETE_KEYS_MAX):
+            chunk = keys[first : first + DELETE_KEYS_MAX]
+            await self._call(chunk[0], lambda chunk=chunk: delete(chunk))  # type: ignore[misc]
+
+    async def discard_unfinished(self, key_prefix: str) -> None:
+        def abort_all() -> None:
+            pages = self._client.get_paginator("list_multipart_uploads").paginate(
+                Bucket=self._bucket, Prefix=self._prefix + key_prefix
+            )
+            for page in pages:
+                for upload in page.get("Uploads", []):
+                    if upload["Key"].startswith(self._prefix + key_prefix):
+                        self._abort_upload(upload["Key"], upload["UploadId"])
+
+        await self._call(key_prefix, abort_all)
+
+    async def list(self, key_prefix: str) -> AsyncIterator[tuple[str, int]]:
+        token: str | None = None
+        while True:
+            page = await self._call(key_prefix, lambda token=token: self._page(key_prefix, token))  # type: ignore[misc]
+            for entry in page.get("Contents", []):
+                yield entry["Key"].removeprefix(self._prefix), entry["Size"]
+            token = page.get("NextContinuationToken")
+            if not token:
+                return
+
+    def _page(self, key_prefix: str, token: str | None) -> Any:
+        arguments = {"ContinuationToken": token} if token else {}
+        return self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix + key_prefix, **arguments)  #
+        type: ignore[arg-type]
+
+    async def close(self) -> None:
+        await self._calls.close()
+        self._client.close()
+
+
+def make_client(config: S3Config) -> S3Client:
+    timeout_s = config.request_timeout_ms / 1000
+    try:
+        return boto3.session.Session().client(
+            "s3",
+            region_name=config.region,
+            endpoint_url=config.endpoint_url,
+            config=BotoConfig(
+                connect_timeout=min(10.0, timeout_s),
+                read_timeout=timeout_s,
+                max_pool_connections=config.connections_max,
+                retries={"mode": "standard", "total_max_attempts": config.retries_max + 1},
+                s3={"addressing_style": "path"} if config.path_style else {},
+                tcp_keepalive=True,
+            ),
+            aws_access_key_id=secret(config.access_key_id),
+            aws_secret_access_key=secret(config.secret_access_key),
+        )
+    except (BotoCoreError, ValueError) as error:
+        raise RemoteStorageError(f"s3 plugin: {error}") from error
+
+
+def secret(value: SecretStr | None) -> str | None:
+    return value.get_secret_value() if value is not None else None
+
+
+async def read_exactly(source: SegmentSource, position: int, count: int) -> bytes:
+    data = await source.read(position, count)
+    if len(data) != count:
+        raise RemoteStorageError(f"{source.path}: {len(data)} of {count} bytes at {position}: shorter than stated")
+    return data
+
+
+def compare_checksums(what: str, sent: str, answered: str | None) -> None:
+    if answered is not None and answered != sent:
+        raise RemoteStorageCorruptError(f"{what}: sent CRC-32 {sent}, the server stored {answered}")
+
+
+def first_error(errors: ExceptionGroup) -> Exception:
+    first = errors.exceptions[0]
+    return first_error(first) if isinstance(first, ExceptionGroup) else first
+
+
+class S3RemoteStorage(ObjectRemoteStorage):
+    """Tier in a bucket."""
+
+    Config: ClassVar[type[S3Config]] = S3Config
+
+    def __init__(self, config: S3Config) -> None:
+        super().__init__(S3ObjectStore(config), config)
