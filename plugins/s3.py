@@ -218,11 +218,13 @@ class S3ObjectStore:
 
     async def get(self, key: str, start: int, end: int | None) -> bytes:
         def fetch() -> bytes:
-            arguments: dict[str, str] = {"ChecksumMode": "ENABLED"}
-            if start or end is not None:
-                arguments = {"Range": f"bytes={start}-{'' if end is None else end - 1}"}
-            answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, **arguments)  # type:
-            ignore[arg-type] return answer["Body"].read()
+            full_key = self._prefix + key
+            if start == 0 and end is None:
+                answer = self._client.get_object(Bucket=self._bucket, Key=full_key, ChecksumMode="ENABLED")
+            else:
+                last = "" if end is None else end - 1
+                answer = self._client.get_object(Bucket=self._bucket, Key=full_key, Range=f"bytes={start}-{last}")
+            return answer["Body"].read()
 
         return await self._call(key, fetch)
 
@@ -271,9 +273,10 @@ class S3ObjectStore:
                 return
 
     def _page(self, key_prefix: str, token: str | None) -> Any:
-        arguments = {"ContinuationToken": token} if token else {}
-        return self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix + key_prefix, **arguments)  #
-        type: ignore[arg-type]
+        prefix = self._prefix + key_prefix
+        if token is None:
+            return self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix)
+        return self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, ContinuationToken=token)
 
     async def close(self) -> None:
         await self._calls.close()

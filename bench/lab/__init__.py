@@ -1,0 +1,1 @@
+"""Real Apache Kafka on loopback, for benchmarks and interoperability tests."""

@@ -1,0 +1,64 @@
+"""Apache Kafka's jars, from Maven Central through `mvn`, kept in `.lab/` of the checkout.
+
+Nothing is downloaded twice: the directory is complete when its marker is there.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+KAFKA_VERSION = "4.3.0"
+LAB = Path(__file__).resolve().parents[2] / ".lab"
+DOWNLOAD_TIMEOUT_S = 900
+_ARTIFACTS = (
+    ("kafka_2.13", None),
+    ("kafka-storage", None),
+    ("kafka-storage", "test"),
+    ("kafka-tools", None),
+)
+
+
+class KafkaUnavailableError(Exception):
+    """Apache Kafka cannot be run here; the message says why."""
+
+
+def _pom() -> str:
+    def dependency(group: str, artifact: str, version: str, classifier: str | None) -> str:
+        extra = f"<classifier>{classifier}</classifier>" if classifier else ""
+        return (
+            f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+            f"<version>{version}</version>{extra}</dependency>"
+        )
+
+    listed = [dependency("org.apache.kafka", name, KAFKA_VERSION, classifier) for name, classifier in _ARTIFACTS]
+    listed.append(dependency("org.slf4j", "slf4j-simple", "1.7.36", None))
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>org.tierfetch</groupId><artifactId>lab</artifactId><version>1</version>"
+        f"<dependencies>{''.join(listed)}</dependencies></project>"
+    )
+
+
+def kafka_jars() -> Path:
+    """The directory with the jars, made on first use; KafkaUnavailableError with the reason otherwise."""
+    for tool, package in (("java", "Java 17 or newer"), ("mvn", "Maven")):
+        if shutil.which(tool) is None:
+            raise KafkaUnavailableError(f"Apache Kafka {KAFKA_VERSION} needs {package}: no `{tool}` on the PATH")
+    directory = LAB / f"kafka-{KAFKA_VERSION}"
+    marker = directory / ".complete"
+    if marker.exists():
+        return directory
+    directory.mkdir(parents=True, exist_ok=True)
+    pom = directory / "pom.xml"
+    pom.write_text(_pom())
+    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={directory}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise KafkaUnavailableError(f"Maven did not bring the jars within {DOWNLOAD_TIMEOUT_S} s") from error
+    if done.returncode != 0:
+        raise KafkaUnavailableError(f"Maven could not bring the jars: {done.stdout.strip()[-300:]}")
+    marker.touch()
+    return directory

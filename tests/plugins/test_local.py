@@ -1,0 +1,86 @@
+"""The `local` plugin: Kafka's own layout both ways, faults of a directory, short objects."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tierfetch.log.epochs import EpochEntry
+from tierfetch.plugins.layout import describe_object, segment_key
+from tierfetch.plugins.local import LocalTieredStorage
+from tierfetch.protocol.topics import TopicIdPartition, uuid_from_text
+from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from tierfetch.remote.storage import IndexType, RemoteStorageCorruptError, RemoteStorageError
+from tierfetch.tests.conformance.remote_storage import PARTITION, listed, make_data, make_metadata
+
+SAMPLE_TIER = Path(__file__).parents[1] / "testdata" / "kafka-samples" / "tier"
+
+
+def storage_at(directory: Path) -> LocalTieredStorage:
+    return LocalTieredStorage(LocalTieredStorage.Config(dir=directory))
+
+
+async def test_files_are_named_as_kafka_names_them(tmp_path: Path) -> None:
+    metadata = make_metadata(3)
+    await storage_at(tmp_path).copy_log_segment_data(metadata, make_data(b"abc", transactions=b"t"))
+    directory = tmp_path / "kafka-tiered-storage" / "conformance-3-AAAAAAAAAAAAAAAAAABe7Q"
+    stem = "00000000000000000100-AAAAAAAAAAAAAAAAAAAAAQ"
+    assert sorted(path.name for path in directory.iterdir()) == [
+        f"{stem}.{suffix}"
+        for suffix in ("index", "leader_epoch_checkpoint", "log", "snapshot", "timeindex", "txnindex")
+    ]
+
+
+@pytest.mark.parametrize("topic", ["s-none", "s-trim"])
+async def test_reads_what_kafka_wrote(topic: str) -> None:
+    (directory,) = (SAMPLE_TIER / "kafka-tiered-storage").glob(f"{topic}-0-*")
+    partition = TopicIdPartition(uuid_from_text(directory.name.removeprefix(f"{topic}-0-")), topic, 0)
+    storage = storage_at(SAMPLE_TIER)
+    entries = await listed(storage, partition)
+    assert {entry.size for entry in entries} == {path.stat().st_size for path in directory.iterdir()}
+    logs = [entry for entry in entries if entry.is_log]
+    assert len(logs) > 3
+    for entry in logs:
+        assert entry.segment_id is not None
+        path = directory / entry.key.rpartition("/")[2]
+        metadata = metadata_of(path, entry.segment_id, entry.size)
+        assert await storage.fetch_log_segment(metadata, 0, entry.size) == path.read_bytes()
+        assert await storage.fetch_index(metadata, IndexType.OFFSET) == path.with_suffix(".index").read_bytes()
+
+
+def metadata_of(path: Path, segment_id: RemoteLogSegmentId, size: int) -> RemoteLogSegmentMetadata:
+    start = int(path.name[:20])
+    return RemoteLogSegmentMetadata(
+        segment_id, start, start, -1, 1, 0, size, segment_leader_epochs=(EpochEntry(0, start),)
+    )
+
+
+async def test_a_short_object_is_corrupt_not_short(tmp_path: Path) -> None:
+    storage = storage_at(tmp_path)
+    metadata = make_metadata(6)
+    await storage.copy_log_segment_data(metadata, make_data(b"abcdef"))
+    (tmp_path / "kafka-tiered-storage" / segment_key(metadata, None)).write_bytes(b"abc")
+    with pytest.raises(RemoteStorageCorruptError, match=r"\[2, 6\) came back as 1 bytes"):
+        await storage.fetch_log_segment(metadata, 2, 6)
+
+
+async def test_a_tier_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "kafka-tiered-storage").write_text("a file where the directory should be")
+    with pytest.raises(RemoteStorageError, match=r"conformance-3.*(Not a directory|File exists)"):
+        await storage_at(tmp_path).copy_log_segment_data(make_metadata(3), make_data(b"abc"))
+
+
+def test_illegal_topic_names_never_become_paths() -> None:
+    partition = TopicIdPartition(uuid.UUID(int=1), "../../etc", 0)
+    with pytest.raises(ValueError, match="illegal"):
+        segment_key(make_metadata(1, partition=partition), None)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["README", "00000000000000000100-short.log", "00000000000000000100-AAAAAAAAAAAAAAAAAAAAAQ.exe", "100-x.log"],
+)
+def test_foreign_names_are_foreign(name: str) -> None:
+    assert describe_object(f"dir/{name}", 5, PARTITION).segment_id is None

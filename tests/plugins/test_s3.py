@@ -1,0 +1,132 @@
+"""The `s3` plugin against moto's server: what the conformance suite cannot see from outside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import boto3
+import pytest
+from mypy_boto3_s3.client import S3Client
+
+from tierfetch.plugins.s3 import S3Config, S3ObjectStore, S3RemoteStorage
+from tierfetch.remote.storage import RemoteStorageCorruptError, RemoteStorageError, RemoteStorageTimeoutError
+from tierfetch.tests.conformance.remote_storage import BytesSource, make_data, make_metadata, pattern
+
+
+@pytest.fixture
+def client(s3_options: dict[str, str]) -> Iterator[S3Client]:
+    client = boto3.client(
+        "s3",
+        region_name="us-east-1",
+        endpoint_url=s3_options["endpoint.url"],
+        aws_access_key_id="test-key",
+        aws_secret_access_key="test-secret",
+    )
+    yield client
+    client.close()
+
+
+async def test_large_objects_go_in_parts_with_checksums(s3_options: dict[str, str], client: S3Client) -> None:
+    storage = S3RemoteStorage(S3Config.model_validate(s3_options))
+    log = pattern(11 << 20)
+    await storage.copy_log_segment_data(make_metadata(len(log)), make_data(log))
+    (entry,) = [
+        entry
+        for entry in client.list_objects_v2(Bucket=s3_options["bucket"])["Contents"]
+        if entry["Key"].endswith(".log")
+    ]
+    assert entry["Key"].startswith("some/prefix/conformance-3-")
+    assert entry["ETag"].strip('"').endswith("-3")
+    await storage.close()
+
+
+async def test_cancelled_upload_leaves_no_parts(s3_options: dict[str, str], client: S3Client) -> None:
+    storage = S3RemoteStorage(S3Config.model_validate(s3_options))
+    store = S3ObjectStore(S3Config.model_validate(s3_options))
+    source = BytesSource(pattern(11 << 20), hangs_at=(11 << 20) - 1)
+    task = asyncio.create_task(store.put("conformance-3/x.log", source))
+    await source.hanging.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert "Uploads" not in client.list_multipart_uploads(Bucket=s3_options["bucket"])
+    await store.close()
+    await storage.close()
+
+
+async def test_delete_aborts_a_foreign_half_upload(s3_options: dict[str, str], client: S3Client) -> None:
+    storage = S3RemoteStorage(S3Config.model_validate(s3_options))
+    metadata = make_metadata(3)
+    await storage.copy_log_segment_data(metadata, make_data(b"abc"))
+    key = next(
+        entry["Key"]
+        for entry in client.list_objects_v2(Bucket=s3_options["bucket"])["Contents"]
+        if entry["Key"].endswith(".log")
+    )
+    client.create_multipart_upload(Bucket=s3_options["bucket"], Key=key)
+    client.create_multipart_upload(Bucket=s3_options["bucket"], Key="somebody/elses")
+    await storage.delete_log_segment_data(metadata)
+    left = client.list_multipart_uploads(Bucket=s3_options["bucket"]).get("Uploads", [])
+    assert [upload["Key"] for upload in left] == ["somebody/elses"]
+    await storage.close()
+
+
+async def test_an_object_is_never_replaced_by_another(s3_options: dict[str, str]) -> None:
+    store = S3ObjectStore(S3Config.model_validate(s3_options))
+    await store.put("a/b.log", BytesSource(b"first"))
+    await store.put("a/b.log", BytesSource(b"first"))
+    with pytest.raises(RemoteStorageCorruptError, match="an object of 5 bytes is there already, 6 were to be stored"):
+        await store.put("a/b.log", BytesSource(b"second"))
+    assert await store.get("a/b.log", 0, None) == b"first"
+    await store.close()
+
+
+async def test_missing_bucket_is_said(s3_options: dict[str, str]) -> None:
+    storage = S3RemoteStorage(S3Config.model_validate({**s3_options, "bucket": "no-such-bucket"}))
+    with pytest.raises(RemoteStorageError, match="NoSuchBucket"):
+        await storage.copy_log_segment_data(make_metadata(3), make_data(b"abc"))
+    await storage.close()
+
+
+async def test_a_silent_server_ends_by_the_deadline(s3_options: dict[str, str]) -> None:
+    connections: list[asyncio.StreamWriter] = []
+
+    async def say_nothing(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+
+    server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    options = {
+        **s3_options,
+        "endpoint.url": f"http://127.0.0.1:{port}",
+        "request.timeout.ms": "150",
+        "retries.max": "0",
+    }
+    storage = S3RemoteStorage(S3Config.model_validate(options))
+    with pytest.raises(RemoteStorageError) as caught:
+        await storage.fetch_log_segment(make_metadata(3), 0, 3)
+    assert isinstance(caught.value, RemoteStorageTimeoutError) or "Timeout" in str(caught.value)
+    await storage.close()
+    for writer in connections:
+        writer.close()
+    server.close()
+
+
+def test_secrets_are_in_no_text(s3_options: dict[str, str]) -> None:
+    config = S3Config.model_validate(s3_options)
+    assert "test-secret" not in repr(config) + str(config.model_dump())
+    assert "test-key" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"access.key.id": "only-one"}, "go together"),
+        ({"part.bytes": "1"}, "greater than or equal to 5242880"),
+        ({"bukket": "x"}, "Extra inputs"),
+    ],
+)
+def test_bad_configuration_is_named(change: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        S3Config.model_validate({"bucket": "tier", **change})
