@@ -3,7 +3,7 @@
 | codec | written | read |
 |---|---|---|
 | gzip | one member | the same |
-| snappy | xerial framing (snappy-java): header, length-prefixed raw blocks of 32 KiB | that, or one raw block (librdkafka) |
+| snappy | xerial framing (snappy-java): length-prefixed blocks of 32 KiB | that, or one raw block (librdkafka) |
 | lz4 | one frame, independent blocks of 64 KiB (the Java reader insists), no content size | one frame of any kind |
 | zstd | one frame | one frame, content size known or not |
 

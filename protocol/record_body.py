@@ -35,29 +35,22 @@ class Record(NamedTuple):
 
 def decode_records(data: bytes, header: BatchHeader, position: int = 0) -> Iterator[Record]:
     """The records of the batch with this header; `position` is the batch's, for error messages."""
-    base_offset = header.base_offset
-    base_timestamp = header.base_timestamp
     appended_at = header.max_timestamp if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
-    last_delta = header.last_offset_delta
-    previous_delta = -1
+    base_offset, base_timestamp, last_offset = header.base_offset, header.base_timestamp, header.last_offset
+    previous = base_offset - 1
     at = 0
     for index in range(header.record_count):
         try:
-            at, timestamp_delta, offset_delta, key, value, headers = _decode_record(data, at)
-            timestamp = base_timestamp + timestamp_delta
-            if not previous_delta < offset_delta <= last_delta:
-                raise ValueError(
-                    f"offset delta {offset_delta} after {previous_delta}, the batch's last is {last_delta}"
-                )
-            if not _TIMESTAMP_MIN <= timestamp <= _TIMESTAMP_MAX:
-                raise ValueError(f"timestamp {timestamp} is no int64")
+            record, at = _decode_record(data, at, base_offset, base_timestamp)
+            if not previous < record.offset <= last_offset:
+                raise ValueError(f"offset {record.offset} after {previous} in a batch that ends at {last_offset}")
         except (IndexError, ValueError) as error:
             reason = "the records end early" if isinstance(error, IndexError) else error
             raise CorruptRecordError(
-                f"record {index} of {header.record_count} at byte {at} of the records: {reason}", position
+                f"record {index} of {header.record_count}, byte {at} of the records: {reason}", position
             ) from error
-        previous_delta = offset_delta
-        yield Record(base_offset + offset_delta, timestamp if appended_at is None else appended_at, key, value, headers)
+        previous = record.offset
+        yield record if appended_at is None else record._replace(timestamp=appended_at)
     if at != len(data):
         raise CorruptRecordError(f"{len(data) - at} bytes after the last of {header.record_count} records", position)
 
@@ -80,13 +73,15 @@ def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: 
     return bytes(out)
 
 
-def _decode_record(data: bytes, start: int) -> tuple[int, int, int, bytes | None, bytes | None, Headers]:
-    """Next position, timestamp delta, offset delta, key, value and headers of the record at `start`."""
+def _decode_record(data: bytes, start: int, base_offset: int, base_timestamp: int) -> tuple[Record, int]:
     length, start = read_varint(data, start)
     end = start + length
     if length < 0 or end > len(data):
         raise ValueError(f"record length {length} where {len(data) - start} bytes are left")
     timestamp_delta, at = read_varlong(data, start + 1)
+    timestamp = base_timestamp + timestamp_delta
+    if not _TIMESTAMP_MIN <= timestamp <= _TIMESTAMP_MAX:
+        raise ValueError(f"timestamp {timestamp} is no int64")
     offset_delta, at = read_varint(data, at)
     key, at = _read_nullable(data, at, end)
     value, at = _read_nullable(data, at, end)
@@ -96,7 +91,7 @@ def _decode_record(data: bytes, start: int) -> tuple[int, int, int, bytes | None
         headers, at = _read_headers(data, at, end, header_count)
     if at != end:
         raise ValueError(f"its fields take {at - start} bytes where its length is {length}")
-    return end, timestamp_delta, offset_delta, key, value, headers
+    return Record(base_offset + offset_delta, timestamp, key, value, headers), end
 
 
 def _read_headers(data: bytes, at: int, end: int, count: int) -> tuple[Headers, int]:

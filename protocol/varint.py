@@ -15,19 +15,17 @@ Buffer = bytes | bytearray | memoryview
 
 def read_uvarint(data: Buffer, position: int, bits: int = _BITS_INT) -> tuple[int, int]:
     """An unsigned integer of at most `bits` bits."""
-    byte = data[position]
-    if byte < 0x80:
-        return byte, position + 1
-    value = byte & 0x7F
-    for shift in range(7, bits, 7):
-        position += 1
-        byte = data[position]
+    value = shift = 0
+    while (byte := data[position]) > 0x7F:
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value >> bits:
-                break
-            return value, position + 1
-    raise ValueError(f"variable-length integer wider than {bits} bits")
+        position += 1
+        shift += 7
+        if shift >= bits:
+            raise ValueError(f"variable-length integer wider than {bits} bits")
+    value |= byte << shift
+    if value >> bits:
+        raise ValueError(f"variable-length integer wider than {bits} bits")
+    return value, position + 1
 
 
 def read_varint(data: Buffer, position: int) -> tuple[int, int]:
