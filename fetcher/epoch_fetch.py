@@ -18,11 +18,12 @@ Leader, in this order (`validate_fetch`); the first row that applies is the answ
 
 Follower: a DivergingEpoch or OffsetForLeaderEpoch answer names the leader's largest epoch at or below the asked one and
 where it ends. `truncation_for` compares that with the follower's own epochs: an epoch that the follower does not have
-makes it fall back to its own largest epoch below (KIP-279) and ask again. Each round drops at least one of the follower's
-epochs, so the rounds are bounded by their number; the end is the longest common prefix. The high watermark plays no part.
+makes it fall back to its own largest epoch below (KIP-279) and ask again. Each round drops at least one of the
+follower's epochs, so the rounds are bounded by their number; the end is the longest common prefix. The high watermark
+plays no part.
 
-Partitions and the KRaft quorum share this module; their two differences are `FetchRules`. Looking up the partition (topic
-id, partition index) comes before, moving bytes comes after, and both are elsewhere.
+Partitions and the KRaft quorum share this module; their two differences are `FetchRules`. Looking up the partition
+(topic id, partition index) comes before, moving bytes comes after, and both are elsewhere.
 """
 
 from __future__ import annotations
@@ -248,14 +249,14 @@ def _decide_by_range(view: LeaderView, position: FetchPosition) -> FetchDecision
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """Cut the follower's log at `offset`. Unless `is_complete` the follower must validate once more before it appends."""
+    """Cut the follower's log at `offset`; unless `is_complete`, validate once more before anything is appended."""
 
     offset: int
     is_complete: bool
 
 
 def truncation_for(answer: EpochEnd, epochs: LeaderEpochCache, log_end_offset: int) -> Truncation | None:
-    """Where a follower with these epochs cuts after the leader's `answer`; None where the leader knows nothing to say."""
+    """Where a follower with these epochs cuts after the leader's `answer`; None where the leader does not know."""
     if answer.epoch < 0 or answer.end_offset < 0:
         return None
     own = epochs.end_offset_for(answer.epoch, log_end_offset)

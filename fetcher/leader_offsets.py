@@ -56,7 +56,7 @@ UNKNOWN_OFFSET = OffsetAndEpoch(-1, -1)
 class TieredEnd:
     """What a leader knows of the tier.
 
-    `end_offset` (exclusive) of the last finished segment that lies whole on the leader's lineage, None where there is none.
+    `end_offset` (exclusive) of the last finished segment that lies whole on the leader's lineage, None if there is none.
     A leader that has not read the remote metadata yet has no `TieredEnd` at all.
     """
 
@@ -88,7 +88,7 @@ def _latest(view: LeaderView, isolation: FetchIsolation, version: int) -> Offset
     if isolation is not FetchIsolation.LOG_END and view.high_watermark < view.epoch_start_offset:
         return Refuse(
             ErrorCode.offset_not_available if version >= 5 else ErrorCode.leader_not_available,
-            f"the high watermark {view.high_watermark} is still below the start {view.epoch_start_offset} of this epoch",
+            f"the high watermark {view.high_watermark} is below the start {view.epoch_start_offset} of this epoch",
         )
     return OffsetAndEpoch(view.end_visible_to(isolation), view.leader_epoch)
 
