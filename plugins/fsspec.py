@@ -1,12 +1,13 @@
 """The `fsspec` plugin: any URL that fsspec understands (file, memory, sftp, gs, abfs, hdfs, ...).
 
-The driver of the URL's scheme must be installed; the error says which package has it. An object is written with
-fsspec's two-step write (`autocommit=False`, then `commit`), so that it appears under its name only when whole, and
-its size is asked for afterwards.
+The driver of the URL's scheme must be installed; the error says which package has it. Drivers differ in whether a
+half-written file shows under its name, so an object is written below `.unfinished/` and then moved: a rename on a
+filesystem, a copy inside the store where there is no rename. Its size is asked for afterwards.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
@@ -26,6 +27,7 @@ from .threads import Abandoned, AbandonedError, BlockingCalls
 T = TypeVar("T")
 
 CHUNK_BYTES = 8 << 20
+UNFINISHED_DIRECTORY = ".unfinished"
 
 
 class FsspecConfig(StorageConfig):
@@ -74,8 +76,23 @@ class FsspecObjectStore:
         except AbandonedError as error:
             raise RemoteStorageError(f"{key}: abandoned") from error
 
+    def _unfinished(self, key: str) -> str:
+        return self._path(f"{UNFINISHED_DIRECTORY}/{key.replace('/', '+')}")
+
     async def put(self, key: str, source: SegmentSource) -> None:
-        file = await self._call(key, lambda _: self._begin(key))
+        temporary = f"{self._unfinished(key)}~{uuid.uuid4().hex}"
+        try:
+            await self._write(key, temporary, source)
+            await self._call(key, lambda abandoned: self._publish(key, temporary, abandoned))
+        except BaseException:
+            await self._remove_quietly(key, temporary)
+            raise
+        stored = await self.size(key)
+        if stored != source.size:
+            raise RemoteStorageCorruptError(f"{key}: {source.size} bytes were written, {stored} are stored")
+
+    async def _write(self, key: str, temporary: str, source: SegmentSource) -> None:
+        file = await self._call(key, lambda _: self._create(temporary))
         try:
             position = 0
             while position < source.size:
@@ -84,31 +101,29 @@ class FsspecObjectStore:
                     raise RemoteStorageError(f"{source.path}: ends at byte {position} of {source.size}")
                 await self._call(key, lambda _, chunk=chunk: file.write(chunk))  # type: ignore[misc]
                 position += len(chunk)
-            await self._call(key, lambda abandoned: self._commit(file, abandoned))
-        except BaseException:
-            await self._discard_quietly(key, file)
-            raise
-        stored = await self.size(key)
-        if stored != source.size:
-            raise RemoteStorageCorruptError(f"{key}: {source.size} bytes were written, {stored} are stored")
+        finally:
+            await self._call(key, lambda _: file.close())
 
-    def _begin(self, key: str) -> Any:
+    def _create(self, path: str) -> Any:
+        self._fs.makedirs(self._fs._parent(path), exist_ok=True)
+        return self._fs.open(path, "wb")
+
+    def _publish(self, key: str, temporary: str, abandoned: Abandoned) -> None:
         self._fs.makedirs(self._fs._parent(self._path(key)), exist_ok=True)
-        return self._fs.open(self._path(key), "wb", autocommit=False)
-
-    def _commit(self, file: Any, abandoned: Abandoned) -> None:
-        file.close()
         abandoned.check()
-        file.commit()
+        self._fs.mv(temporary, self._path(key))
 
-    async def _discard_quietly(self, key: str, file: Any) -> None:
-        def discard(_: Abandoned) -> None:
-            file.discard()
-
+    async def _remove_quietly(self, key: str, path: str) -> None:
         try:
-            await self._call(key, discard)
+            await self._call(key, lambda _: self._remove(path))
         except RemoteStorageError:
-            return  # an unfinished object is invisible; the store's own rules remove it
+            return  # the delete of the segment removes it later
+
+    def _remove(self, path: str) -> None:
+        try:
+            self._fs.rm_file(path)
+        except FileNotFoundError:
+            return
 
     async def get(self, key: str, start: int, end: int | None) -> bytes:
         def fetch(_: Abandoned) -> bytes:
@@ -127,17 +142,18 @@ class FsspecObjectStore:
             return None
 
     async def delete(self, keys: Sequence[str]) -> None:
-        def delete_one(key: str) -> None:
-            try:
-                self._fs.rm_file(self._path(key))
-            except FileNotFoundError:
-                return
-
         for key in keys:
-            await self._call(key, lambda _, key=key: delete_one(key))  # type: ignore[misc]
+            await self._call(key, lambda _, key=key: self._remove(self._path(key)))  # type: ignore[misc]
 
     async def discard_unfinished(self, key_prefix: str) -> None:
-        return  # unfinished writes are invisible, their names are the driver's own
+        def discard(_: Abandoned) -> None:
+            self._fs.invalidate_cache()
+            beginning = self._unfinished(key_prefix)
+            for path in self._fs.find(self._path(UNFINISHED_DIRECTORY)):
+                if path.startswith(beginning):
+                    self._remove(path)
+
+        await self._call(key_prefix, discard)
 
     async def list(self, key_prefix: str) -> AsyncIterator[tuple[str, int]]:
         def find(_: Abandoned) -> list[tuple[str, int]]:
