@@ -1,10 +1,10 @@
 """The three indexes of a segment, as Kafka lays them out, held as bytes in memory. All integers big-endian.
 
-| index       | file         | bytes | entry                                                       | ordered by        |
-|-------------|--------------|-------|-------------------------------------------------------------|-------------------|
-| offset      | `.index`     | 8     | offset - base int32, position int32                         | offset, position  |
-| time        | `.timeindex` | 12    | timestamp ms int64, offset - base int32                     | timestamp, offset |
-| transaction | `.txnindex`  | 34    | version int16 (0), producer id, first, last, last stable offset int64 each | last offset |
+| index       | file         | bytes | entry                                                    | ordered by        |
+|-------------|--------------|-------|----------------------------------------------------------|-------------------|
+| offset      | `.index`     | 8     | offset - base int32, position int32                      | offset, position  |
+| time        | `.timeindex` | 12    | timestamp ms int64, offset - base int32                  | timestamp, offset |
+| transaction | `.txnindex`  | 34    | version int16 = 0, the 4 int64 of an `AbortedTransaction` | last offset       |
 
 Rules:
 

@@ -228,6 +228,8 @@ def test_aborted_transactions_stop_at_the_first_that_proves_there_are_no_more():
     index.append(AbortedTransaction(3, 12, 20, 21))
     assert index.collect(0, 9) == ([AbortedTransaction(1, 0, 5, 3), AbortedTransaction(2, 3, 8, 9)], True)
     assert index.collect(6, 13) == ([AbortedTransaction(2, 3, 8, 9), AbortedTransaction(3, 12, 20, 21)], True)
+    assert index.collect(6, 12) == ([AbortedTransaction(2, 3, 8, 9)], True)
+    assert index.collect(9, 21) == ([AbortedTransaction(3, 12, 20, 21)], True)
     assert index.collect(6, 22) == ([AbortedTransaction(2, 3, 8, 9), AbortedTransaction(3, 12, 20, 21)], False)
 
 
