@@ -1,0 +1,228 @@
+"""The configuration of one log: Kafka's topic configs as a value, with Kafka's names, units, defaults and limits.
+
+`LogConfig` is what the log obeys; `from_topic_configs` reads the strings that a topic carries over the broker's
+defaults, and `as_topic_configs` gives them back. A wrong value is INVALID_CONFIG and names key, value and what is
+expected. Kafka's topic configs that have no effect on a log here (`KEYS_WITHOUT_EFFECT`) are accepted and passed
+over, so that the topics of a real cluster load; any other key is refused.
+
+-1 means without a limit; -2, for the two local retentions, the value of the whole log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.records import TimestampType
+
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+UNLIMITED: Final = -1
+SAME_AS_WHOLE_LOG: Final = -2
+_WEEK_MS: Final = 7 * 24 * 3_600_000
+_HOUR_MS: Final = 3_600_000
+_MIB: Final = 1024 * 1024
+
+CODECS: Final = frozenset({"producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"})
+
+KEYS_WITHOUT_EFFECT: Final = frozenset(
+    {
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "delete.retention.ms",
+        "errors.deadletterqueue.group.enable",
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "max.compaction.lag.ms",
+        "message.downconversion.enable",
+        "message.format.version",
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
+        "segment.jitter.ms",
+        "unclean.leader.election.enable",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """Fields are Kafka's keys with underscores. Built directly it is not checked: tests use small segments."""
+
+    segment_bytes: int = 1024 * _MIB
+    segment_ms: int = _WEEK_MS
+    segment_index_bytes: int = 10 * _MIB
+    index_interval_bytes: int = 4096
+    retention_ms: int = _WEEK_MS
+    retention_bytes: int = UNLIMITED
+    local_retention_ms: int = SAME_AS_WHOLE_LOG
+    local_retention_bytes: int = SAME_AS_WHOLE_LOG
+    flush_messages: int = INT64_MAX
+    flush_ms: int = INT64_MAX
+    file_delete_delay_ms: int = 60_000
+    message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    message_timestamp_before_max_ms: int = INT64_MAX
+    message_timestamp_after_max_ms: int = _HOUR_MS
+    max_message_bytes: int = _MIB + 12
+    remote_storage_enable: bool = False
+    remote_log_copy_disable: bool = False
+    remote_log_delete_on_disable: bool = False
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    min_insync_replicas: int = 1
+    compression_type: str = "producer"
+    preallocate: bool = False
+
+    @classmethod
+    def from_topic_configs(cls, configs: Mapping[str, str], defaults: LogConfig | None = None) -> LogConfig:
+        """`defaults` (the broker's) with a topic's own configs over it.
+
+        `internal.segment.bytes` wins over `segment.bytes` and may be smaller than 1 MiB, as in Kafka.
+        """
+        values: dict[str, Any] = {}
+        for key in sorted(configs, key=lambda key: key == "internal.segment.bytes"):
+            if key in KEYS_WITHOUT_EFFECT:
+                continue
+            if key not in _KEYS:
+                raise KafkaError(ErrorCode.invalid_config, f"unknown topic config {key!r}")
+            field, codec = _KEYS[key]
+            values[field] = codec.parse(key, configs[key])
+        config = replace(defaults or cls(), **values)
+        config._check_together()
+        return config
+
+    def as_topic_configs(self) -> dict[str, str]:
+        """Every key with its value as text; `internal.segment.bytes` only where `segment.bytes` could not say it."""
+        texts = {
+            key: codec.format(getattr(self, field))
+            for key, (field, codec) in _KEYS.items()
+            if key != "internal.segment.bytes"
+        }
+        if self.segment_bytes < _MIB:
+            texts["internal.segment.bytes"] = texts.pop("segment.bytes")
+        return texts
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def local_retention_ms_in_force(self) -> int:
+        """How long local segments of a tiered log stay; -1 without a limit."""
+        return self.retention_ms if self.local_retention_ms == SAME_AS_WHOLE_LOG else self.local_retention_ms
+
+    @property
+    def local_retention_bytes_in_force(self) -> int:
+        """How many bytes of a tiered log stay local; -1 without a limit."""
+        if self.local_retention_bytes == SAME_AS_WHOLE_LOG:
+            return self.retention_bytes
+        return self.local_retention_bytes
+
+    def _check_together(self) -> None:
+        if self.remote_storage_enable and self.is_compacted:
+            raise KafkaError(
+                ErrorCode.invalid_config,
+                "remote.storage.enable=true needs cleanup.policy=delete: compacted topics are never tiered",
+            )
+        for unit in ("ms", "bytes"):
+            whole = getattr(self, f"retention_{unit}")
+            local = getattr(self, f"local_retention_{unit}")
+            if local == SAME_AS_WHOLE_LOG or whole == UNLIMITED:
+                continue
+            if local == UNLIMITED or local > whole:
+                raise KafkaError(
+                    ErrorCode.invalid_config,
+                    f"local.retention.{unit}={local} must be at most retention.{unit}={whole}",
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _Codec:
+    """Text to value and back."""
+
+    parse: Callable[[str, str], Any]
+    format: Callable[[Any], str] = str
+
+
+def _invalid(key: str, text: str, expected: str) -> KafkaError:
+    return KafkaError(ErrorCode.invalid_config, f"{key}={text!r}: expected {expected}")
+
+
+def _integer(minimum: int, maximum: int) -> _Codec:
+    def parse(key: str, text: str) -> int:
+        try:
+            value = int(text.strip())
+        except ValueError:
+            raise _invalid(key, text, "an integer") from None
+        if not minimum <= value <= maximum:
+            raise _invalid(key, text, f"an integer from {minimum} to {maximum}")
+        return value
+
+    return _Codec(parse)
+
+
+def _parse_boolean(key: str, text: str) -> bool:
+    lowered = text.strip().lower()
+    if lowered not in {"true", "false"}:
+        raise _invalid(key, text, "true or false")
+    return lowered == "true"
+
+
+def _parse_timestamp_type(key: str, text: str) -> TimestampType:
+    if text not in _TIMESTAMP_TYPES:
+        raise _invalid(key, text, " or ".join(_TIMESTAMP_TYPES))
+    return _TIMESTAMP_TYPES[text]
+
+
+def _parse_cleanup_policy(key: str, text: str) -> frozenset[str]:
+    policies = frozenset(item.strip().lower() for item in text.split(",") if item.strip())
+    if not policies or policies - {"delete", "compact"}:
+        raise _invalid(key, text, "delete, compact, or both separated by a comma")
+    return policies
+
+
+def _parse_compression_type(key: str, text: str) -> str:
+    if text not in CODECS:
+        raise _invalid(key, text, "one of " + ", ".join(sorted(CODECS)))
+    return text
+
+
+_TIMESTAMP_TYPES: Final = {
+    "CreateTime": TimestampType.CREATE_TIME,
+    "LogAppendTime": TimestampType.LOG_APPEND_TIME,
+}
+_TIMESTAMP_TYPE_NAMES: Final = {value: name for name, value in _TIMESTAMP_TYPES.items()}
+_BOOLEAN: Final = _Codec(_parse_boolean, lambda value: "true" if value else "false")
+
+_KEYS: Final[dict[str, tuple[str, _Codec]]] = {
+    "segment.bytes": ("segment_bytes", _integer(_MIB, INT32_MAX)),
+    "internal.segment.bytes": ("segment_bytes", _integer(1, INT32_MAX)),
+    "segment.ms": ("segment_ms", _integer(1, INT64_MAX)),
+    "segment.index.bytes": ("segment_index_bytes", _integer(24, INT32_MAX)),
+    "index.interval.bytes": ("index_interval_bytes", _integer(0, INT32_MAX)),
+    "retention.ms": ("retention_ms", _integer(UNLIMITED, INT64_MAX)),
+    "retention.bytes": ("retention_bytes", _integer(UNLIMITED, INT64_MAX)),
+    "local.retention.ms": ("local_retention_ms", _integer(SAME_AS_WHOLE_LOG, INT64_MAX)),
+    "local.retention.bytes": ("local_retention_bytes", _integer(SAME_AS_WHOLE_LOG, INT64_MAX)),
+    "flush.messages": ("flush_messages", _integer(1, INT64_MAX)),
+    "flush.ms": ("flush_ms", _integer(0, INT64_MAX)),
+    "file.delete.delay.ms": ("file_delete_delay_ms", _integer(0, INT64_MAX)),
+    "message.timestamp.type": (
+        "message_timestamp_type",
+        _Codec(_parse_timestamp_type, _TIMESTAMP_TYPE_NAMES.__getitem__),
+    ),
+    "message.timestamp.before.max.ms": ("message_timestamp_before_max_ms", _integer(0, INT64_MAX)),
+    "message.timestamp.after.max.ms": ("message_timestamp_after_max_ms", _integer(0, INT64_MAX)),
+    "max.message.bytes": ("max_message_bytes", _integer(0, INT32_MAX)),
+    "remote.storage.enable": ("remote_storage_enable", _BOOLEAN),
+    "remote.log.copy.disable": ("remote_log_copy_disable", _BOOLEAN),
+    "remote.log.delete.on.disable": ("remote_log_delete_on_disable", _BOOLEAN),
+    "cleanup.policy": (
+        "cleanup_policy",
+        _Codec(_parse_cleanup_policy, lambda value: ",".join(sorted(value))),
+    ),
+    "min.insync.replicas": ("min_insync_replicas", _integer(1, INT32_MAX)),
+    "compression.type": ("compression_type", _Codec(_parse_compression_type)),
+    "preallocate": ("preallocate", _BOOLEAN),
+}
