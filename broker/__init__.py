@@ -1,2 +1,1 @@
-"""Composition root: listeners, dispatch table, partitions, wiring image changes into fetcher and rlm. Thin by rule.
-"""
+"""Composition root: listeners, dispatch table, partitions, wiring image changes into fetcher and rlm. Thin by rule."""

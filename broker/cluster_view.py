@@ -1,0 +1,149 @@
+"""The `ClusterView` port: what a broker knows of its cluster, and the few things it may ask to change.
+
+Whoever implements it (today a file that the brokers of a host share, later the image of a controller) keeps these
+rules:
+
+* `image` is an immutable value; a change is a new value. Listeners are called on the event loop, in the order of the
+  changes, with the old and the new image, before any call that caused the change returns.
+* `leader_epoch` and `partition_epoch` never go back. `alter_partition` is conditional on both, so that of two leaders
+  that believe in themselves only one can change an ISR.
+* A broker that registers with a new directory id no longer holds what the old one held: it leaves every ISR, and a
+  partition it led has no leader until somebody decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+from uuid import UUID
+
+from ..protocol.topics import TopicIdPartition, TopicPartition
+
+NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistration:
+    """A broker and its endpoint, as clients and other brokers reach it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+    directory_ids: tuple[UUID, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRegistration:
+    """Leadership and replicas of one partition; the first replica is the preferred leader."""
+
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    """A topic: its incarnation, the configs that differ from the brokers' defaults, and its partitions by number."""
+
+    name: str
+    topic_id: UUID
+    configs: Mapping[str, str]
+    partitions: Mapping[int, PartitionRegistration]
+
+    def id_partition(self, partition: int) -> TopicIdPartition:
+        return TopicIdPartition(self.topic_id, self.name, partition)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterImage:
+    """One state of the cluster. `broker_configs` is keyed by broker id as text, and by "default"."""
+
+    cluster_id: str
+    brokers: Mapping[int, BrokerRegistration]
+    topics: Mapping[str, TopicImage]
+    broker_configs: Mapping[str, Mapping[str, str]]
+    topic_names: Mapping[UUID, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = {topic.topic_id: topic.name for topic in self.topics.values()}
+        object.__setattr__(self, "topic_names", names)
+
+    def partition(self, topic_partition: TopicPartition) -> PartitionRegistration | None:
+        topic = self.topics.get(topic_partition.topic)
+        return None if topic is None else topic.partitions.get(topic_partition.partition)
+
+    def hosted_by(self, broker_id: int) -> dict[TopicIdPartition, PartitionRegistration]:
+        """The partitions of which the broker has a replica, in the order of their names."""
+        return {
+            topic.id_partition(number): topic.partitions[number]
+            for _, topic in sorted(self.topics.items())
+            for number in sorted(topic.partitions)
+            if broker_id in topic.partitions[number].replicas
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create: either explicit `assignments` (replicas by partition, from 0) or the two numbers."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    assignments: tuple[tuple[int, ...], ...] = ()
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdBlock:
+    """Producer ids [first, first + size) that nobody else is given."""
+
+    first: int
+    size: int
+
+
+ImageListener = Callable[[ClusterImage, ClusterImage], None]
+"""Called with the old and the new image."""
+
+
+class ClusterView(Protocol):
+    """The port. Calls that change something raise KafkaError when refused and OSError when the view cannot be
+    reached.
+    """
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+    def subscribe(self, listener: ImageListener) -> None: ...
+
+    async def start(self) -> None:
+        """Learn the first image and follow changes from now on."""
+
+    async def close(self) -> None: ...
+
+    async def register(self, broker: BrokerRegistration, found: Sequence[TopicPartition]) -> None:
+        """Announce the broker; `found` are the replicas whose logs it found in its directories."""
+
+    async def alter_partition(
+        self, partition: TopicIdPartition, *, leader_epoch: int, partition_epoch: int, isr: Sequence[int]
+    ) -> PartitionRegistration:
+        """Replace the ISR, as its leader, and return what is registered now.
+
+        KafkaError: FENCED_LEADER_EPOCH or INVALID_UPDATE_VERSION when another change came first, UNKNOWN_TOPIC_ID,
+        INVALID_REQUEST for an ISR that is empty or not among the replicas.
+        """
+
+    async def create_topic(self, topic: NewTopic) -> TopicImage: ...
+
+    async def delete_topic(self, name: str) -> None: ...
+
+    async def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """Set configs; None removes one."""
+
+    async def alter_broker_configs(self, broker: str, changes: Mapping[str, str | None]) -> None:
+        """The same for a broker id as text, or for "default"."""
+
+    async def allocate_producer_ids(self) -> ProducerIdBlock: ...

@@ -1,0 +1,339 @@
+"""A broker's configuration: Kafka's `.properties` keys with Kafka's names, defaults and units.
+
+Rules of this file:
+
+* A field is the Kafka key with dots as underscores: `log_retention_ms` is `log.retention.ms`. The few keys of our own
+  are `static.cluster.file`, `static.cluster.poll.ms`, `bootstrap.*`, `remote.log.storage.manager.plugin` and
+  `metrics.*`.
+* An unknown key is a warning with the nearest known key; a key of Kafka's that has no effect here is a warning that
+  says so; a wrong value is a `ConfigError` that names key, value and what is expected. Nothing is guessed.
+* Dynamic keys (`DYNAMIC_KEYS`) may also come from the cluster's broker configs, the default for all brokers first, then
+  this broker's own; `with_dynamic` gives the configuration in force. All others need a restart.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import javaproperties
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+_LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9a-fA-F:]+\]|[^:\[\]/]*):(?P<port>\d+)")
+_PLUGIN_OF_CLASS = {
+    "org.apache.kafka.server.log.remote.storage.LocalTieredStorage": "local",
+}
+_METADATA_PLUGIN_OF_CLASS = {
+    "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager": "topic",
+}
+_WITHOUT_EFFECT = re.compile(
+    r"(process\.roles|controller\..*|listener\.security\.protocol\.map|inter\.broker\..*|security\..*|ssl\..*|sasl\..*"
+    r"|num\.(network|io)\.threads|background\.threads|num\.recovery\.threads\..*|socket\.(send|receive)\.buffer\.bytes"
+    r"|offsets\..*|group\..*|transaction\..*|share\..*|log\.cleaner\..*|leader\.imbalance\..*|auto\.leader\..*"
+    r"|remote\.log\.metadata\.manager\.listener\.name|metric\.reporters|zookeeper\..*|.*\.quota\..*)"
+)
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the message has one line for each problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One endpoint `NAME://host:port`; port 0 lets the system choose."""
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+def _listener(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    match = _LISTENER.fullmatch(value.strip())
+    if match is None or int(match["port"]) > 65535:
+        raise ValueError("expected exactly one NAME://host:port, such as PLAINTEXT://127.0.0.1:9092")
+    if match["name"].upper() != "PLAINTEXT":
+        raise ValueError("expected a PLAINTEXT listener: other security protocols are not supported")
+    return Listener(match["name"].upper(), match["host"].strip("[]"), int(match["port"]))
+
+
+def _boolean(value: object) -> object:
+    if isinstance(value, str):
+        lowered = value.strip().lower()
+        if lowered not in {"true", "false"}:
+            raise ValueError("expected true or false")
+        return lowered == "true"
+    return value
+
+
+def _comma_list(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    items = tuple(item.strip() for item in value.split(",") if item.strip())
+    if not items:
+        raise ValueError("expected at least one value, separated by commas")
+    return items
+
+
+def _plugin(value: object) -> object:
+    return _PLUGIN_OF_CLASS.get(value, value) if isinstance(value, str) else value
+
+
+def _metadata_plugin(value: object) -> object:
+    return _METADATA_PLUGIN_OF_CLASS.get(value, value) if isinstance(value, str) else value
+
+
+Boolean = Annotated[bool, BeforeValidator(_boolean)]
+PositiveInt = Annotated[int, Field(ge=1, le=INT32_MAX)]
+PositiveLong = Annotated[int, Field(ge=1, le=INT64_MAX)]
+NaturalInt = Annotated[int, Field(ge=0, le=INT32_MAX)]
+Unlimited = Annotated[int, Field(ge=-1, le=INT64_MAX)]
+"""-1 means without a limit."""
+UnlimitedOrInherit = Annotated[int, Field(ge=-2, le=INT64_MAX)]
+"""-1 means without a limit, -2 the value of the whole log."""
+Paths = Annotated[tuple[Path, ...], BeforeValidator(_comma_list)]
+Names = Annotated[frozenset[Literal["delete", "compact"]], BeforeValidator(_comma_list)]
+
+
+class _Keys(BaseModel):
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        arbitrary_types_allowed=True,
+        alias_generator=lambda name: name.replace("_", "."),
+    )
+
+
+class NodeKeys(_Keys):
+    """Who the broker is, where it listens and where its data lies."""
+
+    node_id: NaturalInt
+    broker_rack: str | None = None
+    listeners: Annotated[Listener, BeforeValidator(_listener)] = Listener("PLAINTEXT", "127.0.0.1", 9092)
+    advertised_listeners: Annotated[Listener, BeforeValidator(_listener)] | None = None
+    log_dirs: Paths
+    static_cluster_file: Path
+    static_cluster_poll_ms: PositiveInt = 200
+    metrics_host: str = "127.0.0.1"
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """Prometheus endpoint; absent: none; 0: the system chooses."""
+    max_connections: PositiveInt = 10_000
+    connections_max_idle_ms: PositiveLong = 600_000
+    socket_request_max_bytes: PositiveInt = 100 * 1024 * 1024
+    request_timeout_ms: PositiveInt = 30_000
+    fetch_max_bytes: Annotated[int, Field(ge=1024, le=INT32_MAX)] = 55 * 1024 * 1024
+    max_incremental_fetch_session_cache_slots: NaturalInt = 1000
+    auto_create_topics_enable: Annotated[Literal[False], BeforeValidator(_boolean)] = False
+    num_partitions: PositiveInt = 1
+    default_replication_factor: Annotated[int, Field(ge=1, le=32767)] = 1
+
+
+class LogKeys(_Keys):
+    """Defaults of the topics' configs, and the upkeep of the log directories."""
+
+    log_segment_bytes: Annotated[int, Field(ge=1024 * 1024, le=INT32_MAX)] = 1024 * 1024 * 1024
+    log_roll_hours: PositiveInt = 168
+    log_roll_ms: PositiveLong | None = None
+    log_index_size_max_bytes: Annotated[int, Field(ge=4, le=INT32_MAX)] = 10 * 1024 * 1024
+    log_index_interval_bytes: NaturalInt = 4096
+    log_retention_hours: Annotated[int, Field(ge=-1, le=INT32_MAX)] = 168
+    log_retention_minutes: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
+    log_retention_ms: Unlimited | None = None
+    log_retention_bytes: Unlimited = -1
+    log_local_retention_ms: UnlimitedOrInherit = -2
+    log_local_retention_bytes: UnlimitedOrInherit = -2
+    log_retention_check_interval_ms: PositiveLong = 300_000
+    log_flush_interval_messages: PositiveLong = INT64_MAX
+    log_flush_interval_ms: PositiveLong | None = None
+    log_flush_offset_checkpoint_interval_ms: PositiveInt = 60_000
+    log_cleanup_policy: Names = frozenset({"delete"})
+    log_message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
+    log_preallocate: Boolean = False
+    log_segment_delete_delay_ms: NaturalInt = 60_000
+    message_max_bytes: NaturalInt = 1024 * 1024 + 12
+    compression_type: Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"] = "producer"
+    min_insync_replicas: PositiveInt = 1
+    producer_id_expiration_ms: PositiveInt = 86_400_000
+
+    @property
+    def retention_ms(self) -> int:
+        """`ms` wins over `minutes`, `minutes` over `hours`; -1 without limit."""
+        if self.log_retention_ms is not None:
+            return self.log_retention_ms
+        if self.log_retention_minutes is not None:
+            return -1 if self.log_retention_minutes < 0 else self.log_retention_minutes * 60_000
+        return -1 if self.log_retention_hours < 0 else self.log_retention_hours * 3_600_000
+
+    @property
+    def roll_ms(self) -> int:
+        return self.log_roll_ms if self.log_roll_ms is not None else self.log_roll_hours * 3_600_000
+
+
+class ReplicaKeys(_Keys):
+    """How this broker follows others and judges its followers."""
+
+    replica_fetch_max_bytes: NaturalInt = 4 * 1024 * 1024
+    replica_fetch_response_max_bytes: NaturalInt = 32 * 1024 * 1024
+    replica_fetch_min_bytes: NaturalInt = 1
+    replica_fetch_wait_max_ms: NaturalInt = 500
+    replica_fetch_backoff_ms: NaturalInt = 1000
+    replica_lag_time_max_ms: PositiveLong = 30_000
+    replica_socket_timeout_ms: PositiveInt = 30_000
+    replica_high_watermark_checkpoint_interval_ms: PositiveLong = 5000
+    num_replica_fetchers: PositiveInt = 1
+    follower_fetch_last_tiered_offset_enable: Boolean = False
+    bootstrap_policy: str = "tier-first"
+    bootstrap_bounded_local_bytes: Unlimited = -1
+    bootstrap_bounded_local_ms: Unlimited = -1
+
+    @model_validator(mode="after")
+    def _fetch_wait_is_below_lag(self) -> Self:
+        if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
+            raise ValueError(
+                f"replica.fetch.wait.max.ms ({self.replica_fetch_wait_max_ms}) must be at most replica.lag.time.max.ms "
+                f"({self.replica_lag_time_max_ms}): an idle follower would leave the ISR"
+            )
+        return self
+
+
+class RemoteKeys(_Keys):
+    """The remote log manager and its two plugins."""
+
+    remote_log_storage_system_enable: Boolean = False
+    remote_log_storage_manager_plugin: str | None = None
+    remote_log_storage_manager_class_name: Annotated[str | None, BeforeValidator(_plugin)] = None
+    remote_log_storage_manager_impl_prefix: str = "rsm.config."
+    remote_log_metadata_manager_class_name: Annotated[str, BeforeValidator(_metadata_plugin)] = "topic"
+    remote_log_metadata_manager_impl_prefix: str = "rlmm.config."
+    remote_log_metadata_custom_metadata_max_bytes: NaturalInt = 128
+    remote_log_manager_task_interval_ms: PositiveLong = 30_000
+    remote_log_manager_task_retry_backoff_ms: PositiveInt = 500
+    remote_log_manager_task_retry_backoff_max_ms: PositiveInt = 30_000
+    remote_log_manager_copier_thread_pool_size: PositiveInt = 10
+    remote_log_manager_copy_timeout_ms: PositiveInt = 300_000
+    remote_log_index_file_cache_total_size_bytes: PositiveLong = 1024 * 1024 * 1024
+    remote_log_reader_threads: PositiveInt = 10
+    remote_fetch_max_wait_ms: PositiveInt = 500
+    remote_list_offsets_request_timeout_ms: PositiveLong = 30_000
+    rsm_config: dict[str, str] = Field(default_factory=dict)
+    rlmm_config: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def storage_plugin(self) -> str | None:
+        """The name of the storage plugin's entry point."""
+        return self.remote_log_storage_manager_plugin or self.remote_log_storage_manager_class_name
+
+    @model_validator(mode="after")
+    def _enabled_needs_a_plugin(self) -> Self:
+        if self.remote_log_storage_system_enable and self.storage_plugin is None:
+            raise ValueError(
+                "remote.log.storage.system.enable=true needs remote.log.storage.manager.plugin (local, s3, fsspec, or "
+                "the entry point of another plugin)"
+            )
+        return self
+
+
+class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, RemoteKeys):
+    """All keys of one broker, checked."""
+
+    @property
+    def advertised(self) -> Listener:
+        """What clients and other brokers are told."""
+        return self.advertised_listeners or self.listeners
+
+    def with_dynamic(self, *overrides: Mapping[str, str]) -> BrokerConfig:
+        """This configuration with dynamic keys replaced, later mappings winning; ConfigError for a value that is wrong.
+
+        Keys that are not dynamic are passed over: whoever accepted them reports them.
+        """
+        merged = {key: value for mapping in overrides for key, value in mapping.items() if key in DYNAMIC_KEYS}
+        if not merged:
+            return self
+        values = self.model_dump(by_alias=True, exclude_unset=True)
+        return _validated({**values, **merged}, "dynamic broker configs")
+
+
+KEYS = frozenset(BrokerConfig.model_fields[name].alias or name for name in BrokerConfig.model_fields) - {
+    "rsm.config",
+    "rlmm.config",
+}
+DYNAMIC_KEYS = frozenset(
+    key
+    for key in KEYS
+    if key == "follower.fetch.last.tiered.offset.enable"
+    or key.startswith(("bootstrap.", "log.retention.", "log.local.retention.", "log.segment.", "log.flush.interval."))
+    or key
+    in {"log.roll.ms", "log.index.interval.bytes", "message.max.bytes", "min.insync.replicas", "compression.type"}
+) - {"log.retention.check.interval.ms", "log.retention.hours", "log.retention.minutes", "log.segment.delete.delay.ms"}
+_ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
+
+
+def load(path: Path) -> tuple[BrokerConfig, list[str]]:
+    """Read a `.properties` file; returns the configuration and warnings. ConfigError names the file."""
+    try:
+        with path.open("rb") as file:
+            properties = javaproperties.load(file)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except (javaproperties.InvalidUEscapeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not a properties file: {error}") from error
+    return parse(properties, str(path))
+
+
+def parse(properties: Mapping[str, str], source: str) -> tuple[BrokerConfig, list[str]]:
+    """Check properties; returns the configuration and warnings. `source` names them in messages."""
+    values: dict[str, Any] = {}
+    warnings: list[str] = []
+    prefixes = {
+        "rsm.config": properties.get("remote.log.storage.manager.impl.prefix", "rsm.config."),
+        "rlmm.config": properties.get("remote.log.metadata.manager.impl.prefix", "rlmm.config."),
+    }
+    for given, value in properties.items():
+        key = _ALIASES.get(given, given)
+        prefix = next((name for name, text in prefixes.items() if text and given.startswith(text)), None)
+        if key in KEYS:
+            values.setdefault(key, value)
+        elif prefix is not None:
+            values.setdefault(prefix, {})[given.removeprefix(prefixes[prefix])] = value
+        else:
+            warnings.append(f"{source}: {_unknown(given)}")
+    return _validated(values, source), warnings
+
+
+def _unknown(key: str) -> str:
+    nearest = difflib.get_close_matches(key, sorted(KEYS), n=1, cutoff=0.8)
+    if nearest:
+        return f"unknown key {key!r} is ignored; did you mean {nearest[0]!r}?"
+    if _WITHOUT_EFFECT.fullmatch(key):
+        return f"key {key!r} has no effect in tierfetch"
+    return f"unknown key {key!r} is ignored"
+
+
+def _validated(values: Mapping[str, Any], source: str) -> BrokerConfig:
+    try:
+        return BrokerConfig.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError("\n".join(f"{source}: {_problem(item)}" for item in error.errors())) from None
+
+
+def _problem(item: Mapping[str, Any]) -> str:
+    location: Sequence[str | int] = item["loc"]
+    message = str(item["msg"]).removeprefix("Value error, ").replace("Input should be", "expected")
+    if not location:
+        return message
+    key = str(location[0])
+    if item["type"] == "missing":
+        return f"{key} is missing"
+    return f"{key}={item['input']!r}: {message}"

@@ -1,0 +1,238 @@
+"""What each change of a static cluster view decides: pure functions from one image to the next.
+
+Rules of this file:
+
+* A function returns the new image or raises KafkaError; it never changes its argument and never does I/O.
+* Every change of a partition adds 1 to its `partition_epoch`; every change of its leader adds 1 to `leader_epoch`.
+* There is no failure detection here: brokers in the image may be down. Who leads is changed by `elect_leader` (or by
+  hand in the file), and by `register` only downwards: a broker that lost its log leaves the ISR, and the leadership.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.topics import TopicIdPartition, TopicPartition, check_topic_name
+from .cluster_view import (
+    NO_LEADER,
+    BrokerRegistration,
+    ClusterImage,
+    NewTopic,
+    PartitionRegistration,
+    TopicImage,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LostReplica:
+    """A replica whose log is gone, with what was registered before."""
+
+    partition: TopicIdPartition
+    before: PartitionRegistration
+
+
+def register(
+    image: ClusterImage, broker: BrokerRegistration, found: Collection[TopicPartition]
+) -> tuple[ClusterImage, list[LostReplica]]:
+    """Take up the broker's endpoint and directory ids.
+
+    If a directory that was registered before is missing now, each of its replicas whose log was not found leaves the
+    ISR, also as its last member, and a partition it led is left without a leader.
+    """
+    known = image.brokers.get(broker.id)
+    lost: list[LostReplica] = []
+    if known is not None and not set(known.directory_ids) <= set(broker.directory_ids):
+        present = set(found)
+        for partition, before in image.hosted_by(broker.id).items():
+            if partition.topic_partition not in present and broker.id in (*before.isr, before.leader):
+                lost.append(LostReplica(partition, before))
+                image = _with_partition(image, partition, _without(before, broker.id))
+    return replace(image, brokers={**image.brokers, broker.id: broker}), lost
+
+
+def _without(registration: PartitionRegistration, broker_id: int) -> PartitionRegistration:
+    leaderless = registration.leader == broker_id
+    return replace(
+        registration,
+        leader=NO_LEADER if leaderless else registration.leader,
+        leader_epoch=registration.leader_epoch + leaderless,
+        partition_epoch=registration.partition_epoch + 1,
+        isr=tuple(member for member in registration.isr if member != broker_id),
+    )
+
+
+def alter_partition(
+    image: ClusterImage,
+    partition: TopicIdPartition,
+    *,
+    leader_epoch: int,
+    partition_epoch: int,
+    isr: Sequence[int],
+) -> ClusterImage:
+    """Replace the ISR on behalf of the leader of `leader_epoch`."""
+    current = _registration(image, partition)
+    if leader_epoch != current.leader_epoch:
+        raise KafkaError(
+            ErrorCode.fenced_leader_epoch,
+            f"{partition}: leader epoch {leader_epoch} is not the current one ({current.leader_epoch})",
+        )
+    if partition_epoch != current.partition_epoch:
+        raise KafkaError(
+            ErrorCode.invalid_update_version,
+            f"{partition}: partition epoch {partition_epoch} is not the current one ({current.partition_epoch})",
+        )
+    if current.leader not in isr or not set(isr) <= set(current.replicas) or len(set(isr)) != len(isr):
+        raise KafkaError(
+            ErrorCode.invalid_request,
+            f"{partition}: ISR {list(isr)} must hold leader {current.leader}, and only {list(current.replicas)}",
+        )
+    ordered = tuple(member for member in current.replicas if member in isr)
+    return _with_partition(image, partition, replace(current, isr=ordered, partition_epoch=partition_epoch + 1))
+
+
+def elect_leader(
+    image: ClusterImage, partition: TopicIdPartition, leader: int, *, unclean: bool = False
+) -> ClusterImage:
+    """Make a member of the ISR the leader; `unclean` takes any replica, which then is the whole ISR."""
+    current = _registration(image, partition)
+    if leader not in current.isr and not (unclean and leader in current.replicas):
+        raise KafkaError(
+            ErrorCode.eligible_leaders_not_available,
+            f"{partition}: broker {leader} is not in the ISR {list(current.isr)}",
+        )
+    elected = replace(
+        current,
+        leader=leader,
+        leader_epoch=current.leader_epoch + 1,
+        partition_epoch=current.partition_epoch + 1,
+        isr=current.isr if leader in current.isr else (leader,),
+    )
+    return _with_partition(image, partition, elected)
+
+
+def create_topic(image: ClusterImage, topic: NewTopic, topic_id: UUID) -> ClusterImage:
+    """Add a topic, its replicas spread over the registered brokers unless they are given."""
+    try:
+        check_topic_name(topic.name)
+    except ValueError as error:
+        raise KafkaError(ErrorCode.invalid_topic_exception, str(error)) from error
+    if topic.name in image.topics:
+        raise KafkaError(ErrorCode.topic_already_exists, f"topic {topic.name!r} exists already")
+    assignments = _checked(image, topic) if topic.assignments else _spread(image, topic)
+    partitions = {
+        number: PartitionRegistration(
+            leader=replicas[0], leader_epoch=0, partition_epoch=0, replicas=replicas, isr=replicas
+        )
+        for number, replicas in enumerate(assignments)
+    }
+    created = TopicImage(topic.name, topic_id, dict(topic.configs), partitions)
+    return replace(image, topics={**image.topics, topic.name: created})
+
+
+def _checked(image: ClusterImage, topic: NewTopic) -> tuple[tuple[int, ...], ...]:
+    for number, replicas in enumerate(topic.assignments):
+        unknown = [broker for broker in replicas if broker not in image.brokers]
+        if not replicas or unknown or len(set(replicas)) != len(replicas):
+            raise KafkaError(
+                ErrorCode.invalid_replica_assignment,
+                f"{topic.name}-{number}: replicas {list(replicas)} must be different ones of {sorted(image.brokers)}",
+            )
+    return topic.assignments
+
+
+def _spread(image: ClusterImage, topic: NewTopic) -> tuple[tuple[int, ...], ...]:
+    if topic.partitions < 1:
+        raise KafkaError(ErrorCode.invalid_partitions, f"{topic.partitions} partitions; at least 1 is needed")
+    brokers = sorted(image.brokers)
+    if not 1 <= topic.replication_factor <= len(brokers):
+        raise KafkaError(
+            ErrorCode.invalid_replication_factor,
+            f"replication factor {topic.replication_factor}; brokers registered: {brokers}",
+        )
+    led = {broker: 0 for broker in brokers}
+    for existing in image.topics.values():
+        for registration in existing.partitions.values():
+            if registration.leader in led:
+                led[registration.leader] += 1
+    first = min(range(len(brokers)), key=lambda index: (led[brokers[index]], index))
+    return tuple(
+        tuple(brokers[(first + number + rank) % len(brokers)] for rank in range(topic.replication_factor))
+        for number in range(topic.partitions)
+    )
+
+
+def delete_topic(image: ClusterImage, name: str) -> ClusterImage:
+    _topic(image, name)
+    return replace(image, topics={other: topic for other, topic in image.topics.items() if other != name})
+
+
+def alter_topic_configs(image: ClusterImage, name: str, changes: Mapping[str, str | None]) -> ClusterImage:
+    topic = _topic(image, name)
+    changed = replace(topic, configs=_merged(topic.configs, changes))
+    return replace(image, topics={**image.topics, name: changed})
+
+
+def alter_broker_configs(image: ClusterImage, broker: str, changes: Mapping[str, str | None]) -> ClusterImage:
+    merged = _merged(image.broker_configs.get(broker, {}), changes)
+    return replace(image, broker_configs={**image.broker_configs, broker: merged})
+
+
+def find_regression(old: ClusterImage, new: ClusterImage) -> str | None:
+    """Why `new` must not follow `old` (an edit by hand that would make two leaders of one epoch), or None."""
+    for name, topic in new.topics.items():
+        before = old.topics.get(name)
+        if before is None or before.topic_id != topic.topic_id:
+            continue
+        for number, registration in topic.partitions.items():
+            earlier = before.partitions.get(number)
+            problem = earlier and _regression(earlier, registration)
+            if problem:
+                return f"{name}-{number}: {problem}"
+    return None
+
+
+def _regression(before: PartitionRegistration, after: PartitionRegistration) -> str | None:
+    if after.leader_epoch < before.leader_epoch:
+        return f"leader_epoch went back from {before.leader_epoch} to {after.leader_epoch}"
+    if after.leader != before.leader and after.leader_epoch == before.leader_epoch:
+        return (
+            f"leader changed from {before.leader} to {after.leader} within leader_epoch {after.leader_epoch}; "
+            f"write leader_epoch: {before.leader_epoch + 1}"
+        )
+    if after.partition_epoch < before.partition_epoch:
+        return f"partition_epoch went back from {before.partition_epoch} to {after.partition_epoch}"
+    if after != before and after.partition_epoch == before.partition_epoch:
+        return f"changed without a higher partition_epoch; write partition_epoch: {before.partition_epoch + 1}"
+    return None
+
+
+def _merged(configs: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    return {key: value for key, value in {**configs, **changes}.items() if value is not None}
+
+
+def _topic(image: ClusterImage, name: str) -> TopicImage:
+    topic = image.topics.get(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.unknown_topic_or_partition, f"topic {name!r} does not exist")
+    return topic
+
+
+def _registration(image: ClusterImage, partition: TopicIdPartition) -> PartitionRegistration:
+    topic = image.topics.get(partition.topic)
+    if topic is None or topic.topic_id != partition.topic_id:
+        raise KafkaError(ErrorCode.unknown_topic_id, f"{partition}: no such topic incarnation")
+    registration = topic.partitions.get(partition.partition)
+    if registration is None:
+        raise KafkaError(ErrorCode.unknown_topic_or_partition, f"{partition}: no such partition")
+    return registration
+
+
+def _with_partition(
+    image: ClusterImage, partition: TopicIdPartition, registration: PartitionRegistration
+) -> ClusterImage:
+    topic = image.topics[partition.topic]
+    changed = replace(topic, partitions={**topic.partitions, partition.partition: registration})
+    return replace(image, topics={**image.topics, topic.name: changed})

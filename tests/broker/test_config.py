@@ -1,0 +1,117 @@
+"""`.properties` in, checked configuration or clear messages out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tierfetch.broker.config import DYNAMIC_KEYS, ConfigError, Listener, load, parse
+
+MINIMAL = {"node.id": "1", "log.dirs": "data", "static.cluster.file": "cluster.yaml"}
+
+
+def test_minimal_file_gets_kafkas_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "broker.properties"
+    path.write_text("# a comment\nnode.id=1\nlog.dirs = data-a, data-b\nstatic.cluster.file=cluster.yaml\n")
+    config, warnings = load(path)
+    assert warnings == []
+    assert config.node_id == 1
+    assert config.log_dirs == (Path("data-a"), Path("data-b"))
+    assert config.listeners == config.advertised == Listener("PLAINTEXT", "127.0.0.1", 9092)
+    assert config.retention_ms == 7 * 24 * 3_600_000
+    assert config.roll_ms == 7 * 24 * 3_600_000
+    assert config.follower_fetch_last_tiered_offset_enable is False
+    assert config.bootstrap_policy == "tier-first"
+
+
+def test_older_names_of_keys_are_understood() -> None:
+    config, warnings = parse({"broker.id": "3", "log.dir": "d", "static.cluster.file": "c"}, "f")
+    assert (config.node_id, config.log_dirs, warnings) == (3, (Path("d"),), [])
+
+
+def test_finer_units_win() -> None:
+    hours = parse({**MINIMAL, "log.retention.hours": "1"}, "f")[0]
+    minutes = parse({**MINIMAL, "log.retention.hours": "1", "log.retention.minutes": "2"}, "f")[0]
+    ms = parse({**MINIMAL, "log.retention.minutes": "2", "log.retention.ms": "-1", "log.roll.ms": "5"}, "f")[0]
+    assert (hours.retention_ms, minutes.retention_ms, ms.retention_ms, ms.roll_ms) == (3_600_000, 120_000, -1, 5)
+    assert parse({**MINIMAL, "log.retention.hours": "-1"}, "f")[0].retention_ms == -1
+
+
+def test_plugin_keys_are_collected_by_prefix() -> None:
+    config, warnings = parse(
+        {
+            **MINIMAL,
+            "remote.log.storage.system.enable": "true",
+            "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
+            "remote.log.storage.manager.impl.prefix": "tier.",
+            "tier.dir": "shelf",
+            "rlmm.config.remote.log.metadata.topic.num.partitions": "5",
+        },
+        "f",
+    )
+    assert warnings == []
+    assert config.storage_plugin == "local"
+    assert config.rsm_config == {"dir": "shelf"}
+    assert config.rlmm_config == {"remote.log.metadata.topic.num.partitions": "5"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("node.id", "x", "node.id='x': expected a valid integer"),
+        ("log.retention.ms", "-2", "log.retention.ms='-2': expected greater than or equal to -1"),
+        ("log.preallocate", "yes", "log.preallocate='yes': expected true or false"),
+        ("listeners", "9092", "listeners='9092': expected exactly one NAME://host:port"),
+        ("listeners", "PLAINTEXT://a:1,PLAINTEXT://b:2", "expected exactly one NAME://host:port"),
+        ("listeners", "SSL://a:1", "expected a PLAINTEXT listener"),
+        ("listeners", "PLAINTEXT://a:70000", "expected exactly one NAME://host:port"),
+        ("log.dirs", " , ", "expected at least one value"),
+        ("log.cleanup.policy", "squeeze", "log.cleanup.policy='squeeze': expected 'delete' or 'compact'"),
+        ("auto.create.topics.enable", "true", "auto.create.topics.enable=True: expected False"),
+        ("remote.log.storage.system.enable", "true", "needs remote.log.storage.manager.plugin"),
+        ("replica.lag.time.max.ms", "100", "replica.fetch.wait.max.ms (500) must be at most"),
+    ],
+)
+def test_wrong_value_names_key_value_and_expectation(key: str, value: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse({**MINIMAL, key: value}, "broker.properties")
+    assert "broker.properties: " in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_every_problem_is_said_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse({"node.id": "-1"}, "f")
+    assert [line.split(" ")[1].split("=")[0] for line in str(caught.value).splitlines()] == [
+        "node.id",
+        "log.dirs",
+        "static.cluster.file",
+    ]
+
+
+def test_unknown_keys_are_warned_about_with_the_nearest_match() -> None:
+    given = {"follower.fetch.last.teired.offset.enable": "true", "num.io.threads": "8", "colour": "red"}
+    _, warnings = parse({**MINIMAL, **given}, "f")
+    assert warnings == [
+        "f: unknown key 'follower.fetch.last.teired.offset.enable' is ignored; "
+        "did you mean 'follower.fetch.last.tiered.offset.enable'?",
+        "f: key 'num.io.threads' has no effect in tierfetch",
+        "f: unknown key 'colour' is ignored",
+    ]
+
+
+def test_F1_follower_fetch_last_tiered_offset_enable_is_dynamic() -> None:
+    key = "follower.fetch.last.tiered.offset.enable"
+    config, _ = parse(MINIMAL, "f")
+    assert key in DYNAMIC_KEYS
+    assert config.with_dynamic({key: "true"}, {}).follower_fetch_last_tiered_offset_enable is True
+    assert config.with_dynamic({key: "true"}, {key: "false"}).follower_fetch_last_tiered_offset_enable is False
+    assert config.with_dynamic({"node.id": "9"}) is config
+    with pytest.raises(ConfigError, match=r"dynamic broker configs: follower\.fetch.*=.maybe."):
+        config.with_dynamic({key: "maybe"})
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="absent.properties: cannot be read"):
+        load(tmp_path / "absent.properties")
