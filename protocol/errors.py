@@ -23,4 +23,9 @@ class CorruptRecordError(KafkaError):
 
     def __init__(self, message: str, position: int = 0) -> None:
         super().__init__(ErrorCode.corrupt_message, f"{message} (batch at byte {position})")
+        self.reason = message
         self.position = position
+
+    def at(self, position: int) -> CorruptRecordError:
+        """The same fault seen from a larger whole, in which the batch begins at `position`."""
+        return CorruptRecordError(self.reason, position)
