@@ -47,7 +47,7 @@ def decode_records(data: bytes, header: BatchHeader, position: int = 0) -> Itera
         except (IndexError, ValueError) as error:
             reason = "the records end early" if isinstance(error, IndexError) else error
             raise CorruptRecordError(
-                f"record {index} of {header.record_count}, byte {at} of the records: {reason}", position
+                f"record {index} of {header.record_count} (from byte {at} of the records): {reason}", position
             ) from error
         previous = record.offset
         yield record if appended_at is None else record._replace(timestamp=appended_at)
@@ -113,7 +113,7 @@ def _read_nullable(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
         return None, at
     stop = at + length
     if length < 0 or stop > end:
-        raise ValueError(f"field length {length} where the record has {end - at} bytes left")
+        raise ValueError(f"field length {length} at byte {at} of the records, where its record ends at {end}")
     return data[at:stop], stop
 
 
