@@ -182,6 +182,11 @@ class OffsetIndex(_SparseIndex):
         slot = bisect_left(range(len(self)), position, key=self._position)
         return self._at(slot) if slot < len(self) else None
 
+    def last_at_or_before(self, position: int) -> OffsetPosition | None:
+        """The last entry at or before a byte position: a border between two batches that needs no look into the log."""
+        slot = bisect_right(range(len(self)), position, key=self._position) - 1
+        return self._at(slot) if slot >= 0 else None
+
     def check(self, *, name: str | None = None) -> None:
         """CorruptFileError unless offsets and positions increase strictly. Reads every entry."""
         previous_offset = previous_position = -1
