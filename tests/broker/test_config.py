@@ -108,10 +108,10 @@ def test_F1_follower_fetch_last_tiered_offset_enable_is_dynamic() -> None:
     assert config.with_dynamic({key: "true"}, {}).follower_fetch_last_tiered_offset_enable is True
     assert config.with_dynamic({key: "true"}, {key: "false"}).follower_fetch_last_tiered_offset_enable is False
     assert config.with_dynamic({"node.id": "9"}) is config
-    with pytest.raises(ConfigError, match=r"dynamic broker configs: follower\.fetch.*=.maybe."):
+    with pytest.raises(ConfigError, match=r"dynamic broker configs: follower\.fetch"):
         config.with_dynamic({key: "maybe"})
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="absent.properties: cannot be read"):
+    with pytest.raises(ConfigError, match=r"absent\.properties: cannot be read"):
         load(tmp_path / "absent.properties")
