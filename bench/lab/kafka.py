@@ -5,16 +5,15 @@ Node 100 is the controller. Everything lives below one base directory; every pro
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from tierfetch.cli.local_cluster import free_ports, poll
 from tierfetch.protocol.topics import uuid_to_text
 
 from .jars import kafka_jars
@@ -24,17 +23,6 @@ START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 40.0
 TOOL_TIMEOUT_S = 120.0
 _PROTOCOLS = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that are free now, all different."""
-    with contextlib.ExitStack() as stack:
-        ports = []
-        for _ in range(count):
-            listener = stack.enter_context(socket.socket())
-            listener.bind(("127.0.0.1", 0))
-            ports.append(listener.getsockname()[1])
-        return ports
 
 
 def run_tool(main_class: str, *arguments: str, heap: str = "256m") -> str:
@@ -231,12 +219,3 @@ class KafkaCluster:
         assert node not in self._processes, f"node {node} is running"
         shutil.rmtree(self.data_directory(node))
         self.format(node)
-
-
-def poll(timeout_s: float, what: str, interval_s: float = 0.05) -> Iterator[float]:
-    """Yield the seconds waited so far, again and again; TimeoutError naming `what` at the end."""
-    began = time.monotonic()
-    while (waited := time.monotonic() - began) < timeout_s:
-        yield waited
-        time.sleep(interval_s)
-    raise TimeoutError(f"waited {timeout_s:.0f} s in vain for {what}")
