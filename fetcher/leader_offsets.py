@@ -56,8 +56,8 @@ UNKNOWN_OFFSET = OffsetAndEpoch(-1, -1)
 class TieredEnd:
     """What a leader knows of the tier.
 
-    `end_offset` (exclusive) of the last finished segment that lies whole on the leader's lineage, None if there is none.
-    A leader that has not read the remote metadata yet has no `TieredEnd` at all.
+    `end_offset` (exclusive) of the last finished segment that lies whole on the leader's lineage, None if there is
+    none. A leader that has not read the remote metadata yet has no `TieredEnd` at all.
     """
 
     end_offset: int | None
