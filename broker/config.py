@@ -253,6 +253,11 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, RemoteKeys):
         """What clients and other brokers are told."""
         return self.advertised_listeners or self.listeners
 
+    def as_properties(self) -> dict[str, str]:
+        """Every key that has a value, as text; without the plugins' own keys, which may hold secrets."""
+        values = {key: getattr(self, key.replace(".", "_")) for key in KEYS}
+        return {key: _as_text(value) for key, value in values.items() if value is not None}
+
     def with_dynamic(self, *overrides: Mapping[str, str]) -> BrokerConfig:
         """This configuration with dynamic keys replaced, later mappings winning; ConfigError for a value that is wrong.
 
@@ -278,6 +283,14 @@ DYNAMIC_KEYS = frozenset(
     in {"log.roll.ms", "log.index.interval.bytes", "message.max.bytes", "min.insync.replicas", "compression.type"}
 ) - {"log.retention.check.interval.ms", "log.retention.hours", "log.retention.minutes", "log.segment.delete.delay.ms"}
 _ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple | frozenset):
+        return ",".join(sorted(str(item) for item in value))
+    return str(value)
 
 
 def load(path: Path) -> tuple[BrokerConfig, list[str]]:

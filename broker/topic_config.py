@@ -1,0 +1,132 @@
+"""From the broker's `log.*` keys to the defaults of a topic's configuration, and what DescribeConfigs tells about both.
+
+A topic's effective config comes from, the first that has it: the topic, the broker's dynamic configs, the cluster's
+dynamic default, the broker's file, Kafka's default. Kafka calls these `ConfigSource`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from ..log.config import INT64_MAX, LogConfig
+from ..protocol.records import TimestampType
+from .cluster_view import ClusterImage
+from .config import DYNAMIC_KEYS, BrokerConfig
+
+BROKER_KEYS: Mapping[str, str] = {
+    "segment.bytes": "log.segment.bytes",
+    "segment.ms": "log.roll.ms",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "index.interval.bytes": "log.index.interval.bytes",
+    "retention.ms": "log.retention.ms",
+    "retention.bytes": "log.retention.bytes",
+    "local.retention.ms": "log.local.retention.ms",
+    "local.retention.bytes": "log.local.retention.bytes",
+    "flush.messages": "log.flush.interval.messages",
+    "flush.ms": "log.flush.interval.ms",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "max.message.bytes": "message.max.bytes",
+    "cleanup.policy": "log.cleanup.policy",
+    "min.insync.replicas": "min.insync.replicas",
+    "compression.type": "compression.type",
+    "preallocate": "log.preallocate",
+}
+"""Topic key -> the broker key that gives its default."""
+
+
+class ConfigSource(IntEnum):
+    """As on the wire (DescribeConfigs)."""
+
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedConfig:
+    """One config in force."""
+
+    name: str
+    value: str
+    source: ConfigSource
+    is_read_only: bool
+
+
+def config_in_force(config: BrokerConfig, image: ClusterImage) -> BrokerConfig:
+    """The broker's configuration with the cluster's dynamic configs over it; ConfigError names a wrong one."""
+    own = image.broker_configs.get(str(config.node_id), {})
+    return config.with_dynamic(image.broker_configs.get("default", {}), own)
+
+
+def log_defaults(config: BrokerConfig) -> LogConfig:
+    """What topics inherit from this broker."""
+    return LogConfig(
+        segment_bytes=config.log_segment_bytes,
+        segment_ms=config.roll_ms,
+        segment_index_bytes=config.log_index_size_max_bytes,
+        index_interval_bytes=config.log_index_interval_bytes,
+        retention_ms=config.retention_ms,
+        retention_bytes=config.log_retention_bytes,
+        local_retention_ms=config.log_local_retention_ms,
+        local_retention_bytes=config.log_local_retention_bytes,
+        flush_messages=config.log_flush_interval_messages,
+        flush_ms=INT64_MAX if config.log_flush_interval_ms is None else config.log_flush_interval_ms,
+        file_delete_delay_ms=config.log_segment_delete_delay_ms,
+        message_timestamp_type=(
+            TimestampType.LOG_APPEND_TIME
+            if config.log_message_timestamp_type == "LogAppendTime"
+            else TimestampType.CREATE_TIME
+        ),
+        max_message_bytes=config.message_max_bytes,
+        cleanup_policy=frozenset(config.log_cleanup_policy),
+        min_insync_replicas=config.min_insync_replicas,
+        compression_type=config.compression_type,
+        preallocate=config.log_preallocate,
+    )
+
+
+def describe_topic(
+    topic_configs: Mapping[str, str], config: BrokerConfig, image: ClusterImage
+) -> list[DescribedConfig]:
+    """Every config of a topic with its value in force on this broker. KafkaError if the topic's own are wrong."""
+    in_force = config_in_force(config, image)
+    values = LogConfig.from_topic_configs(topic_configs, log_defaults(in_force)).as_topic_configs()
+    return [
+        DescribedConfig(
+            name=name,
+            value=topic_configs.get(name, value),
+            source=(
+                ConfigSource.DYNAMIC_TOPIC_CONFIG
+                if name in topic_configs
+                else _broker_source(BROKER_KEYS.get(name), config, image)
+            ),
+            is_read_only=False,
+        )
+        for name, value in sorted({**values, **topic_configs}.items())
+    ]
+
+
+def describe_broker(config: BrokerConfig, image: ClusterImage) -> list[DescribedConfig]:
+    """Every key of this broker that has a value, but the plugins' own keys: they may hold secrets."""
+    in_force = config_in_force(config, image).as_properties()
+    return [
+        DescribedConfig(name, value, _broker_source(name, config, image), is_read_only=name not in DYNAMIC_KEYS)
+        for name, value in sorted(in_force.items())
+    ]
+
+
+def _broker_source(key: str | None, config: BrokerConfig, image: ClusterImage) -> ConfigSource:
+    if key is not None:
+        if key in DYNAMIC_KEYS:
+            if key in image.broker_configs.get(str(config.node_id), {}):
+                return ConfigSource.DYNAMIC_BROKER_CONFIG
+            if key in image.broker_configs.get("default", {}):
+                return ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+        if key.replace(".", "_") in config.model_fields_set:
+            return ConfigSource.STATIC_BROKER_CONFIG
+    return ConfigSource.DEFAULT_CONFIG

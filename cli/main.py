@@ -1,0 +1,73 @@
+"""The `tierfetch` command: a subcommand is imported when it is run, so that `--help` and a broker's start stay quick.
+
+Exit codes: 0 done; 1 a check failed or the work could not be done (the message says what and what to do); 2 wrong
+usage; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+_COMMANDS = {
+    "broker": ("broker", "broker", "Run a broker until it is told to stop (SIGTERM or SIGINT)."),
+    "demo": ("demo", "demo", "Kill and wipe a follower, bring it back from the tier, time it and prove it equal."),
+    "dump-log": ("dump_log", "dump_log", "Show batches, records and indexes of log files, as kafka-dump-log does."),
+    "tier": ("tier", "tier", "List and verify what lies in a remote tier."),
+}
+
+_HELP = """Kafka-compatible replication over tiered storage.
+
+\b
+A first broker, in two lines:
+  printf 'node.id=1\\nlog.dirs=data\\nstatic.cluster.file=cluster.yaml\\n' > broker.properties
+  tierfetch broker --config broker.properties
+
+\b
+Then use any Kafka client on 127.0.0.1:9092. To see what it is for:
+  tierfetch demo
+
+Each command explains itself with --help.
+"""
+
+
+class LazyGroup(click.Group):
+    """Commands by module, function and one line of help; the module is imported when its command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, function, _ = _COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(f".{module}", __package__), function)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _COMMANDS[name][2]) for name in self.list_commands(ctx)])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"no command {args[0]!r}; there are: {', '.join(sorted(_COMMANDS))}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.command(cls=LazyGroup, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tierfetch")
+def cli() -> None:
+    pass
+
+
+def main(*args: Any, **kwargs: Any) -> None:
+    """The console script's entry point."""
+    cli(*args, **kwargs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Defaults of topics from the broker's keys, and where a value in force comes from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tierfetch.broker.config import parse
+from tierfetch.broker.topic_config import (
+    BROKER_KEYS,
+    ConfigSource,
+    DescribedConfig,
+    config_in_force,
+    describe_broker,
+    describe_topic,
+    log_defaults,
+)
+from tierfetch.log.config import LogConfig
+from tierfetch.protocol.errors import KafkaError
+from tierfetch.tests.broker.images import image
+
+MINIMAL = {"node.id": "1", "log.dirs": "data", "static.cluster.file": "cluster.yaml"}
+
+
+def test_defaults_of_an_empty_configuration_are_kafkas() -> None:
+    assert log_defaults(parse(MINIMAL, "f")[0]) == LogConfig()
+
+
+@pytest.mark.parametrize("topic_key", sorted(BROKER_KEYS))
+def test_broker_key_reaches_its_topic_key(topic_key: str) -> None:
+    texts = {
+        "message.timestamp.type": "LogAppendTime",
+        "cleanup.policy": "compact",
+        "compression.type": "zstd",
+        "preallocate": "true",
+    }
+    value = texts.get(topic_key, "2097152")
+    config, warnings = parse({**MINIMAL, BROKER_KEYS[topic_key]: value}, "f")
+    assert warnings == []
+    assert log_defaults(config).as_topic_configs()[topic_key] == value
+
+
+def described(configs: list[DescribedConfig]) -> dict[str, tuple[str, ConfigSource]]:
+    return {config.name: (config.value, config.source) for config in configs}
+
+
+def test_sources_in_order_of_precedence() -> None:
+    config, _ = parse({**MINIMAL, "log.segment.bytes": "2097152", "log.retention.ms": "1"}, "f")
+    cluster = replace(
+        image(),
+        broker_configs={
+            "default": {"log.retention.ms": "2", "log.retention.bytes": "20"},
+            "1": {"log.retention.ms": "3"},
+            "2": {"log.index.interval.bytes": "9"},
+        },
+    )
+    values = described(describe_topic({"max.message.bytes": "77"}, config, cluster))
+    assert values["max.message.bytes"] == ("77", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    assert values["retention.ms"] == ("3", ConfigSource.DYNAMIC_BROKER_CONFIG)
+    assert values["retention.bytes"] == ("20", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+    assert values["segment.bytes"] == ("2097152", ConfigSource.STATIC_BROKER_CONFIG)
+    assert values["index.interval.bytes"] == ("4096", ConfigSource.DEFAULT_CONFIG)
+    assert values["remote.storage.enable"] == ("false", ConfigSource.DEFAULT_CONFIG)
+
+
+def test_broker_configs_leave_out_what_may_be_secret() -> None:
+    config, _ = parse({**MINIMAL, "rsm.config.secret.key": "s3cr3t"}, "f")
+    configs = describe_broker(config, image())
+    assert described(configs)["node.id"] == ("1", ConfigSource.STATIC_BROKER_CONFIG)
+    assert described(configs)["listeners"][0] == "PLAINTEXT://127.0.0.1:9092"
+    assert "s3cr3t" not in str(configs)
+    read_only = {entry.name: entry.is_read_only for entry in configs}
+    assert read_only["node.id"]
+    assert not read_only["follower.fetch.last.tiered.offset.enable"]
+
+
+def test_F1_option_is_taken_from_the_default_for_all_then_from_the_broker() -> None:
+    key = "follower.fetch.last.tiered.offset.enable"
+    config, _ = parse(MINIMAL, "f")
+    on = replace(image(), broker_configs={"default": {key: "true"}})
+    off_here = replace(image(), broker_configs={"default": {key: "true"}, "1": {key: "false"}})
+    assert config_in_force(config, on).follower_fetch_last_tiered_offset_enable is True
+    assert config_in_force(config, off_here).follower_fetch_last_tiered_offset_enable is False
+
+
+def test_wrong_topic_config_is_refused() -> None:
+    config, _ = parse(MINIMAL, "f")
+    with pytest.raises(KafkaError, match="unknown topic config 'colour'"):
+        describe_topic({"colour": "red"}, config, image())
