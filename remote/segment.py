@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from uuid import UUID
@@ -58,6 +59,19 @@ class RemoteLogSegmentMetadata:
     state: RemoteLogSegmentState = RemoteLogSegmentState.COPY_SEGMENT_STARTED
     custom_metadata: bytes | None = None
     txn_index_empty: bool = False
+
+    def epoch_ranges(self) -> Iterator[tuple[int, int, int]]:
+        """(epoch, first offset, last offset), inclusive, of each epoch that has offsets here, in their order.
+
+        An epoch whose successor begins at the same offset has none: Kafka lists leaders that wrote nothing too.
+        """
+        entries = self.segment_leader_epochs
+        for index, entry in enumerate(entries):
+            first = max(entry.start_offset, self.start_offset)
+            end = self.end_offset + 1 if index + 1 == len(entries) else entries[index + 1].start_offset
+            last = min(self.end_offset, end - 1)
+            if first <= last:
+                yield entry.epoch, first, last
 
     def with_update(self, update: RemoteLogSegmentMetadataUpdate) -> RemoteLogSegmentMetadata:
         return replace(
