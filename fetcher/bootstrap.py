@@ -26,8 +26,8 @@ from typing import Protocol
 from uuid import UUID
 
 from ..log.epochs import EpochEnd
+from ..remote.lineage import OffsetAndEpoch
 from ..remote.segment import RemoteLogSegmentMetadata
-from .leader_offsets import OffsetAndEpoch
 
 
 class Trigger(Enum):

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 
 from ..log.epochs import EpochEnd, LeaderEpochCache
 from ..protocol.errors import ErrorCode, KafkaError
+from ..remote.lineage import OffsetAndEpoch
 from ..remote.segment import RemoteLogSegmentMetadata
 from .bootstrap import (
     AdoptFromTier,
@@ -60,7 +61,6 @@ from .leader_offsets import (
     EARLIEST_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
-    OffsetAndEpoch,
 )
 
 UNKNOWN_UPLOAD_WAIT_MS = 5_000
@@ -138,7 +138,7 @@ class TierFirst:
         log_start = _require(offsets, EARLIEST_TIMESTAMP)
         tiered = offsets.known(LATEST_TIERED_TIMESTAMP)
         if tiered is not None:
-            return _adopt_behind(situation, log_start, tiered.offset + 1, tiered.epoch)
+            return _adopt_behind(situation, log_start, tiered.offset + 1, tiered.leader_epoch)
         if not _is_all_local(offsets):
             return RetryLater("the leader does not know the earliest pending upload offset yet")
         if situation.elapsed_ms < self.unknown_upload_wait_ms:
@@ -278,11 +278,11 @@ def _from_local_log_start(situation: Situation) -> Plan:
 
 def _adopt(situation: Situation, log_start: OffsetAndEpoch, start: OffsetAndEpoch) -> Plan:
     """Adopt up to `start`, whose epoch the leader has stated; the record below it may be of an earlier one."""
-    if start.offset <= log_start.offset or _has(situation, start.offset) or start.epoch <= 0:
-        return _adopt_behind(situation, log_start, start.offset, start.epoch)
-    earlier = yield AskEpochEnd(start.epoch - 1)
+    if start.offset <= log_start.offset or _has(situation, start.offset) or start.leader_epoch <= 0:
+        return _adopt_behind(situation, log_start, start.offset, start.leader_epoch)
+    earlier = yield AskEpochEnd(start.leader_epoch - 1)
     assert isinstance(earlier, EpochEnd), earlier
-    last_epoch = earlier.epoch if earlier.end_offset >= start.offset else start.epoch
+    last_epoch = earlier.epoch if earlier.end_offset >= start.offset else start.leader_epoch
     return _adopt_behind(situation, log_start, start.offset, last_epoch)
 
 

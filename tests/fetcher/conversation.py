@@ -1,10 +1,9 @@
-"""Runs one bootstrap conversation against a leader that is a `ModelLog` and the real answering code."""
+"""One bootstrap conversation with a leader that is a `ModelLog` and the real answering code."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from uuid import UUID
 
 from tierfetch.fetcher.bootstrap import (
     Answer,
@@ -19,35 +18,13 @@ from tierfetch.fetcher.bootstrap import (
     RemoteSegments,
 )
 from tierfetch.fetcher.epoch_fetch import FetchIsolation, Refuse, end_offset_for_leader_epoch
-from tierfetch.fetcher.leader_offsets import OffsetAndEpoch, TieredEnd, special_offset
-from tierfetch.log.epochs import EpochEnd, EpochEntry
-from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
+from tierfetch.fetcher.leader_offsets import special_offset
+from tierfetch.log.epochs import EpochEnd
+from tierfetch.remote.ledger import RemoteLogLedger
+from tierfetch.remote.lineage import OffsetAndEpoch
+from tierfetch.remote.segment import RemoteLogSegmentMetadata
 from tierfetch.tests.fetcher.model_log import ModelLog
-
-PARTITION = TopicIdPartition(UUID(int=0x1023), "orders", 0)
-
-
-def segment(
-    start: int,
-    end: int,
-    *epochs: tuple[int, int],
-    size: int = 1000,
-    max_timestamp_ms: int = 0,
-    number: int | None = None,
-) -> RemoteLogSegmentMetadata:
-    """The finished segment [start, end] (inclusive); one epoch 0 unless told otherwise."""
-    return RemoteLogSegmentMetadata(
-        RemoteLogSegmentId(PARTITION, UUID(int=start if number is None else number)),
-        start_offset=start,
-        end_offset=end,
-        max_timestamp_ms=max_timestamp_ms,
-        broker_id=1,
-        event_timestamp_ms=0,
-        segment_size_in_bytes=size,
-        segment_leader_epochs=tuple(EpochEntry(*entry) for entry in epochs) or (EpochEntry(0, start),),
-        state=RemoteLogSegmentState.COPY_SEGMENT_FINISHED,
-    )
+from tierfetch.tests.fetcher.model_tier import ledger_of
 
 
 @dataclass
@@ -55,7 +32,7 @@ class Leader:
     """Answers a follower's questions; `offsets` overrides what a stub says, `None` for error 35."""
 
     log: ModelLog
-    tiered: TieredEnd | None = field(default_factory=lambda: TieredEnd(None))
+    ledger: RemoteLogLedger | None = field(default_factory=ledger_of)
     version: int = 11
     offsets: dict[int, OffsetAndEpoch | None] = field(default_factory=dict)
     segments: Sequence[RemoteLogSegmentMetadata] | None = ()
@@ -74,7 +51,7 @@ class Leader:
     def _offset(self, timestamp: int) -> OffsetAndEpoch | None:
         if timestamp in self.offsets:
             return self.offsets[timestamp]
-        answer = special_offset(self.log.view(), self.tiered, timestamp, FetchIsolation.LOG_END, self.version)
+        answer = special_offset(self.log.view(), self.ledger, timestamp, FetchIsolation.LOG_END, self.version)
         return None if isinstance(answer, Refuse) else answer
 
 

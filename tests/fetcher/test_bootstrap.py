@@ -23,7 +23,7 @@ from tierfetch.fetcher.bootstrap import (
     choose_policy,
     obstacle_to_commit,
 )
-from tierfetch.fetcher.leader_offsets import UNKNOWN_OFFSET, OffsetAndEpoch, TieredEnd
+from tierfetch.fetcher.leader_offsets import UNKNOWN_OFFSET
 from tierfetch.fetcher.policies import (
     UNKNOWN_UPLOAD_WAIT_MS,
     BoundedLocal,
@@ -35,8 +35,11 @@ from tierfetch.fetcher.policies import (
     boundary_keeping,
 )
 from tierfetch.protocol.errors import KafkaError
-from tierfetch.tests.fetcher.conversation import Leader, converse, decide, segment
-from tierfetch.tests.fetcher.model_log import model_log
+from tierfetch.remote.ledger import RemoteLogLedger
+from tierfetch.remote.lineage import OffsetAndEpoch
+from tierfetch.tests.fetcher.conversation import Leader, converse, decide
+from tierfetch.tests.fetcher.model_log import ModelLog, model_log
+from tierfetch.tests.fetcher.model_tier import ledger_of, segment
 
 EMPTY = Situation(trigger=Trigger.ASSIGNED, log_end_offset=0, is_tiered=True)
 REFUSED = [Trigger.OUT_OF_RANGE, Trigger.MOVED_TO_TIERED_STORAGE]
@@ -50,7 +53,15 @@ def leader_with(
     log.records = log.records[start:]
     log.log_start_offset = start
     log.local_log_start_offset = max(start, local_start)
-    return Leader(log, TieredEnd(tiered_end) if is_ledger_read else None)
+    return Leader(log, tiered_up_to(log, tiered_end) if is_ledger_read else None)
+
+
+def tiered_up_to(log: ModelLog, end: int | None) -> RemoteLogLedger:
+    """One segment of the log's lineage, from its start."""
+    if end is None:
+        return ledger_of()
+    epochs = [(entry.epoch, entry.start_offset) for entry in log.epochs.range(log.log_start_offset, end)]
+    return ledger_of(segment(log.log_start_offset, end - 1, *epochs))
 
 
 def after(trigger: Trigger, **situation: object) -> Situation:
@@ -193,7 +204,7 @@ class TestF7:
         leader = leader_with(end=199, local_start=60, tiered_end=150, is_ledger_read=False)
         moved = after(Trigger.MOVED_TO_TIERED_STORAGE, elapsed_ms=3_600_000)
         assert isinstance(decide(policy, moved, leader), RetryLater)
-        leader.tiered = TieredEnd(150)
+        leader.ledger = tiered_up_to(leader.log, 150)
         assert decide(policy, moved, leader) == AdoptFromTier(0, 150, 2)
 
     def test_tier_first_joins_a_java_leader_that_says_unknown_because_nothing_is_pending(self) -> None:
@@ -274,7 +285,7 @@ class TestBoundedLocal:
     def leader(self, *, local_start: int = 0) -> Leader:
         log = model_log((0, 0), end=199)
         log.local_log_start_offset = local_start
-        return Leader(log, TieredEnd(150), segments=self.SEGMENTS)
+        return Leader(log, ledger_of(*self.SEGMENTS), segments=self.SEGMENTS)
 
     @pytest.mark.parametrize(
         ("bytes_min", "start_offset"), [(0, 150), (1, 120), (1000, 120), (1001, 90), (3000, 60), (4000, 30)]
@@ -295,7 +306,7 @@ class TestBoundedLocal:
     def test_never_below_the_leaders_local_start(self) -> None:
         policy = BoundedLocal(local_bytes_min=3000)
         assert decide(policy, EMPTY, self.leader(local_start=100)) == AdoptFromTier(0, 100, 0)
-        assert decide(policy, EMPTY, self.leader(local_start=160)) == AdoptFromTier(0, 150, 0)
+        assert decide(policy, EMPTY, self.leader(local_start=150)) == AdoptFromTier(0, 150, 0)
 
     def test_remote_metadata_behind_the_leader_is_waited_for(self) -> None:
         leader = self.leader()
@@ -337,7 +348,7 @@ def test_bootstrap_rule_3_the_commit_is_refused_when_its_ground_is_gone(
 
 
 def test_bootstrap_rule_3_nothing_to_adopt_where_the_log_start_is_the_start() -> None:
-    assert decide(TierFirst(), EMPTY, leader_with(end=199, start=150, tiered_end=150)) == StartAt(150)
+    assert decide(TierFirst(), EMPTY, leader_with(end=199, start=150, tiered_end=None)) == StartAt(150)
     with pytest.raises(AssertionError, match="nothing to adopt"):
         AdoptFromTier(150, 150, 0)
 

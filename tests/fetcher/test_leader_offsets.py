@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tierfetch.fetcher.epoch_fetch import FetchIsolation, LeaderView, Refuse
-from tierfetch.fetcher.leader_offsets import OffsetAndEpoch, TieredEnd, special_offset
+from tierfetch.fetcher.leader_offsets import special_offset
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.remote.ledger import RemoteLogLedger
+from tierfetch.remote.lineage import OffsetAndEpoch
 from tierfetch.tests.fetcher.model_log import epochs_of
+from tierfetch.tests.fetcher.model_tier import ledger_of, segment
 
 LATEST_VERSION = 11
 
@@ -25,6 +28,13 @@ def view_of(*, end: int, local_start: int = 0, start: int = 0) -> LeaderView:
         log_end_offset=end,
         epoch_start_offset=0,
     )
+
+
+def tiered_up_to(end: int | None) -> RemoteLogLedger:
+    """Everything below `end` in segments of the lineage of `view_of`."""
+    if end is None:
+        return ledger_of()
+    return ledger_of(segment(0, 3999), segment(4000, end - 1, (4, 4000)))
 
 
 @dataclass(frozen=True)
@@ -50,18 +60,18 @@ MEASURED = {
 def test_F2_the_measured_states(state: str) -> None:
     measured = MEASURED[state]
     view = view_of(end=measured.end, local_start=measured.local_start)
-    tiered = TieredEnd(measured.tiered_end)
-    answers = [special_offset(view, tiered, ts, FetchIsolation.LOG_END, LATEST_VERSION) for ts in (-2, -4, -5, -6)]
+    ledger = tiered_up_to(measured.tiered_end)
+    answers = [special_offset(view, ledger, ts, FetchIsolation.LOG_END, LATEST_VERSION) for ts in (-2, -4, -5, -6)]
     assert tuple(answer.offset for answer in answers if isinstance(answer, OffsetAndEpoch)) == measured.answers
 
 
 @pytest.mark.parametrize(("timestamp", "minimum"), [(-1, 1), (-2, 1), (-4, 8), (-5, 9), (-6, 11)])
 def test_F2_each_from_its_right_version(timestamp: int, minimum: int) -> None:
     view = view_of(end=10)
-    below = special_offset(view, TieredEnd(None), timestamp, FetchIsolation.LOG_END, minimum - 1)
+    below = special_offset(view, ledger_of(), timestamp, FetchIsolation.LOG_END, minimum - 1)
     assert isinstance(below, Refuse)
     assert below.error is ErrorCode.unsupported_version
-    assert isinstance(special_offset(view, TieredEnd(None), timestamp, FetchIsolation.LOG_END, minimum), OffsetAndEpoch)
+    assert isinstance(special_offset(view, ledger_of(), timestamp, FetchIsolation.LOG_END, minimum), OffsetAndEpoch)
 
 
 @pytest.mark.parametrize(
@@ -90,17 +100,20 @@ def test_F2_a_leader_that_has_not_read_the_remote_metadata_says_unknown(timestam
 
 
 def test_bootstrap_rule_1_the_answer_is_at_least_the_log_start() -> None:
-    view = view_of(end=6000, start=5000, local_start=5000)
-    answer = special_offset(view, TieredEnd(300), -6, FetchIsolation.LOG_END, LATEST_VERSION)
-    assert answer == OffsetAndEpoch(5000, 4)
+    view = replace(view_of(end=6000, start=5000, local_start=5000), epochs=epochs_of((4, 5000)))
+    for ledger in (ledger_of(), tiered_up_to(4200)):
+        answer = special_offset(view, ledger, -6, FetchIsolation.LOG_END, LATEST_VERSION)
+        assert answer == OffsetAndEpoch(5000, 4)
 
 
 def test_bootstrap_rule_1_at_the_log_end_its_epoch_is_the_leaders_latest() -> None:
     view = replace(view_of(end=4500, local_start=4500), epochs=epochs_of((0, 0), (4, 4000), (9, 4500)))
-    answers = [special_offset(view, TieredEnd(4500), ts, FetchIsolation.LOG_END, LATEST_VERSION) for ts in (-5, -6)]
+    answers = [special_offset(view, tiered_up_to(4500), ts, FetchIsolation.LOG_END, LATEST_VERSION) for ts in (-5, -6)]
     assert answers == [OffsetAndEpoch(4499, 4), OffsetAndEpoch(4500, 9)]
 
 
-def test_a_tier_beyond_the_log_end_is_our_own_fault() -> None:
-    with pytest.raises(AssertionError, match="beyond the log end"):
-        special_offset(view_of(end=100), TieredEnd(101), -6, FetchIsolation.LOG_END, LATEST_VERSION)
+def test_bootstrap_rule_1_a_segment_that_straddles_a_divergence_is_not_counted() -> None:
+    straddling = segment(4000, 4600, (3, 4000))
+    ledger = ledger_of(segment(0, 3999), straddling)
+    answer = special_offset(view_of(end=5000), ledger, -6, FetchIsolation.LOG_END, LATEST_VERSION)
+    assert answer == OffsetAndEpoch(4000, 4)
