@@ -157,6 +157,9 @@ class OffsetIndex(_SparseIndex):
     _kind = "offset index"
     _relative_offset_at = 0
 
+    def __iter__(self) -> Iterator[OffsetPosition]:
+        return map(self._at, range(len(self)))
+
     @property
     def is_full(self) -> bool:
         return len(self) >= self.entries_max
@@ -213,6 +216,9 @@ class TimeIndex(_SparseIndex):
     _entry = _TIME_ENTRY
     _kind = "time index"
     _relative_offset_at = 8
+
+    def __iter__(self) -> Iterator[TimestampOffset]:
+        return map(self._at, range(len(self)))
 
     @property
     def is_full(self) -> bool:
