@@ -1,0 +1,1 @@
+"""One family of requests each: from a decoded request to its response, over the broker's services."""

@@ -1,0 +1,118 @@
+"""Metadata, DescribeCluster and InitProducerId in every version, from a static cluster."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tierfetch.broker.cluster_view import NewTopic
+from tierfetch.broker.handlers.metadata import ClusterHandlers
+from tierfetch.broker.handlers.producer_ids import ProducerIds
+from tierfetch.broker.static_view import StaticClusterView
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.tests.broker.requests import RequestEntities, all_versions, over_the_wire
+
+
+@pytest.fixture
+async def handlers(view: StaticClusterView) -> ClusterHandlers:
+    await view.create_topic(NewTopic("t", 2, 2))
+    await view.create_topic(NewTopic("u", 1, 1))
+    return ClusterHandlers(view, node_id=1)
+
+
+def metadata_request(version: int, *asked: tuple[str | None, UUID | None], topics: Any = ()) -> Any:
+    make = RequestEntities(ApiKey.METADATA, version)
+    named = tuple(make("MetadataRequestTopic", name=name, topic_id=topic_id) for name, topic_id in asked)
+    return make(
+        "MetadataRequest",
+        topics=named or topics,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+
+
+@pytest.mark.parametrize("version", all_versions(ApiKey.METADATA))
+async def test_metadata_of_all_topics(handlers: ClusterHandlers, version: int) -> None:
+    request = metadata_request(version, topics=() if version == 0 else None)
+    response = over_the_wire(await handlers.metadata(request))
+    assert [broker.port for broker in response.brokers] == [9001, 9002, 9003]
+    assert [topic.name for topic in response.topics] == ["t", "u"]
+    first = response.topics[0].partitions[0]
+    assert (first.leader_id, first.replica_nodes, first.isr_nodes) == (1, (1, 2), (1, 2))
+
+
+async def test_metadata_of_no_topic_names_the_brokers_only(handlers: ClusterHandlers) -> None:
+    response = await handlers.metadata(metadata_request(12))
+    assert response.topics == ()
+
+
+async def test_metadata_by_name_and_by_id(handlers: ClusterHandlers, view: StaticClusterView) -> None:
+    request = metadata_request(
+        13,
+        (None, view.image.topics["t"].topic_id),
+        (None, UUID(int=5)),
+        ("u", None),
+        ("absent", None),
+        ("../etc", None),
+    )
+    response = over_the_wire(await handlers.metadata(request))
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [
+        ("t", ErrorCode.none),
+        (None, ErrorCode.unknown_topic_id),
+        ("u", ErrorCode.none),
+        ("absent", ErrorCode.unknown_topic_or_partition),
+        ("../etc", ErrorCode.invalid_topic_exception),
+    ]
+
+
+async def test_partition_without_a_leader_says_so(handlers: ClusterHandlers, view: StaticClusterView) -> None:
+    leader = view.image.topics["u"].partitions[0].leader
+    lost = view.image.brokers[leader]
+    await view.register(type(lost)(lost.id, lost.host, lost.port, None, (UUID(int=99),)), found=[])
+    (topic,) = (await handlers.metadata(metadata_request(9, ("u", None)))).topics
+    assert (topic.partitions[0].error_code, topic.partitions[0].leader_id) == (ErrorCode.leader_not_available, -1)
+
+
+@pytest.mark.parametrize("version", all_versions(ApiKey.DESCRIBE_CLUSTER))
+async def test_describe_cluster(handlers: ClusterHandlers, view: StaticClusterView, version: int) -> None:
+    make = RequestEntities(ApiKey.DESCRIBE_CLUSTER, version)
+    request = make("DescribeClusterRequest", include_cluster_authorized_operations=False, include_fenced_brokers=False)
+    response = over_the_wire(await handlers.describe_cluster(request))
+    assert (response.cluster_id, response.controller_id) == (view.image.cluster_id, 1)
+    assert [broker.broker_id for broker in response.brokers] == [1, 2, 3]
+
+
+async def test_describe_cluster_has_no_controllers(handlers: ClusterHandlers) -> None:
+    make = RequestEntities(ApiKey.DESCRIBE_CLUSTER, 1)
+    request = make("DescribeClusterRequest", include_cluster_authorized_operations=False, endpoint_type=2)
+    response = over_the_wire(await handlers.describe_cluster(request))
+    assert (response.error_code, response.brokers) == (ErrorCode.unsupported_endpoint_type, ())
+
+
+@pytest.mark.parametrize("version", all_versions(ApiKey.INIT_PRODUCER_ID))
+async def test_producer_ids_are_given_once_across_brokers(view: StaticClusterView, version: int) -> None:
+    make = RequestEntities(ApiKey.INIT_PRODUCER_ID, version)
+    request = make(
+        "InitProducerIdRequest", transactional_id=None, transaction_timeout=datetime.timedelta(milliseconds=1)
+    )
+    here, there = ProducerIds(view), ProducerIds(view)
+    answers = [over_the_wire(await ids.init_producer_id(request)) for ids in (here, there, here)]
+    assert [(answer.producer_id, answer.producer_epoch) for answer in answers] == [(0, 0), (1000, 0), (1, 0)]
+
+
+async def test_a_used_up_block_is_followed_by_the_next(view: StaticClusterView) -> None:
+    ids = ProducerIds(view)
+    assert [await ids.next() for _ in range(1001)][-2:] == [999, 1000]
+
+
+async def test_transactional_producers_are_refused(view: StaticClusterView) -> None:
+    make = RequestEntities(ApiKey.INIT_PRODUCER_ID, 4)
+    request = make(
+        "InitProducerIdRequest", transactional_id="tx", transaction_timeout=datetime.timedelta(milliseconds=1)
+    )
+    answer = over_the_wire(await ProducerIds(view).init_producer_id(request))
+    assert (answer.error_code, answer.producer_id) == (ErrorCode.coordinator_not_available, -1)
