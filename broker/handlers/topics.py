@@ -15,7 +15,6 @@ from .entities import NO_THROTTLE, ResponseEntities, entities_for
 
 BROKER_DEFAULT = -1
 """In place of a number of partitions or a replication factor."""
-NO_TOPIC_ID = UUID(int=0)
 
 
 class TopicHandlers:
@@ -96,15 +95,15 @@ class TopicHandlers:
 
     async def delete_topics(self, request: Any) -> Any:
         make = entities_for(request)
-        asked: list[tuple[str | None, UUID]]
+        asked: list[tuple[str | None, UUID | None]]
         if hasattr(request, "topic_names"):
-            asked = [(name, NO_TOPIC_ID) for name in request.topic_names]
+            asked = [(name, None) for name in request.topic_names]
         else:
-            asked = [(topic.name, topic.topic_id or NO_TOPIC_ID) for topic in request.topics]
+            asked = [(topic.name, topic.topic_id) for topic in request.topics]
         results = []
         for name, topic_id in asked:
             error, message = ErrorCode.none, None
-            found = self._view.image.topic_names.get(topic_id) if name is None else name
+            found = name if topic_id is None else self._view.image.topic_names.get(topic_id)
             try:
                 if found is None:
                     raise KafkaError(ErrorCode.unknown_topic_id, f"no topic has the id {topic_id}")
