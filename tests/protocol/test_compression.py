@@ -27,7 +27,7 @@ def test_round_trip(codec: Compression, data: bytes, repeat: int) -> None:
 def test_exactly_the_limit_passes_and_one_byte_more_is_refused(codec: Compression) -> None:
     packed = compress(codec, TEXT)
     assert decompress(codec, packed, limit=len(TEXT)) == TEXT
-    with pytest.raises(ValueError, match=codec.name.lower()):
+    with pytest.raises(ValueError, match=f"{codec.name.lower()}: .* limit"):
         decompress(codec, packed, limit=len(TEXT) - 1)
 
 

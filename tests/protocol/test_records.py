@@ -125,10 +125,11 @@ def test_malformed_record(data: bytes, message: str) -> None:
     assert "of the records" in caught.value.message
 
 
-def test_negative_record_length() -> None:
+@pytest.mark.parametrize(("length", "encoded"), [(-1, b"\1"), (7, b"\x0e"), (63, b"\x7e")])
+def test_record_length_that_cannot_be(length: int, encoded: bytes) -> None:
     data = body(PLAIN)
-    with pytest.raises(CorruptRecordError, match="record length -1 where 6 bytes are left"):
-        list(iter_records(data[:BATCH_HEADER_SIZE] + b"\1" + data[BATCH_HEADER_SIZE + 1 :]))
+    with pytest.raises(CorruptRecordError, match=f"record length {length} where 6 bytes are left"):
+        list(iter_records(data[:BATCH_HEADER_SIZE] + encoded + data[BATCH_HEADER_SIZE + 1 :]))
 
 
 def test_timestamp_beyond_int64() -> None:
