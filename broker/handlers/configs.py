@@ -18,7 +18,7 @@ from ..topic_config import (
     describe_topic,
     log_defaults,
 )
-from .entities import NO_THROTTLE, ResponseEntities, entities_for
+from .entities import Plain, respond
 
 _UNCHANGEABLE_TOPIC_KEYS = frozenset({"internal.segment.bytes"})
 
@@ -47,7 +47,6 @@ class ConfigHandlers:
         self._config = config
 
     async def describe_configs(self, request: Any) -> Any:
-        make = entities_for(request)
         results = []
         for resource in request.resources:
             error, message, described = ErrorCode.none, None, list[DescribedConfig]()
@@ -57,16 +56,15 @@ class ConfigHandlers:
                 error, message = refusal.code, refusal.message
             keys = resource.configuration_keys
             results.append(
-                make(
-                    "DescribeConfigsResult",
-                    error_code=error,
-                    error_message=message,
-                    resource_type=resource.resource_type,
-                    resource_name=resource.resource_name,
-                    configs=tuple(_described(make, entry) for entry in described if keys is None or entry.name in keys),
-                )
+                {
+                    "error_code": error,
+                    "error_message": message,
+                    "resource_type": resource.resource_type,
+                    "resource_name": resource.resource_name,
+                    "configs": tuple(_described(entry) for entry in described if keys is None or entry.name in keys),
+                }
             )
-        return make("DescribeConfigsResponse", throttle_time=NO_THROTTLE, results=tuple(results))
+        return respond(request, {"results": results})
 
     def _described(self, resource_type: int, name: str) -> list[DescribedConfig]:
         image = self._view.image
@@ -87,7 +85,6 @@ class ConfigHandlers:
         return describe_broker(self._config, image)
 
     async def incremental_alter_configs(self, request: Any) -> Any:
-        make = entities_for(request)
         results = []
         for resource in request.resources:
             error, message = ErrorCode.none, None
@@ -98,15 +95,14 @@ class ConfigHandlers:
             except OSError as failure:
                 error, message = ErrorCode.unknown_server_error, str(failure)
             results.append(
-                make(
-                    "AlterConfigsResourceResponse",
-                    error_code=error,
-                    error_message=message,
-                    resource_type=resource.resource_type,
-                    resource_name=resource.resource_name,
-                )
+                {
+                    "error_code": error,
+                    "error_message": message,
+                    "resource_type": resource.resource_type,
+                    "resource_name": resource.resource_name,
+                }
             )
-        return make("IncrementalAlterConfigsResponse", throttle_time=NO_THROTTLE, responses=tuple(results))
+        return respond(request, {"responses": results})
 
     async def _alter(self, resource: Any, *, validate_only: bool) -> None:
         name = resource.resource_name
@@ -191,14 +187,13 @@ def _merged(configs: Mapping[str, str], changes: Mapping[str, str | None]) -> di
     return {key: value for key, value in {**configs, **changes}.items() if value is not None}
 
 
-def _described(make: ResponseEntities, entry: DescribedConfig) -> Any:
-    return make(
-        "DescribeConfigsResourceResult",
-        name=entry.name,
-        value=entry.value,
-        read_only=entry.is_read_only,
-        config_source=int(entry.source),
-        is_sensitive=False,
-        synonyms=(),
-        documentation=None,
-    )
+def _described(entry: DescribedConfig) -> Plain:
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "read_only": entry.is_read_only,
+        "config_source": int(entry.source),
+        "is_sensitive": False,
+        "synonyms": (),
+        "documentation": None,
+    }

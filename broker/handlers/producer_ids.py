@@ -11,7 +11,7 @@ from typing import Any
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..cluster_view import ClusterView, ProducerIdBlock
-from .entities import NO_THROTTLE, entities_for
+from .entities import respond
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -35,7 +35,6 @@ class ProducerIds:
         return taken
 
     async def init_producer_id(self, request: Any) -> Any:
-        make = entities_for(request)
         error, producer_id, epoch = ErrorCode.none, NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         if request.transactional_id is not None:
             error = ErrorCode.coordinator_not_available
@@ -44,10 +43,11 @@ class ProducerIds:
                 producer_id, epoch = await self.next(), 0
             except (KafkaError, OSError):
                 error = ErrorCode.coordinator_load_in_progress
-        return make(
-            "InitProducerIdResponse",
-            throttle_time=NO_THROTTLE,
-            error_code=error,
-            producer_id=producer_id,
-            producer_epoch=epoch,
+        return respond(
+            request,
+            {
+                "error_code": error,
+                "producer_id": producer_id,
+                "producer_epoch": epoch,
+            },
         )

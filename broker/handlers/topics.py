@@ -11,7 +11,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ..cluster_view import ClusterView, NewTopic, TopicImage
 from ..config import BrokerConfig
 from ..topic_config import DescribedConfig, config_in_force, describe_topic, log_defaults
-from .entities import NO_THROTTLE, ResponseEntities, entities_for
+from .entities import Plain, respond
 
 BROKER_DEFAULT = -1
 """In place of a number of partitions or a replication factor."""
@@ -25,7 +25,6 @@ class TopicHandlers:
         self._config = config
 
     async def create_topics(self, request: Any) -> Any:
-        make = entities_for(request)
         names = [topic.name for topic in request.topics]
         results = []
         for topic in request.topics:
@@ -34,12 +33,12 @@ class TopicHandlers:
                     raise KafkaError(ErrorCode.invalid_request, f"topic {topic.name!r} is asked for twice")
                 created = await self._create(topic, validate_only=request.validate_only)
             except KafkaError as error:
-                results.append(_refused(make, topic.name, error))
+                results.append(_refused(topic.name, error))
             except OSError as error:
-                results.append(_refused(make, topic.name, KafkaError(ErrorCode.unknown_server_error, str(error))))
+                results.append(_refused(topic.name, KafkaError(ErrorCode.unknown_server_error, str(error))))
             else:
-                results.append(self._created(make, topic, created))
-        return make("CreateTopicsResponse", throttle_time=NO_THROTTLE, topics=tuple(results))
+                results.append(self._created(topic, created))
+        return respond(request, {"topics": results})
 
     async def _create(self, topic: Any, *, validate_only: bool) -> TopicImage | None:
         if topic.name in self._view.image.topics:
@@ -67,34 +66,31 @@ class TopicHandlers:
                 "remote.storage.enable=true needs remote.log.storage.system.enable=true on the brokers",
             )
 
-    def _created(self, make: ResponseEntities, topic: Any, created: TopicImage | None) -> Any:
+    def _created(self, topic: Any, created: TopicImage | None) -> Plain:
         described: list[DescribedConfig] = []
-        if created is not None and make.has("CreatableTopicConfigs"):
+        if created is not None:
             described = describe_topic(created.configs, self._config, self._view.image)
         partitions = created.partitions if created else {}
-        return make(
-            "CreatableTopicResult",
-            name=topic.name,
-            topic_id=created.topic_id if created else None,
-            error_code=ErrorCode.none,
-            error_message=None,
-            num_partitions=len(partitions) if created else topic.num_partitions,
-            replication_factor=len(partitions[0].replicas) if created else topic.replication_factor,
-            configs=tuple(
-                make(
-                    "CreatableTopicConfigs",
-                    name=config.name,
-                    value=config.value,
-                    read_only=config.is_read_only,
-                    config_source=int(config.source),
-                    is_sensitive=False,
-                )
+        return {
+            "name": topic.name,
+            "topic_id": created.topic_id if created else None,
+            "error_code": ErrorCode.none,
+            "error_message": None,
+            "num_partitions": len(partitions) if created else topic.num_partitions,
+            "replication_factor": len(partitions[0].replicas) if created else topic.replication_factor,
+            "configs": tuple(
+                {
+                    "name": config.name,
+                    "value": config.value,
+                    "read_only": config.is_read_only,
+                    "config_source": int(config.source),
+                    "is_sensitive": False,
+                }
                 for config in described
             ),
-        )
+        }
 
     async def delete_topics(self, request: Any) -> Any:
-        make = entities_for(request)
         asked: list[tuple[str | None, UUID | None]]
         if hasattr(request, "topic_names"):
             asked = [(name, None) for name in request.topic_names]
@@ -113,9 +109,14 @@ class TopicHandlers:
             except OSError as failure:
                 error, message = ErrorCode.unknown_server_error, str(failure)
             results.append(
-                make("DeletableTopicResult", name=found, topic_id=topic_id, error_code=error, error_message=message)
+                {
+                    "name": found,
+                    "topic_id": topic_id,
+                    "error_code": error,
+                    "error_message": message,
+                }
             )
-        return make("DeleteTopicsResponse", throttle_time=NO_THROTTLE, responses=tuple(results))
+        return respond(request, {"responses": results})
 
 
 def _assignments(topic: Any) -> tuple[tuple[int, ...], ...]:
@@ -129,12 +130,11 @@ def _assignments(topic: Any) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(entry.broker_ids) for entry in ordered)
 
 
-def _refused(make: ResponseEntities, name: str, error: KafkaError) -> Any:
-    return make(
-        "CreatableTopicResult",
-        name=name,
-        topic_id=None,
-        error_code=error.code,
-        error_message=error.message,
-        configs=(),
-    )
+def _refused(name: str, error: KafkaError) -> Plain:
+    return {
+        "name": name,
+        "topic_id": None,
+        "error_code": error.code,
+        "error_message": error.message,
+        "configs": (),
+    }
