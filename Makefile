@@ -59,7 +59,7 @@ format: install ## Let ruff rewrite what it can
 	$(BIN)/ruff format .
 
 bench: install ## Us and Apache Kafka 4.3.0 in turn, ratios printed (needs Java and Maven)
-	$(BIN)/python -m tierfetch.bench all --against kafka
+	$(BIN)/python -m bench all --against kafka
 
 clean: ## Remove what the targets above made
 	rm -rf $(VENV) .types build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .lab

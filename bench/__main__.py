@@ -1,0 +1,62 @@
+"""`python -m bench NAME --against kafka`: run us and Apache Kafka in turn, print ratios, write JSON."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from . import consume, produce, replace, replication, startup
+from .lab.jars import KafkaUnavailableError, kafka_jars
+from .measure import Results
+from .systems import KAFKA, TIERFETCH, System
+
+Benchmark = Callable[[System, Path, Results, int, int], None]
+BENCHMARKS: dict[str, Benchmark] = {
+    "replication": replication.run,
+    "replace": replace.run,
+    "produce": produce.run,
+    "consume": consume.run,
+    "startup": startup.run,
+}
+
+
+@click.command()
+@click.argument("name", type=click.Choice([*BENCHMARKS, "all"]))
+@click.option("--against", type=click.Choice(["kafka", "nothing"]), default="kafka", show_default=True)
+@click.option("--size-mb", default=1000, show_default=True, help="Data of each run, in millions of bytes.")
+@click.option("--runs", default=3, show_default=True, help="Counted runs of each case.")
+@click.option("--rounds", default=1, show_default=True, help="How often the systems take turns.")
+@click.option("--json", "json_path", type=click.Path(path_type=Path), default="bench-results/last.json")
+def main(name: str, against: str, size_mb: int, runs: int, rounds: int, json_path: Path) -> None:
+    """Measure tierfetch and Apache Kafka 4.3.0 in turn, on the same machine and data. Never a gate: it only tells."""
+    console = Console()
+    systems = [TIERFETCH]
+    if against == "kafka":
+        try:
+            kafka_jars()
+            systems.append(KAFKA)
+        except KafkaUnavailableError as error:
+            console.print(f"[yellow]Apache Kafka is left out: {error}[/]")
+    results = Results()
+    for chosen in BENCHMARKS if name == "all" else [name]:
+        for round_number in range(rounds):
+            for system in systems:
+                console.print(f"{chosen}, round {round_number + 1} of {rounds}: {system.name}")
+                base = Path(tempfile.mkdtemp(prefix="tierfetch-bench-"))
+                try:
+                    BENCHMARKS[chosen](system, base, results, size_mb, runs)
+                finally:
+                    shutil.rmtree(base, ignore_errors=True)
+    results.print(console)
+    results.write(json_path, " ".join(["python -m bench", *sys.argv[1:]]))
+    console.print(f"Figures: {json_path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Figures as they are printed and kept: every value, min/median/max, ratios within one run, the load of the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(slots=True)
+class Figure:
+    """One measured quantity of one system, over several runs."""
+
+    benchmark: str
+    case: str
+    system: str
+    quantity: str
+    unit: str
+    values: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+    def spread(self) -> str:
+        return f"{min(self.values):,.2f} / {self.median:,.2f} / {max(self.values):,.2f} {self.unit}"
+
+
+class Results:
+    """All figures of a session, in the order in which they were first added."""
+
+    def __init__(self) -> None:
+        self._figures: dict[tuple[str, str, str, str], Figure] = {}
+        self.loads: list[float] = []
+
+    def add(self, benchmark: str, case: str, system: str, quantity: str, value: float, unit: str) -> None:
+        key = (benchmark, case, quantity, system)
+        figure = self._figures.setdefault(key, Figure(benchmark, case, system, quantity, unit))
+        figure.values.append(value)
+        self.loads.append(os.getloadavg()[0])
+
+    def figures(self) -> list[Figure]:
+        return list(self._figures.values())
+
+    def print(self, console: Console) -> None:
+        console.print(f"{machine()}; load {min(self.loads):.1f} to {max(self.loads):.1f} during the runs")
+        table = Table("case", "quantity", "system", "min / median / max", "ratio of medians to kafka")
+        for figure in self.figures():
+            other = self._figures.get((figure.benchmark, figure.case, figure.quantity, "kafka"))
+            ratio = "" if other in (None, figure) or not other.median else f"{figure.median / other.median:.2f}"
+            case = f"{figure.benchmark}: {figure.case}"
+            table.add_row(case, figure.quantity, f"{figure.system} (n={len(figure.values)})", figure.spread(), ratio)
+        console.print(table)
+
+    def write(self, path: Path, command: str) -> None:
+        document = {
+            "command": command,
+            "commit": commit(),
+            "machine": machine(),
+            "load": [min(self.loads), max(self.loads)],
+            "unix_time_s": int(time.time()),
+            "figures": [asdict(figure) for figure in self.figures()],
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def machine() -> str:
+    memory = psutil.virtual_memory().total / (1 << 30)
+    return f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}, Python {platform.python_version()}"
+
+
+def commit() -> str:
+    here = Path(__file__).parent
+    command = ["git", "describe", "--always", "--dirty"]
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+@dataclass(slots=True)
+class Elapsed:
+    """Wall seconds of a block, and CPU seconds that some processes used meanwhile."""
+
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+
+
+def cpu_seconds(pids: list[int]) -> float:
+    total = 0.0
+    for pid in pids:
+        times = psutil.Process(pid).cpu_times()
+        total += times.user + times.system
+    return total
+
+
+@contextmanager
+def elapsed(pids: list[int] | None = None) -> Iterator[Elapsed]:
+    measured = Elapsed()
+    cpu, began = cpu_seconds(pids or []), time.perf_counter()
+    yield measured
+    measured.wall_s = time.perf_counter() - began
+    measured.cpu_s = cpu_seconds(pids or []) - cpu

@@ -1,0 +1,118 @@
+"""Replacement of a wiped follower: seconds to the ISR and bytes taken from the leader.
+
+| case | what is local on the leader |
+|---|---|
+| 80 % local | the newest 80 %, so that a fetch at 0 is refused |
+| all local | everything from offset 0: Kafka's option never comes into play |
+| idle, fully tiered | nothing but an empty active segment |
+
+First fetch to ISR is taken from outside, the same for both systems: from the first look at a partition directory on the
+follower's disk to the ISR. That is early by a few milliseconds for both.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tierfetch.cli.local_cluster import poll
+
+from .measure import Results
+from .systems import OPTION, Cluster, System
+from .workload import STEP_TIMEOUT_S, admin, create_topic, isr_of, log_bytes, produce, wait_isr
+
+PARTITIONS = 4
+SEGMENT_BYTES = 4 << 20
+JOIN_TIMEOUT_S = 60.0
+QUIET_LOOKS = 12
+CONFIGS = {"replica.lag.time.max.ms": "3000", "log.retention.check.interval.ms": "1000"}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`local_share` of the data stays local; `roll_ms` closes the active segment too."""
+
+    name: str
+    local_share: float
+    roll_ms: int | None = None
+
+
+CASES = (
+    Case("80 % local", 0.8),
+    Case("all local from offset 0", 2.0),
+    Case("idle, fully tiered", 0.0, roll_ms=5000),
+)
+
+
+def run(system: System, base: Path, results: Results, total_mb: int, runs: int) -> None:
+    for case in CASES:
+        with system.run(base / case.name.replace(" ", "-"), 2, True, CONFIGS) as cluster:
+            prepare(cluster, case, total_mb)
+            for _ in range(runs):
+                for option in (False, True):
+                    label = f"{case.name}, {total_mb} MB, option {'on' if option else 'off'}"
+                    system.set_broker_config(cluster, 2, OPTION if option else {})
+                    replace(system, cluster, results, label)
+
+
+def prepare(cluster: Cluster, case: Case, total_mb: int) -> None:
+    total_bytes = total_mb * 1_000_000
+    configs = {
+        "remote.storage.enable": "true",
+        "segment.bytes": str(SEGMENT_BYTES),
+        "local.retention.bytes": str(max(1, int(total_bytes / PARTITIONS * case.local_share))),
+        "retention.ms": "-1",
+    }
+    if case.roll_ms is not None:
+        configs["segment.ms"] = str(case.roll_ms)
+    create_topic(cluster, [[1, 2]] * PARTITIONS, configs)
+    produce(cluster, PARTITIONS, total_bytes, 1000)
+    if case.roll_ms is not None:
+        time.sleep(case.roll_ms / 1000)
+        produce(cluster, PARTITIONS, PARTITIONS * 500 * 1000, 1000)
+    wait_quiet(cluster)
+
+
+def wait_quiet(cluster: Cluster) -> None:
+    """Until neither the leader's disk nor the tier has changed for some looks in a row."""
+    seen: tuple[int, int] | None = None
+    quiet = 0
+    tier = cluster.data_directory(1).parent / "tier"
+    for _ in poll(STEP_TIMEOUT_S, "tiering and local retention to come to rest", 0.5):
+        now = log_bytes(cluster.data_directory(1)), sum(p.stat().st_size for p in tier.rglob("*.log"))
+        quiet = quiet + 1 if now == seen else 0
+        seen = now
+        if quiet >= QUIET_LOOKS:
+            return
+
+
+def replace(system: System, cluster: Cluster, results: Results, label: str) -> None:
+    cluster.kill(2)
+    wait_isr(cluster, {partition: {1} for partition in range(PARTITIONS)})
+    cluster.wipe(2)
+    began = cluster.start(2)
+    first_seen, in_isr = watch(cluster)
+    if in_isr is None:
+        results.add("replace", label, system.name, "joins within 60 s (1 = yes)", 0.0, "")
+        return
+    results.add("replace", label, system.name, "joins within 60 s (1 = yes)", 1.0, "")
+    results.add("replace", label, system.name, "start to ISR", in_isr - began, "s")
+    results.add("replace", label, system.name, "first fetch to ISR", in_isr - first_seen, "s")
+    copied = log_bytes(cluster.data_directory(2)) / 1e6
+    results.add("replace", label, system.name, "copied from the leader", copied, "MB")
+
+
+def watch(cluster: Cluster) -> tuple[float, float | None]:
+    """(first look at a partition directory on broker 2, first look at 2 in every ISR or None)."""
+    client = admin(cluster)
+    directory = cluster.data_directory(2)
+    first_seen: float | None = None
+    for _ in range(int(JOIN_TIMEOUT_S / 0.01)):
+        now = time.monotonic()
+        if first_seen is None and any(directory.glob("bench-*")):
+            first_seen = now
+        if all(2 in isr for isr in isr_of(client, "bench").values()):
+            return first_seen or now, now
+        time.sleep(0.01)
+    return first_seen or time.monotonic(), None

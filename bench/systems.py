@@ -1,0 +1,77 @@
+"""The two systems under test behind one interface: tierfetch and Apache Kafka, each as a cluster on loopback."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tierfetch.cli.local_cluster import LocalCluster, TierSettings
+
+from .lab.kafka import KafkaCluster
+
+
+class Cluster(Protocol):
+    """What a benchmark does with a cluster. Brokers are 1, 2, ..."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    def port(self, node: int, /) -> int: ...
+
+    def process(self, node: int, /) -> subprocess.Popen[bytes]: ...
+
+    def data_directory(self, node: int, /) -> Path: ...
+
+    def start(self, node: int, /) -> float: ...
+
+    def wait_serving(self, node: int, /) -> None: ...
+
+    def stop(self, node: int, /) -> None: ...
+
+    def kill(self, node: int, /) -> None: ...
+
+    def wipe(self, node: int, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A name, and how to run a cluster: `run(base, brokers, tiered, configs)`.
+
+    `enable_option` are the broker configs that let an empty follower bootstrap from the tier.
+    """
+
+    name: str
+    run: Callable[[Path, int, bool, Mapping[str, str]], AbstractContextManager[Cluster]]
+    set_broker_config: Callable[[Cluster, int, Mapping[str, str]], None]
+
+
+OPTION = {"follower.fetch.last.tiered.offset.enable": "true"}
+
+
+def _run_tierfetch(
+    base: Path, brokers: int, tiered: bool, configs: Mapping[str, str]
+) -> AbstractContextManager[Cluster]:
+    tier = TierSettings("local", {"dir": str(base / "tier")}) if tiered else None
+    return LocalCluster(base, range(1, brokers + 1), tier=tier, configs=configs)
+
+
+def _run_kafka(base: Path, brokers: int, tiered: bool, configs: Mapping[str, str]) -> AbstractContextManager[Cluster]:
+    return KafkaCluster(base, range(1, brokers + 1), tiered=tiered, broker_configs=configs)
+
+
+def _set_tierfetch(cluster: Cluster, broker: int, configs: Mapping[str, str]) -> None:
+    assert isinstance(cluster, LocalCluster)
+    cluster.broker_configs[broker] = dict(configs)
+
+
+def _set_kafka(cluster: Cluster, broker: int, configs: Mapping[str, str]) -> None:
+    assert isinstance(cluster, KafkaCluster)
+    cluster.node_configs[broker] = dict(configs)
+
+
+TIERFETCH = System("tierfetch", _run_tierfetch, _set_tierfetch)
+KAFKA = System("kafka", _run_kafka, _set_kafka)

@@ -1,0 +1,130 @@
+"""Load and observation through librdkafka and the file system, the same for both systems."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from tierfetch.cli.local_cluster import poll
+
+from .systems import Cluster
+
+TOPIC = "bench"
+STEP_TIMEOUT_S = 300.0
+BATCH_RECORDS = 500
+SILENCE_MAX_S = 30.0
+
+
+def admin(cluster: Cluster, broker: int = 1) -> AdminClient:
+    return AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.port(broker)}", "log_level": 0})
+
+
+def create_topic(cluster: Cluster, assignment: list[list[int]], configs: Mapping[str, str], name: str = TOPIC) -> None:
+    topic = NewTopic(name, num_partitions=len(assignment), replica_assignment=assignment, config=dict(configs))
+    client = admin(cluster)
+    for _ in poll(STEP_TIMEOUT_S, f"topic {name!r} to be created", 0.5):
+        try:
+            client.create_topics([topic])[name].result(60)
+            break
+        except KafkaException as error:
+            if not error.args[0].retriable():
+                raise
+    wait_isr(cluster, {partition: set(replicas) for partition, replicas in enumerate(assignment)}, name)
+
+
+def isr_of(client: AdminClient, topic: str) -> dict[int, set[int]]:
+    found = client.list_topics(topic, timeout=10).topics[topic]
+    return {number: set(partition.isrs) for number, partition in found.partitions.items()}
+
+
+def wait_isr(cluster: Cluster, wanted: Mapping[int, set[int]], topic: str = TOPIC) -> float:
+    """Until every partition has exactly this ISR; returns time.monotonic() when that was seen."""
+    client = admin(cluster)
+    for _ in poll(STEP_TIMEOUT_S, f"ISR {wanted} of {topic}", 0.01):
+        if isr_of(client, topic) == wanted:
+            return time.monotonic()
+    raise AssertionError("unreachable: poll raises")
+
+
+def produce(
+    cluster: Cluster, partitions: int, total_bytes: int, record_bytes: int, *, acks: str = "all", topic: str = TOPIC
+) -> float:
+    """Produce records of random bytes evenly over the partitions; returns seconds until the last acknowledgement."""
+    errors: list[str] = []
+
+    def delivered(error: Any, _: Any) -> None:
+        if error is not None:
+            errors.append(str(error))
+
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "acks": acks,
+            "linger.ms": 5,
+            "batch.size": 262_144,
+            "queue.buffering.max.kbytes": 65_536,
+            "queue.buffering.max.messages": 200_000,
+            "log_level": 2,
+        }
+    )
+    values = [os.urandom(record_bytes) for _ in range(64)]
+    batch = [{"value": values[i & 63]} for i in range(BATCH_RECORDS)]
+    batch[0]["callback"] = delivered  # type: ignore[assignment]
+    batches = total_bytes // (record_bytes * BATCH_RECORDS)
+    began = time.perf_counter()
+    for number in range(batches):
+        send = batch
+        while queued := len(send) - producer.produce_batch(topic, send, partition=number % partitions):
+            send = send[-queued:]
+            producer.poll(0.02)
+        producer.poll(0)
+    if producer.flush(STEP_TIMEOUT_S) or errors:
+        raise RuntimeError(f"records were not acknowledged: {errors[:1] or 'timed out'}")
+    return time.perf_counter() - began
+
+
+def consume(cluster: Cluster, partitions: Iterable[int], total_records: int, *, topic: str = TOPIC) -> float:
+    """Read this many records from offset 0 of the partitions; returns seconds from the first to the last."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "fetch.message.max.bytes": 1 << 20,
+            "queued.max.messages.kbytes": 65_536,
+            "log_level": 2,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+    left = total_records - len(consumer.consume(1, STEP_TIMEOUT_S))
+    began = heard = time.perf_counter()
+    while left > 0:
+        messages = consumer.consume(min(left, 10_000), 1.0)
+        for message in messages:
+            if message.error() is not None:
+                raise RuntimeError(str(message.error()))
+        left -= len(messages)
+        heard = time.perf_counter() if messages else heard
+        if time.perf_counter() - heard > SILENCE_MAX_S:
+            raise TimeoutError(f"{left} of {total_records} records did not come")
+    seconds = time.perf_counter() - began
+    consumer.close()
+    return seconds
+
+
+def log_bytes(directory: Path, topic: str = TOPIC) -> int:
+    """Bytes of all `.log` files of the topic's partitions below a broker's directory."""
+    total = 0
+    for path in directory.glob(f"{topic}-*/*.log"):
+        try:
+            total += path.stat().st_size
+        except FileNotFoundError:
+            continue
+    return total

@@ -1,0 +1,89 @@
+"""What the demo found: the JSON document, the table on the terminal, the chart as one HTML file."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, Field
+from rich.console import Console
+from rich.table import Table
+
+MIB = 1 << 20
+
+
+class PolicyResult(BaseModel):
+    """One replacement of the follower. Times in seconds, sizes in bytes."""
+
+    policy: str
+    start_to_isr_s: float
+    first_fetch_to_isr_s: float
+    bytes_from_leader: int
+    bytes_from_tier: int
+    first_local_offset: int = Field(description="Smallest of the partitions'.")
+    identical: bool
+
+
+class DemoReport(BaseModel):
+    """The document that `--json` writes."""
+
+    policies: list[PolicyResult] = Field(default_factory=list)
+    consumer_ok: bool = False
+    bytes_produced: int
+    tier: Literal["local", "s3"]
+
+    @property
+    def passed(self) -> bool:
+        return bool(self.policies) and self.consumer_ok and all(result.identical for result in self.policies)
+
+
+def print_table(report: DemoReport, console: Console) -> None:
+    table = Table(title=f"Replacing a wiped follower ({report.bytes_produced / MIB:,.0f} MiB, tier: {report.tier})")
+    table.add_column("bootstrap policy", style="bold")
+    for heading in ("start to ISR", "first fetch to ISR", "from the leader", "from the tier", "first local offset"):
+        table.add_column(heading, justify="right")
+    table.add_column("equal to the leader", justify="center")
+    for result in report.policies:
+        table.add_row(
+            result.policy,
+            f"{result.start_to_isr_s:.2f} s",
+            f"{result.first_fetch_to_isr_s:.2f} s",
+            f"{result.bytes_from_leader / MIB:,.1f} MiB",
+            f"{result.bytes_from_tier / MIB:,.3f} MiB",
+            f"{result.first_local_offset:,}",
+            "[green]yes[/]" if result.identical else "[red]NO[/]",
+        )
+    console.print(table)
+    verdict = "[green]yes, with the right checksum[/]" if report.consumer_ok else "[red]NO[/]"
+    console.print(f"A consumer reads everything from offset 0: {verdict}")
+
+
+def write_chart(report: DemoReport, path: Path) -> None:
+    """Two bar charts side by side: seconds to ISR and data from the leader, a bar for each policy."""
+    from plotly.graph_objects import Bar, Figure
+    from plotly.subplots import make_subplots
+
+    names = [result.policy for result in report.policies]
+    figure: Figure = make_subplots(
+        rows=1, cols=2, subplot_titles=("Seconds until back in the ISR", "Copied from the leader (MiB)")
+    )
+    columns = (
+        ("process start to ISR", "#4c78a8", [result.start_to_isr_s for result in report.policies], 1, "%{y:.2f} s"),
+        ("first fetch to ISR", "#72b7b2", [result.first_fetch_to_isr_s for result in report.policies], 1, "%{y:.2f} s"),
+        ("from the leader", "#f58518", [result.bytes_from_leader / MIB for result in report.policies], 2, "%{y:,.1f}"),
+    )
+    for name, color, values, column, text in columns:
+        bar = Bar(name=name, x=names, y=values, marker_color=color, texttemplate=text, textposition="outside")
+        figure.add_trace(bar, row=1, col=column)
+    title = f"Replacing a wiped follower: {report.bytes_produced / MIB:,.0f} MiB produced, tier {report.tier}"
+    figure.update_layout(
+        title=html.escape(title),
+        template="plotly_white",
+        font={"size": 15},
+        bargap=0.25,
+        legend={"orientation": "h", "y": -0.18},
+        margin={"t": 100},
+    )
+    figure.update_yaxes(rangemode="tozero")
+    path.write_text(figure.to_html(include_plotlyjs=True, full_html=True), encoding="utf-8")
