@@ -1,0 +1,164 @@
+"""What the plan looks at: one hosted partition, frozen at one moment.
+
+Everything is a value, taken between two awaits, so that a plan never mixes two moments. Offsets named `end_offset` are
+exclusive here, except in remote segment metadata, whose `end_offset` is inclusive (Kafka's record says so).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from ..log.config import UNLIMITED, LogConfig
+from ..log.epochs import EpochEntry, LeaderEpochCache
+from ..protocol.topics import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
+from ..remote.lineage import is_within_lineage
+from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
+
+
+class TierMode(Enum):
+    """What a topic's configuration asks of its tier (KIP-405, KIP-950).
+
+    | mode      | remote.storage.enable | copy.disable | delete.on.disable |
+    |-----------|-----------------------|--------------|-------------------|
+    | COPYING   | true                  | false        | any               |
+    | READ_ONLY | true                  | true         | any               |
+    | DELETING  | false                 | any          | true              |
+    | UNTIERED  | false                 | any          | false             |
+
+    Internal and compacted topics are UNTIERED whatever else they say.
+    """
+
+    COPYING = auto()
+    READ_ONLY = auto()
+    DELETING = auto()
+    UNTIERED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class TierPolicy:
+    """The part of a topic's configuration that the plan needs; -1 is no limit.
+
+    Where nothing (more) is copied, local retention is the retention of the whole log.
+    """
+
+    mode: TierMode
+    retention_ms: int
+    retention_bytes: int
+    local_retention_ms: int
+    local_retention_bytes: int
+
+    @classmethod
+    def of(cls, topic: str, config: LogConfig) -> TierPolicy:
+        mode = _mode(topic, config)
+        if "delete" not in config.cleanup_policy:
+            return cls(mode, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED)
+        whole = (config.retention_ms, config.retention_bytes)
+        if mode is not TierMode.COPYING:
+            return cls(mode, *whole, *whole)
+        return cls(mode, *whole, config.local_retention_ms_in_force, config.local_retention_bytes_in_force)
+
+
+def _mode(topic: str, config: LogConfig) -> TierMode:
+    if topic in INTERNAL_TOPICS or topic == REMOTE_LOG_METADATA_TOPIC or config.is_compacted:
+        return TierMode.UNTIERED
+    if config.remote_storage_enable:
+        return TierMode.READ_ONLY if config.remote_log_copy_disable else TierMode.COPYING
+    return TierMode.DELETING if config.remote_log_delete_on_disable else TierMode.UNTIERED
+
+
+@dataclass(frozen=True, slots=True)
+class CopyDeadline:
+    """How long one upload may take: `base_ms`, and its size at `min_bytes_per_second` on top."""
+
+    base_ms: int
+    min_bytes_per_second: int
+
+    def of_size_ms(self, size_bytes: int) -> int:
+        return self.base_ms + size_bytes * 1000 // self.min_bytes_per_second
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSegment:
+    """A segment of the local log: offsets [base_offset, end_offset), the end being where the next one begins."""
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    max_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionView:
+    """One replica of a partition, and the part of the ledger that concerns it.
+
+    `leader_epoch` is None on a follower. `closed` are all local segments but the active one, in order, without a gap.
+    `remote` are the ledger's segments in any state, by start offset; `ledger_version` is 0 if the ledger never saw an
+    event of this partition. `isr_log_start_min` is the lowest log start offset that a member of the ISR, the leader
+    included, is known to have. `in_flight` is what this node's copier is at; `proven` segments were found in the store
+    with their stated size, `disproven` ones absent or with another size.
+    """
+
+    partition: TopicIdPartition
+    broker_id: int
+    leader_epoch: int | None
+    epochs: tuple[EpochEntry, ...]
+    log_start_offset: int
+    local_log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    log_end_offset: int
+    closed: tuple[LocalSegment, ...]
+    active: LocalSegment
+    remote: tuple[RemoteLogSegmentMetadata, ...]
+    ledger_version: int
+    isr_log_start_min: int
+    policy: TierPolicy
+    copy_deadline: CopyDeadline
+    in_flight: frozenset[RemoteLogSegmentId] = frozenset()
+    proven: frozenset[RemoteLogSegmentId] = frozenset()
+    disproven: frozenset[RemoteLogSegmentId] = frozenset()
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leader_epoch is not None
+
+    def finished(self) -> list[RemoteLogSegmentMetadata]:
+        return [segment for segment in self.remote if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED]
+
+    def usable(self) -> list[RemoteLogSegmentMetadata]:
+        """Finished segments that lie whole on this replica's lineage and are not known to be missing."""
+        epochs = LeaderEpochCache(self.epochs)
+        return [
+            segment
+            for segment in self.finished()
+            if segment.segment_id not in self.disproven and is_within_lineage(segment, epochs, self.log_end_offset)
+        ]
+
+
+class Coverage:
+    """The offsets that some remote segments hold, as runs without a gap."""
+
+    __slots__ = ("_ends", "_starts")
+
+    def __init__(self, segments: Sequence[RemoteLogSegmentMetadata]) -> None:
+        """`segments` are ordered by start offset."""
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for segment in segments:
+            if self._ends and segment.start_offset <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], segment.end_offset + 1)
+            else:
+                self._starts.append(segment.start_offset)
+                self._ends.append(segment.end_offset + 1)
+
+    def end_of_run(self, offset: int) -> int:
+        """End (exclusive) of the run that holds `offset`; `offset` itself if none does."""
+        index = bisect_right(self._starts, offset)
+        return max(offset, self._ends[index - 1]) if index else offset
+
+    def holds(self, start_offset: int, end_offset: int) -> bool:
+        """Whether all of [start_offset, end_offset) is held."""
+        return self.end_of_run(start_offset) >= end_offset
