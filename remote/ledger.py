@@ -87,9 +87,10 @@ class IllegalTransitionError(Exception):
 class RemoteLogLedger:
     """The remote segments of one partition, in memory. Offsets of segments are inclusive at both ends."""
 
-    def __init__(self, partition: TopicIdPartition) -> None:
+    def __init__(self, partition: TopicIdPartition, *, version: int = 0) -> None:
+        """Empty. `version` goes on from a ledger whose place this one takes."""
         self.partition = partition
-        self._version = 0
+        self._version = version
         self._by_state: dict[RemoteLogSegmentState, dict[UUID, RemoteLogSegmentMetadata]] = {
             _COPY_STARTED: {},
             _COPY_FINISHED: {},

@@ -15,7 +15,13 @@ class RemoteLogMetadataError(Exception):
 
 
 class RemoteLogMetadataManager(Protocol):
-    """Events of all partitions. A write returns once it is committed *and* applied to the local ledger."""
+    """Events of all partitions. A write returns once it is committed *and* applied to the local ledger, or at once if
+    it repeats what the ledger says.
+
+    A write that fails with RemoteLogMetadataError may still take effect later: the ledger tells. The same event may be
+    written again (it is idempotent); a copy that is given up is tried again under a new segment id, and the old one,
+    if it shows up as COPY_SEGMENT_STARTED, is an orphan.
+    """
 
     async def start(self) -> None: ...
 
@@ -31,10 +37,12 @@ class RemoteLogMetadataManager(Protocol):
         """The partition's ledger once everything that was committed when it was assigned has been read, else None."""
 
     async def wait_newer(self, partition: TopicIdPartition, version: int) -> RemoteLogLedger:
-        """Wait, without a limit of its own, until the ledger is ready and its `version` is above `version`."""
+        """Wait, without a limit of its own, until the ledger is ready and its `version` is above `version` (-1: until
+        it is ready). RemoteLogMetadataError if the partition is not assigned, or unassigned meanwhile.
+        """
 
     async def add_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
-        """Write COPY_SEGMENT_STARTED. IllegalTransitionError if the id is known already."""
+        """Write COPY_SEGMENT_STARTED. IllegalTransitionError if the id is known with another state or content."""
 
     async def update_segment(self, update: RemoteLogSegmentMetadataUpdate) -> None:
         """Write a later state. IllegalTransitionError if the ledger refuses it (nothing is written then)."""

@@ -1,0 +1,162 @@
+"""The ledgers of the partitions that one broker follows, and everybody who waits for them.
+
+The part that every `RemoteLogMetadataManager` shares: it feeds events in their order (`apply`) and says when a ledger
+holds all that was committed when it was assigned (`mark_ready`); readers look (`ledger`), wait (`wait_newer`), and
+writers wait for their own event to come back (`expect`), which tells them whether it took effect or was refused.
+
+An event that the ledger refuses is skipped, on every broker alike, because all apply the same events in the same order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..protocol.topics import TopicIdPartition
+from .ledger import IllegalTransitionError, RemoteLogLedger
+from .metadata import RemoteLogMetadataError
+from .segment import RemoteLogEvent, RemotePartitionDeleteMetadata
+
+_log = logging.getLogger(__name__)
+
+
+def partition_of(event: RemoteLogEvent) -> TopicIdPartition:
+    if isinstance(event, RemotePartitionDeleteMetadata):
+        return event.topic_id_partition
+    return event.segment_id.topic_id_partition
+
+
+class _Page:
+    """One partition. `changed` exists only while somebody waits."""
+
+    __slots__ = ("arrivals", "changed", "is_open", "is_ready", "ledger", "refused_count")
+
+    def __init__(self, ledger: RemoteLogLedger) -> None:
+        self.ledger = ledger
+        self.is_ready = False
+        self.is_open = True
+        self.changed: asyncio.Event | None = None
+        self.arrivals: dict[RemoteLogEvent, list[asyncio.Future[None]]] = {}
+        self.refused_count = 0
+
+    def wake(self) -> None:
+        if self.changed is not None:
+            self.changed.set()
+            self.changed = None
+
+    def settle(self, event: RemoteLogEvent, error: Exception | None) -> bool:
+        """Tell the writers of `event`; False if there are none."""
+        arrivals = self.arrivals.pop(event, []) if self.arrivals else []
+        waiting = [arrival for arrival in arrivals if not arrival.done()]
+        for arrival in waiting:
+            if error is None:
+                arrival.set_result(None)
+            else:
+                arrival.set_exception(error)
+        return bool(waiting)
+
+
+class LedgerBook:
+    """Not thread-safe: one event loop."""
+
+    def __init__(self) -> None:
+        self._pages: dict[TopicIdPartition, _Page] = {}
+
+    def __contains__(self, partition: TopicIdPartition) -> bool:
+        return partition in self._pages
+
+    def add(self, partition: TopicIdPartition) -> None:
+        """Begin an empty ledger, not ready yet."""
+        assert partition not in self._pages, f"{partition} is followed already"
+        self._pages[partition] = _Page(RemoteLogLedger(partition))
+
+    def restart(self, partition: TopicIdPartition) -> None:
+        """Forget what is known, because it is to be read anew from its beginning. Who waits goes on waiting."""
+        page = self._pages[partition]
+        page.ledger = RemoteLogLedger(partition, version=page.ledger.version)
+        page.is_ready = False
+
+    def remove(self, partition: TopicIdPartition) -> None:
+        """Drop the ledger; who waits for it gets RemoteLogMetadataError."""
+        if (page := self._pages.pop(partition, None)) is None:
+            return
+        page.is_open = False
+        page.wake()
+        for event in list(page.arrivals):
+            page.settle(event, _not_followed(partition))
+
+    def close(self) -> None:
+        for partition in list(self._pages):
+            self.remove(partition)
+
+    def ledger(self, partition: TopicIdPartition) -> RemoteLogLedger | None:
+        """None until it is ready, or if it is not followed."""
+        page = self._pages.get(partition)
+        return page.ledger if page is not None and page.is_ready else None
+
+    async def wait_newer(self, partition: TopicIdPartition, version: int) -> RemoteLogLedger:
+        """The ledger, once it is ready and its version is above `version` (-1: once it is ready)."""
+        page = self._pages.get(partition)
+        if page is None:
+            raise _not_followed(partition)
+        while not (page.is_ready and page.ledger.version > version):
+            if page.changed is None:
+                page.changed = asyncio.Event()
+            await page.changed.wait()
+            if not page.is_open:
+                raise _not_followed(partition)
+        return page.ledger
+
+    @contextmanager
+    def expect(self, event: RemoteLogEvent) -> Iterator[asyncio.Future[None]]:
+        """A future that is done once `apply` has met an equal event, with its IllegalTransitionError if that was
+        refused. The partition must be followed.
+        """
+        arrivals = self._pages[partition_of(event)].arrivals
+        arrival = asyncio.get_running_loop().create_future()
+        arrivals.setdefault(event, []).append(arrival)
+        try:
+            yield arrival
+        finally:
+            if arrival.done():
+                arrival.exception()
+            else:
+                arrival.cancel()
+                arrivals[event].remove(arrival)
+                if not arrivals[event]:
+                    del arrivals[event]
+
+    def apply(self, event: RemoteLogEvent) -> None:
+        """Take the next event of a followed partition."""
+        page = self._pages[partition_of(event)]
+        try:
+            has_changed = page.ledger.apply(event)
+        except IllegalTransitionError as error:
+            if not page.settle(event, error):
+                self._report_refused(page, error)
+            return
+        page.settle(event, None)
+        if has_changed and page.is_ready:
+            page.wake()
+
+    def mark_ready(self, partition: TopicIdPartition) -> None:
+        page = self._pages[partition]
+        page.is_ready = True
+        page.wake()
+        if page.refused_count:
+            _log.warning("%s: skipped %d illegal events in the remote log metadata", partition, page.refused_count)
+            page.refused_count = 0
+
+    @staticmethod
+    def _report_refused(page: _Page, error: IllegalTransitionError) -> None:
+        if page.is_ready:
+            _log.warning("skipped an event of the remote log metadata: %s", error)
+        else:
+            page.refused_count += 1
+            _log.debug("skipped an event of the remote log metadata: %s", error)
+
+
+def _not_followed(partition: TopicIdPartition) -> RemoteLogMetadataError:
+    return RemoteLogMetadataError(f"{partition}: its remote log metadata is not followed by this broker (any more)")
