@@ -169,12 +169,17 @@ def iter_batches(
             position = next_position
 
 
-def check_batch(buf: Buffer, position: int, header: BatchHeader) -> None:
-    """CorruptRecordError unless all of the batch is in the buffer and its CRC is right."""
+def check_complete(buf: Buffer, position: int, header: BatchHeader) -> None:
+    """CorruptRecordError unless all of the batch is in the buffer."""
     if position + header.size_bytes > len(buf):
         raise CorruptRecordError(
             f"batch of {header.size_bytes} bytes ends early: {len(buf) - position} bytes are left", position
         )
+
+
+def check_batch(buf: Buffer, position: int, header: BatchHeader) -> None:
+    """CorruptRecordError unless all of the batch is in the buffer and its CRC is right."""
+    check_complete(buf, position, header)
     if _crc_of(buf, position, header) != header.crc:
         raise _crc_mismatch(buf, position, header)
 

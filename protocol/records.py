@@ -26,6 +26,7 @@ from .batch_header import (
     Buffer,
     TimestampType,
     check_batch,
+    check_complete,
     iter_batches,
     parse_header,
     stamp_batch,
@@ -68,11 +69,8 @@ def iter_records(
     before the fault have been given out by then.
     """
     header = header or parse_header(buf, position)
+    check_complete(buf, position, header)
     end = position + header.size_bytes
-    if end > len(buf):
-        raise CorruptRecordError(
-            f"batch of {header.size_bytes} bytes ends early: {len(buf) - position} bytes are left", position
-        )
     with memoryview(buf) as view, view[position + BATCH_HEADER_SIZE : end] as payload:
         try:
             data = decompress(header.compression, payload, limit=decompressed_bytes_max)
