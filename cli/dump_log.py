@@ -20,6 +20,7 @@ _HELP = """Show what the files of a log hold: a broker's log directory, a tier, 
   .log .checkpoint         record batches, and with --records their records
   .index .timeindex        offset and time index
   .txnindex                aborted transactions
+  .snapshot                idempotent and transactional producers
   leader-epoch-checkpoint  leader epochs and where they start
 
 The text is that of kafka-dump-log. A damaged file is named with the byte where its first bad batch begins, and the

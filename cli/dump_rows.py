@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, BinaryIO, Final
@@ -19,6 +20,7 @@ from typing import Any, BinaryIO, Final
 from ..log.checkpoints import LEADER_EPOCH_CHECKPOINT, decode_leader_epochs
 from ..log.errors import CorruptFileError
 from ..log.index import OffsetIndex, TimeIndex, TransactionIndex
+from ..log.producer_snapshot import decode_snapshot
 from ..protocol.control import ControlType, control_type, parse_end_transaction_marker
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import (
@@ -37,7 +39,7 @@ BATCH_BYTES_MAX: Final = 128 * 1024 * 1024
 """A larger batch is taken for a damaged length: no broker takes one, and it would have to be held in memory."""
 
 _FILE_NAME = re.compile(
-    r"(?:(?P<offset>\d{1,20})(?=[-_.]))?.*[.](?P<kind>log|checkpoint|index|timeindex|txnindex|leader_epoch_checkpoint)"
+    r"(?:(?P<offset>\d{1,20})(?=[-_.]))?.*[.](?P<kind>log|checkpoint|index|timeindex|txnindex|snapshot|leader_epoch_checkpoint)"
     r"(?:[.](?:deleted|swap|cleaned))?"
 )
 _TIMESTAMP_NAMES: Final = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
@@ -64,8 +66,8 @@ def parse_path(path: str) -> LogFile:
     match = _FILE_NAME.fullmatch(name)
     if match is None:
         raise ValueError(
-            f"{path}: cannot tell what this is: a name ends with .log, .index, .timeindex, .txnindex or .checkpoint,"
-            f" or is {LEADER_EPOCH_CHECKPOINT}"
+            f"{path}: cannot tell what this is: a name ends with .log, .index, .timeindex, .txnindex, .snapshot or"
+            f" .checkpoint, or is {LEADER_EPOCH_CHECKPOINT}"
         )
     return LogFile(path, match["kind"], None if match["offset"] is None else int(match["offset"]))
 
@@ -74,16 +76,17 @@ def text_lines(log_file: LogFile, file: BinaryIO, *, with_records: bool) -> Iter
     """As `kafka-dump-log` prints them, after a line that names the file."""
     yield f"Dumping {log_file.path}"
     if not log_file.holds_batches:
-        for row in _ENTRY_ROWS[log_file.kind](file.read(), log_file):
-            yield " ".join(f"{_camel(key)}: {value}" for key, value in row.items())
+        for row in entry_rows(log_file, file):
+            yield _entry_text(row)
         return
     if log_file.kind == "log" and log_file.base_offset is not None:
         yield f"Log starting offset: {log_file.base_offset}"
     for position, header, batch in read_batches(file):
         yield _batch_text(position, header)
         if with_records:
-            for record in _records_at(position, header, batch):
-                yield _record_text(header, record)
+            with _located(position):
+                for record in iter_records(batch, 0, header):
+                    yield _record_text(header, record)
 
 
 def batch_rows(file: BinaryIO) -> Iterator[Row]:
@@ -112,19 +115,20 @@ def batch_rows(file: BinaryIO) -> Iterator[Row]:
 def record_rows(file: BinaryIO) -> Iterator[Row]:
     """The records of all batches, control records included; bytes in base64."""
     for position, header, batch in read_batches(file):
-        for record in _records_at(position, header, batch):
-            yield {
-                "offset": record.offset,
-                "timestamp": record.timestamp,
-                "key": _base64(record.key),
-                "value": _base64(record.value),
-                "headers": [[name, _base64(value)] for name, value in record.headers],
-                "producer_id": header.producer_id,
-                "leader_epoch": header.partition_leader_epoch,
-                "control": header.is_control,
-                "transactional": header.is_transactional,
-                "codec": header.compression.name.lower(),
-            }
+        with _located(position):
+            for record in iter_records(batch, 0, header):
+                yield {
+                    "offset": record.offset,
+                    "timestamp": record.timestamp,
+                    "key": _base64(record.key),
+                    "value": _base64(record.value),
+                    "headers": [[name, _base64(value)] for name, value in record.headers],
+                    "producer_id": header.producer_id,
+                    "leader_epoch": header.partition_leader_epoch,
+                    "control": header.is_control,
+                    "transactional": header.is_transactional,
+                    "codec": header.compression.name.lower(),
+                }
 
 
 def entry_rows(log_file: LogFile, file: BinaryIO) -> Iterator[Row]:
@@ -136,21 +140,21 @@ def read_batches(file: BinaryIO) -> Iterator[tuple[int, BatchHeader, bytes]]:
     """`(position, header, batch)`, each CRC checked. Bytes at the end that are no whole batch are a fault too."""
     position = 0
     while head := file.read(BATCH_HEADER_SIZE):
-        try:
+        with _located(position):
             header = parse_header(head)
             if header.size_bytes > BATCH_BYTES_MAX:
                 raise CorruptRecordError(f"batch of {header.size_bytes} bytes: more than {BATCH_BYTES_MAX} is damage")
             batch = head + file.read(header.size_bytes - BATCH_HEADER_SIZE)
             check_batch(batch, 0, header)
-        except CorruptRecordError as error:
-            raise error.at(position) from error
         yield position, header, batch
         position += header.size_bytes
 
 
-def _records_at(position: int, header: BatchHeader, batch: bytes) -> Iterator[Record]:
+@contextmanager
+def _located(position: int) -> Iterator[None]:
+    """Faults of the batch that was read from `position` name that position."""
     try:
-        yield from iter_records(batch, 0, header)
+        yield
     except CorruptRecordError as error:
         raise error.at(position) from error
 
@@ -190,6 +194,16 @@ def _control_text(record: Record) -> str:
     return f"endTxnMarker: {kind.name} coordinatorEpoch: {parse_end_transaction_marker(record).coordinator_epoch}"
 
 
+def _entry_text(row: Row) -> str:
+    parts = []
+    for key, value in row.items():
+        if key == "current_txn_first_offset":
+            parts.append(f"{_camel(key)}: OptionalLong{'.empty' if value is None else f'[{value}]'}")
+        elif value is not None:
+            parts.append(f"{_camel(key)}: {value}")
+    return " ".join(parts)
+
+
 def _offset_index_rows(data: bytes, log_file: LogFile) -> Iterator[Row]:
     for entry in OffsetIndex.decode(data, _base_offset(log_file), name=log_file.path):
         yield {"offset": entry.offset, "position": entry.position}
@@ -211,6 +225,24 @@ def _transaction_index_rows(data: bytes, log_file: LogFile) -> Iterator[Row]:
         }
 
 
+def _snapshot_rows(data: bytes, log_file: LogFile) -> Iterator[Row]:
+    """The fields of the last batch are null for a producer that has none."""
+    for entry in decode_snapshot(data, name=log_file.path):
+        batch = entry.batches[-1] if entry.batches else None
+        yield {
+            "producer_id": entry.producer_id,
+            "producer_epoch": entry.producer_epoch,
+            "coordinator_epoch": entry.coordinator_epoch,
+            "current_txn_first_offset": entry.current_txn_first_offset,
+            "last_timestamp": entry.last_timestamp_ms,
+            "first_sequence": batch and batch.first_sequence,
+            "last_sequence": batch and batch.last_sequence,
+            "last_offset": batch and batch.last_offset,
+            "offset_delta": batch and batch.offset_delta,
+            "timestamp": batch and batch.timestamp_ms,
+        }
+
+
 def _leader_epoch_rows(data: bytes, log_file: LogFile) -> Iterator[Row]:
     for entry in decode_leader_epochs(data, name=log_file.path):
         yield {"leader_epoch": entry.epoch, "start_offset": entry.start_offset}
@@ -220,6 +252,7 @@ _ENTRY_ROWS: dict[str, Callable[[bytes, LogFile], Iterator[Row]]] = {
     "index": _offset_index_rows,
     "timeindex": _time_index_rows,
     "txnindex": _transaction_index_rows,
+    "snapshot": _snapshot_rows,
     "leader_epoch_checkpoint": _leader_epoch_rows,
 }
 

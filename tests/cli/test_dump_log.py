@@ -13,6 +13,8 @@ from crc32c import crc32c
 
 from tierfetch.cli.dump_log import dump_log
 from tierfetch.cli.dump_rows import BATCH_BYTES_MAX, parse_path, read_batches, text_lines
+from tierfetch.log.producer_snapshot import encode_snapshot
+from tierfetch.log.producer_state import ProducerStateEntry
 from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import Compression, Record, build_batch
@@ -47,8 +49,7 @@ def kafka_dumps() -> list[tuple[str, list[str]]]:
     dumps = []
     for topic in ("s-none-0", "s-zstd-0", "s-compact-0"):
         for path, lines in sections((samples.DUMPS / f"{topic}.txt").read_text()).items():
-            if not path.endswith(".snapshot"):
-                dumps.append((path, lines))
+            dumps.append((path, lines))
     return dumps
 
 
@@ -146,12 +147,46 @@ def test_batch_row_in_full(tmp_path: Path) -> None:
             "broker-2/s-none-0/00000000000000000457.txnindex",
             {"version": 0, "producer_id": 1002, "first_offset": 501, "last_offset": 581, "last_stable_offset": 582},
         ),
+        (
+            "broker-2/s-none-0/00000000000000000457.snapshot",
+            {
+                "producer_id": 1002,
+                "producer_epoch": 0,
+                "coordinator_epoch": -1,
+                "current_txn_first_offset": 420,
+                "last_timestamp": 1795248397082,
+                "first_sequence": 0,
+                "last_sequence": 36,
+                "last_offset": 456,
+                "offset_delta": 36,
+                "timestamp": 1795248397082,
+            },
+        ),
         ("broker-2/s-none-0/leader-epoch-checkpoint", {"leader_epoch": 0, "start_offset": 0}),
     ],
 )
 def test_entries_as_json(path: str, first_row: dict[str, int]) -> None:
     result = run("--json", samples.ROOT / path)
     assert json.loads(result.stdout.splitlines()[0]) == {"file": str(samples.ROOT / path), **first_row}
+
+
+def test_every_sample_file_can_be_dumped() -> None:
+    names = ("*.log", "*.index", "*.timeindex", "*.txnindex", "*.snapshot", "*.checkpoint", "*leader*checkpoint")
+    paths = [path for name in names for path in samples.ROOT.rglob(name)]
+    result = run("--json", *paths)
+    assert result.exit_code == 0, result.stderr
+    assert {Path(json.loads(line)["file"]).suffix for line in result.stdout.splitlines()} >= {
+        *(".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint", ".leader_epoch_checkpoint", "")
+    }
+
+
+def test_producer_without_a_batch(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "9.snapshot", encode_snapshot([ProducerStateEntry(5, 1, 2, 77)]))
+    line = (
+        "producerId: 5 producerEpoch: 1 coordinatorEpoch: 2 currentTxnFirstOffset: OptionalLong.empty lastTimestamp: 77"
+    )
+    assert run(path).stdout.splitlines()[1:] == [line]
+    assert json.loads(run("--json", path).stdout)["last_offset"] is None
 
 
 def test_markers_are_named(tmp_path: Path) -> None:
@@ -190,6 +225,14 @@ def test_damage_that_only_records_show_is_named_too(tmp_path: Path) -> None:
     assert f"error: {path}: byte {len(one_batch(0))}: 7 bytes after the last of 1 records" in result.stderr
 
 
+def test_malformed_control_record_is_named(tmp_path: Path) -> None:
+    bad = build_batch([Record(1, 0, b"?")], base_offset=1, is_control=True)
+    path = write_log(tmp_path / "0.log", one_batch(0), bad)
+    result = run("--records", path)
+    assert result.exit_code == 1
+    assert f"error: {path}: byte {len(one_batch(0))}: control record at offset 1: key of 1 bytes" in result.stderr
+
+
 @pytest.mark.parametrize("cut", [1, 61, 80])
 def test_torn_tail_is_a_fault(tmp_path: Path, cut: int) -> None:
     whole = one_batch(0)
@@ -221,6 +264,7 @@ def test_corrupt_index_is_named(tmp_path: Path) -> None:
         ("00000000000000000457-V4IStolpSsCS2AhPBFXdaw.log", "log", 457),
         ("457_V4IStolpSsCS2AhPBFXdaw.txnindex", "txnindex", 457),
         ("00000000000000000663-0000000001.checkpoint", "checkpoint", 663),
+        ("00000000000000000663.snapshot", "snapshot", 663),
         ("bootstrap.checkpoint", "checkpoint", None),
         ("leader-epoch-checkpoint", "leader_epoch_checkpoint", None),
         ("00000000000000000457-V4IStolpSsCS2AhPBFXdaw.leader_epoch_checkpoint", "leader_epoch_checkpoint", 457),
