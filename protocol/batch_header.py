@@ -49,6 +49,7 @@ TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
 _CODEC_MASK: Final = 0x07
+_CODEC_MAX: Final = max(Compression).value
 _BATCH_LENGTH_MIN: Final = BATCH_HEADER_SIZE - LOG_OVERHEAD
 _SEQUENCE_MAX: Final = 2**31 - 1
 
@@ -208,11 +209,11 @@ def stamp_batch(
 
 def _check_header(header: BatchHeader, position: int) -> None:
     if (
-        header[3] == MAGIC
-        and header[1] >= _BATCH_LENGTH_MIN
-        and header[0] >= 0
-        and 0 <= header[12] <= header[6] + 1
-        and header[5] & _CODEC_MASK <= Compression.ZSTD
+        header.magic == MAGIC
+        and header.batch_length >= _BATCH_LENGTH_MIN
+        and header.base_offset >= 0
+        and 0 <= header.record_count <= header.last_offset_delta + 1
+        and header.attributes & _CODEC_MASK <= _CODEC_MAX
     ):
         return
     raise CorruptRecordError(_header_fault(header), position)
@@ -226,7 +227,7 @@ def _header_fault(header: BatchHeader) -> str:
         return f"batch length {header.batch_length} where at least {_BATCH_LENGTH_MIN} is expected"
     if header.base_offset < 0:
         return f"negative base offset {header.base_offset}"
-    if header.attributes & _CODEC_MASK > Compression.ZSTD:
+    if header.attributes & _CODEC_MASK > _CODEC_MAX:
         return f"unknown codec {header.attributes & _CODEC_MASK}"
     return f"{header.record_count} records where the last offset delta is {header.last_offset_delta}"
 
