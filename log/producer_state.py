@@ -145,10 +145,9 @@ def check_marker(
 ) -> None:
     """KafkaError if the table's rules for markers refuse it."""
     epoch, known = header.producer_epoch, entry.producer_epoch
-    is_repeated = epoch == known and entry.current_txn_first_offset is None
     if epoch < known:
         raise _fenced(entry, header, "below")
-    if transaction_version >= 2 and epoch == known and not is_repeated:
+    if transaction_version >= 2 and epoch == known and entry.current_txn_first_offset is not None:
         raise _fenced(entry, header, "not above, as transaction version 2 demands,")
     if marker.coordinator_epoch < entry.coordinator_epoch:
         raise KafkaError(

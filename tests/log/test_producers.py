@@ -266,6 +266,7 @@ def test_an_aborted_transaction_is_listed_with_the_last_stable_offset_of_its_mom
     manager = producers(transactional(0, pid=1), transactional(1, pid=2), transactional(2, pid=3))
     second = manager.apply(marker_batch(3, pid=2), marker=end(ABORT))
     assert second.aborted == AbortedTransaction(2, 1, 3, 0)
+    assert manager.first_unstable_offset == 0
     first = manager.apply(marker_batch(4, pid=1), marker=end(ABORT))
     assert first.aborted == AbortedTransaction(1, 0, 4, 2)
     third = manager.apply(marker_batch(5, pid=3), marker=end(ABORT))
