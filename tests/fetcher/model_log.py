@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 
 from tierfetch.fetcher.epoch_fetch import LeaderView
 from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.protocol.records import Record, build_batch
 
 
 def epochs_of(*entries: tuple[int, int]) -> LeaderEpochCache:
     return LeaderEpochCache(EpochEntry(epoch, start_offset) for epoch, start_offset in entries)
+
+
+@cache
+def batch_of(offset: int, epoch: int) -> bytes:
+    """One record that says where it was written, and by the leader of which epoch."""
+    value = f"{offset} of {epoch}".encode()
+    return build_batch([Record(offset, 0, None, value, ())], base_offset=offset, partition_leader_epoch=epoch)
 
 
 @dataclass
@@ -45,6 +54,11 @@ class ModelLog:
         del self.records[max(0, offset - self.log_start_offset) :]
         self.epochs.truncate_from_end(self.log_end_offset)
         self.high_watermark = min(self.high_watermark, self.log_end_offset)
+
+    def batches(self, start: int, end: int) -> bytes:
+        """The records [start, end) as real bytes, each in a batch of its own."""
+        first = self.log_start_offset
+        return b"".join(batch_of(offset, self.records[offset - first]) for offset in range(start, end))
 
     def view(self) -> LeaderView:
         return LeaderView(

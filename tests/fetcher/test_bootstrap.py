@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -64,7 +65,7 @@ def tiered_up_to(log: ModelLog, end: int | None) -> RemoteLogLedger:
     return ledger_of(segment(log.log_start_offset, end - 1, *epochs))
 
 
-def after(trigger: Trigger, **situation: object) -> Situation:
+def after(trigger: Trigger, **situation: Any) -> Situation:
     return replace(EMPTY, trigger=trigger, **situation)
 
 

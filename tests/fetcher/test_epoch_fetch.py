@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -38,10 +39,9 @@ def leader_view() -> LeaderView:
     return replace(view, log_start_offset=10, local_log_start_offset=30, high_watermark=95, followers={FOLLOWER: 70})
 
 
-def follower_at(offset: int, **position: int) -> FetchPosition:
-    return FetchPosition(
-        **{"fetch_offset": offset, "replica_id": FOLLOWER, "broker_epoch": 70, "current_leader_epoch": 5} | position
-    )
+def follower_at(offset: int, **changes: Any) -> FetchPosition:
+    position = FetchPosition(fetch_offset=offset, replica_id=FOLLOWER, broker_epoch=70, current_leader_epoch=5)
+    return replace(position, **changes)
 
 
 JAVA_LEADER_TABLE = {

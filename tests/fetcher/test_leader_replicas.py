@@ -98,7 +98,7 @@ class TestCaughtUp:
             fetch(replicas, 2, 100 + step, leader_end=100 + 50 * step, now_ms=100 + 100 * step)
         fetch(replicas, 3, 2_000, leader_end=2_000, now_ms=2_000)
         assert replicas.shrunk_isr(2_000, 100 + LAG_MS) is None
-        assert replicas.shrunk_isr(2_000, 201 + LAG_MS) == {1, 3}
+        assert replicas.shrunk_isr(2_000, 201 + LAG_MS) == frozenset({1, 3})
 
     def test_C7_silence_at_the_leaders_end_is_no_lag(self) -> None:
         replicas = led()
@@ -109,7 +109,7 @@ class TestCaughtUp:
     def test_C7_a_new_leader_gives_its_isr_the_whole_lag_time(self) -> None:
         replicas = led(now_ms=5_000)
         assert replicas.shrunk_isr(100, 5_000 + LAG_MS) is None
-        assert replicas.shrunk_isr(100, 5_001 + LAG_MS) == {1}
+        assert replicas.shrunk_isr(100, 5_001 + LAG_MS) == frozenset({1})
 
     def test_C9_a_fetch_of_an_earlier_incarnation_is_not_noted(self) -> None:
         replicas = led()
@@ -141,7 +141,7 @@ class TestIsrChanges:
         replicas.record_fetch(3, FollowerFetch(100, broker_epoch=7), 100, 1)
         assert replicas.expanded_isr(3, 100) is None
         replicas.record_fetch(3, FollowerFetch(100, broker_epoch=8), 100, 2)
-        assert replicas.expanded_isr(3, 100) == {1, 2, 3}
+        assert replicas.expanded_isr(3, 100) == frozenset({1, 2, 3})
 
     def test_one_change_at_a_time(self) -> None:
         replicas = led(isr=(1, 2))
@@ -153,7 +153,7 @@ class TestIsrChanges:
             replicas.begin_change(frozenset({1}))
         replicas.abandon_change()
         assert replicas.isr == {1, 2}
-        assert replicas.expanded_isr(3, 0) == {1, 2, 3}
+        assert replicas.expanded_isr(3, 0) == frozenset({1, 2, 3})
 
     def test_C7_what_was_decided_at_an_older_partition_epoch_is_ignored(self) -> None:
         replicas = led()

@@ -1,0 +1,277 @@
+"""Rebuilds from the tier what a replica needs to begin at an offset: leader epochs and producer state (KIP-405).
+
+Everything is fetched and verified first, and nothing local changes here; the result is one value to commit.
+
+    step                                                              if it fails
+    ----------------------------------------------------------------  -----------------------------------------------
+    1 find the finished segment with (last epoch, start - 1)          wait for the ledger, then LedgerBehindError
+    2 ask the leader where the segment's last epoch ends: the         next candidate: this one straddles a divergence
+      segment must lie below that (it may reach beyond start)
+    3 fetch epoch index, producer snapshot; ask for the `.log`'s      absent, and the ledger says it is being deleted:
+      size                                                            AskAgainError; else RemoteStorageError
+    4 the epoch index agrees with the segment and reaches down to     RemoteStorageCorruptError
+      the log start; size as stated; snapshot's checksum
+    5 finished segments cover [log start, segment end] without a gap  wait for the ledger, then LedgerBehindError
+
+A segment whose last record (epoch, offset) is in the leader's log lies whole on the leader's lineage: that pair
+identifies everything below it. The ledger is awaited by its version, so the wait ends the moment metadata arrives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from ..log.adopt import AdoptedState
+from ..log.checkpoints import decode_leader_epochs
+from ..log.epochs import LeaderEpochCache
+from ..log.errors import CorruptFileError
+from ..log.producers import ProducerStateManager
+from ..protocol.topics import TopicIdPartition
+from ..remote.ledger import RemoteLogLedger
+from ..remote.lineage import covering, is_within_lineage
+from ..remote.metadata import RemoteLogMetadataManager
+from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
+from ..remote.storage import (
+    IndexType,
+    RemoteResourceNotFoundError,
+    RemoteStorageCorruptError,
+    RemoteStorageError,
+    RemoteStorageManager,
+    RemoteStorageTimeoutError,
+)
+from .bootstrap import AdoptFromTier
+from .ports import LeaderEndpoint
+
+LEDGER_WAIT_S = 10.0
+"""How long one attempt waits for the remote log metadata to catch up with the leader's answers."""
+
+STORAGE_DEADLINE_S = 30.0
+
+LEDGER_SETTLE_S = 1.0
+"""How long a missing object's ledger entry may take to become one that is being deleted."""
+
+
+class LedgerBehindError(Exception):
+    """The remote log metadata did not catch up with the leader's answers in time; retriable."""
+
+
+class AskAgainError(Exception):
+    """What the decision rested on is going away: the bootstrap begins anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuxState:
+    """`state` is verified and ready to commit. `bytes_from_tier`: what was fetched for it."""
+
+    state: AdoptedState
+    bytes_from_tier: int
+
+
+@dataclass(frozen=True, slots=True)
+class _ProvenSegment:
+    """A segment on the leader's lineage with its verified objects. `epochs` cover [log start, segment end]."""
+
+    segment: RemoteLogSegmentMetadata
+    epochs: LeaderEpochCache
+    producer_snapshot: bytes
+    bytes_fetched: int
+
+
+class AuxStateBuilder:
+    """Reads remote log metadata and the remote store; one for all partitions of a broker."""
+
+    def __init__(
+        self,
+        storage: RemoteStorageManager,
+        metadata: RemoteLogMetadataManager,
+        *,
+        ledger_wait_s: float = LEDGER_WAIT_S,
+        storage_deadline_s: float = STORAGE_DEADLINE_S,
+    ) -> None:
+        self._storage = storage
+        self._metadata = metadata
+        self._ledger_wait_s = ledger_wait_s
+        self._storage_deadline_s = storage_deadline_s
+
+    async def build(
+        self, partition: TopicIdPartition, adoption: AdoptFromTier, leader: LeaderEndpoint, leader_epoch: int
+    ) -> AuxState:
+        """The state for `adoption`, decided upon the answers of `leader` in `leader_epoch`.
+
+        LedgerBehindError, AskAgainError and RemoteStorageError as in the table above; KafkaError and OSError from the
+        leader.
+        """
+        deadline = asyncio.get_running_loop().time() + self._ledger_wait_s
+        proven: dict[RemoteLogSegmentId, _ProvenSegment | None] = {}
+        while True:
+            ledger = self._metadata.ledger(partition)
+            version = -1 if ledger is None else ledger.version
+            missing = f"offset {adoption.start_offset - 1} of epoch {adoption.last_epoch}"
+            for segment in _candidates(ledger, adoption):
+                if segment.segment_id not in proven:
+                    proven[segment.segment_id] = await self._prove(segment, adoption, leader, leader_epoch)
+                found = proven[segment.segment_id]
+                if ledger is None or found is None:
+                    continue
+                coverage = covering(ledger, found.epochs, adoption.log_start_offset, segment.end_offset + 1)
+                if coverage.gap is None:
+                    return _aux_state(found, adoption, sum(each.bytes_fetched for each in proven.values() if each))
+                missing = f"the offsets {coverage.gap}"
+            await self._wait_newer(partition, version, deadline, missing)
+
+    async def finished_segments(
+        self, partition: TopicIdPartition, start_offset: int, end_offset: int
+    ) -> tuple[RemoteLogSegmentMetadata, ...] | None:
+        """Those with records in the range, as soon as one of them reaches its end; None if none does in time."""
+        deadline = asyncio.get_running_loop().time() + self._ledger_wait_s
+        while True:
+            ledger = self._metadata.ledger(partition)
+            segments = [] if ledger is None else ledger.finished()
+            if any(segment.start_offset < end_offset <= segment.end_offset + 1 for segment in segments):
+                return tuple(
+                    segment
+                    for segment in segments
+                    if segment.end_offset >= start_offset and segment.start_offset < end_offset
+                )
+            try:
+                version = -1 if ledger is None else ledger.version
+                await self._wait_newer(partition, version, deadline, f"offset {end_offset - 1}")
+            except LedgerBehindError:
+                return None
+
+    async def _prove(
+        self, segment: RemoteLogSegmentMetadata, adoption: AdoptFromTier, leader: LeaderEndpoint, leader_epoch: int
+    ) -> _ProvenSegment | None:
+        """None if the segment is not of the leader's history."""
+        *_, (last_epoch, _, _) = segment.epoch_ranges()
+        partition = segment.segment_id.topic_id_partition
+        end = await leader.end_offset_for_leader_epoch(partition, leader_epoch, last_epoch)
+        if end.epoch != last_epoch or end.end_offset <= segment.end_offset:
+            return None
+        epoch_index, snapshot, log_size = await self._fetch(segment)
+        if log_size != segment.segment_size_in_bytes:
+            raise RemoteStorageCorruptError(
+                f"segment {segment.segment_id}: the tier holds {log_size} bytes of log,"
+                f" {segment.segment_size_in_bytes} were uploaded"
+            )
+        epochs = _verified_epochs(segment, epoch_index, adoption.log_start_offset)
+        _verify_snapshot(segment, snapshot)
+        return _ProvenSegment(segment, epochs, snapshot, len(epoch_index) + len(snapshot))
+
+    async def _fetch(self, segment: RemoteLogSegmentMetadata) -> tuple[bytes, bytes, int]:
+        """Epoch index, producer snapshot, size of the `.log`: three calls at the same time."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                epoch_index = group.create_task(self._fetch_index(segment, IndexType.LEADER_EPOCH))
+                snapshot = group.create_task(self._fetch_index(segment, IndexType.PRODUCER_SNAPSHOT))
+                log_size = group.create_task(self._log_size(segment))
+        except ExceptionGroup as failed:
+            first = failed.exceptions[0]
+            if isinstance(first, RemoteResourceNotFoundError):
+                raise await self._absence(segment, first) from first
+            raise first from None
+        return epoch_index.result(), snapshot.result(), log_size.result()
+
+    async def _fetch_index(self, segment: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+        async with self._storage_deadline(f"fetching the {index_type.value} of {segment.segment_id}"):
+            return await self._storage.fetch_index(segment, index_type)
+
+    async def _log_size(self, segment: RemoteLogSegmentMetadata) -> int:
+        async with self._storage_deadline(f"asking for the size of {segment.segment_id}"):
+            size = await self._storage.log_segment_size(segment)
+        if size is None:
+            raise RemoteResourceNotFoundError(f"no log of segment {segment.segment_id}")
+        return size
+
+    @asynccontextmanager
+    async def _storage_deadline(self, what: str) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._storage_deadline_s):
+                yield
+        except TimeoutError as error:
+            raise RemoteStorageTimeoutError(f"{what} did not end within {self._storage_deadline_s} s") from error
+
+    async def _absence(self, segment: RemoteLogSegmentMetadata, error: RemoteResourceNotFoundError) -> Exception:
+        """Why an object is absent: its segment is being deleted (the ledger may learn that a bit later), or a fault."""
+        partition = segment.segment_id.topic_id_partition
+        deadline = asyncio.get_running_loop().time() + LEDGER_SETTLE_S
+        while (ledger := self._metadata.ledger(partition)) is not None:
+            current = ledger.get(segment.segment_id)
+            if current is None or current.state is not RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
+                return AskAgainError(f"segment {segment.segment_id} is being deleted from the tier")
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._metadata.wait_newer(partition, ledger.version)
+            except TimeoutError:
+                break
+        return RemoteStorageError(
+            f"the remote log metadata says that segment {segment.segment_id} was copied, but the tier says: {error}"
+        )
+
+    async def _wait_newer(self, partition: TopicIdPartition, version: int, deadline: float, missing: str) -> None:
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._metadata.wait_newer(partition, version)
+        except TimeoutError as error:
+            raise LedgerBehindError(
+                f"{partition}: after {self._ledger_wait_s} s the remote log metadata (version {version}) still names no"
+                f" finished segment for {missing}"
+            ) from error
+
+
+def _candidates(ledger: RemoteLogLedger | None, adoption: AdoptFromTier) -> list[RemoteLogSegmentMetadata]:
+    """The finished segments with (last epoch, start - 1), the one that reaches least beyond it first."""
+    last_offset = adoption.start_offset - 1
+    holding = [
+        segment
+        for segment in (() if ledger is None else ledger.finished())
+        if any(
+            epoch == adoption.last_epoch and first <= last_offset <= last
+            for epoch, first, last in segment.epoch_ranges()
+        )
+    ]
+    return sorted(holding, key=lambda segment: (segment.end_offset, -segment.start_offset))
+
+
+def _verified_epochs(segment: RemoteLogSegmentMetadata, epoch_index: bytes, log_start_offset: int) -> LeaderEpochCache:
+    """The epochs of [log start, segment end], checked against the segment's metadata."""
+    name = f"epoch index of segment {segment.segment_id}"
+    try:
+        recorded = LeaderEpochCache(decode_leader_epochs(epoch_index, name=name))
+    except CorruptFileError as error:
+        raise RemoteStorageCorruptError(str(error)) from error
+    end_offset = segment.end_offset + 1
+    epochs = LeaderEpochCache(recorded.range(log_start_offset, end_offset))
+    earliest = epochs.earliest_entry
+    if earliest is None or earliest.start_offset > log_start_offset:
+        raise RemoteStorageCorruptError(f"{name} does not reach down to the log start {log_start_offset}: {recorded}")
+    if not is_within_lineage(segment, epochs, end_offset):
+        raise RemoteStorageCorruptError(
+            f"{name} contradicts the remote log metadata: {recorded}, {segment.segment_leader_epochs}"
+        )
+    return epochs
+
+
+def _verify_snapshot(segment: RemoteLogSegmentMetadata, snapshot: bytes) -> None:
+    try:
+        ProducerStateManager.from_snapshot(
+            snapshot, segment.end_offset + 1, name=f"producer snapshot of segment {segment.segment_id}"
+        )
+    except CorruptFileError as error:
+        raise RemoteStorageCorruptError(str(error)) from error
+
+
+def _aux_state(found: _ProvenSegment, adoption: AdoptFromTier, bytes_from_tier: int) -> AuxState:
+    start_offset = found.segment.end_offset + 1
+    assert start_offset >= adoption.start_offset, (start_offset, adoption)
+    state = AdoptedState(
+        topic_id=found.segment.segment_id.topic_id_partition.topic_id,
+        log_start_offset=adoption.log_start_offset,
+        start_offset=start_offset,
+        epochs=found.epochs.entries,
+        producer_snapshot=found.producer_snapshot,
+    )
+    return AuxState(state, bytes_from_tier)

@@ -1,0 +1,126 @@
+"""What a follower needs from outside: the leader as an endpoint, and the partition it replicates into.
+
+Both raise what the errors of the project are: `KafkaError` for what a peer answered, `OSError` (timeouts included) for
+the network and the disk. Every call of an endpoint ends within a deadline of the endpoint's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..log.adopt import AdoptedState
+from ..log.epochs import EpochEnd, LeaderEpochCache
+from ..protocol.errors import ErrorCode
+from ..protocol.topics import TopicIdPartition
+from ..remote.lineage import OffsetAndEpoch
+
+NO_RECORDS = memoryview(b"")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionToFetch:
+    """A follower's position: it has everything in [log_start_offset, fetch_offset). Epochs are -1 where absent."""
+
+    partition: TopicIdPartition
+    fetch_offset: int
+    log_start_offset: int
+    last_fetched_epoch: int
+    current_leader_epoch: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedPartition:
+    """The leader's answer for one partition. `records` are whole batches except for a possibly torn last one, and are
+    valid until the next fetch of the same endpoint; offsets are -1 where the leader did not fill them.
+    """
+
+    error: ErrorCode
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    diverging_epoch: EpochEnd | None = None
+    records: memoryview = NO_RECORDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchLimits:
+    """`replica.fetch.wait.max.ms`, `.min.bytes`, `.response.max.bytes`."""
+
+    wait_max_ms: int
+    min_bytes: int
+    response_max_bytes: int
+
+
+class LeaderEndpoint(Protocol):
+    """One broker, as the leader of any number of partitions. Questions do not wait behind a long fetch."""
+
+    @property
+    def broker_id(self) -> int: ...
+
+    async def fetch(
+        self, partitions: Sequence[PartitionToFetch], limits: FetchLimits
+    ) -> Mapping[TopicIdPartition, FetchedPartition]:
+        """Fetch all of these and nothing else. A partition without news may be absent from the answer (KIP-227)."""
+
+    async def list_offset(self, partition: TopicIdPartition, leader_epoch: int, timestamp: int) -> OffsetAndEpoch:
+        """(-1, -1) where the leader does not know; KafkaError with its error code otherwise (35: not supported)."""
+
+    async def end_offset_for_leader_epoch(
+        self, partition: TopicIdPartition, leader_epoch: int, epoch: int
+    ) -> EpochEnd: ...
+
+    async def close(self) -> None: ...
+
+
+class FollowerPartition(Protocol):
+    """One local replica while it follows. Calls with effects are made one at a time."""
+
+    @property
+    def partition(self) -> TopicIdPartition: ...
+
+    @property
+    def leader_epoch(self) -> int:
+        """As the cluster's metadata has it now: it may be ahead of the epoch that a fetcher was started for."""
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def local_log_start_offset(self) -> int: ...
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def epochs(self) -> LeaderEpochCache: ...
+
+    @property
+    def is_tiered(self) -> bool: ...
+
+    @property
+    def is_compacted(self) -> bool: ...
+
+    @property
+    def is_never_in_isr(self) -> bool:
+        """Whether this replica has not been in the ISR since it last adopted state from the tier."""
+
+    async def append(self, records: memoryview) -> None:
+        """Append the whole batches as they are; returns once the disk has taken them."""
+
+    async def truncate_to(self, offset: int) -> None:
+        """Cut the end; `offset` is at or above the local log start. Also drops epochs that have no data left."""
+
+    async def start_at(self, offset: int) -> None:
+        """Drop everything, and begin empty at `offset`."""
+
+    async def adopt(self, state: AdoptedState) -> None:
+        """Replace the replica by the adopted state, durably and at once (bootstrap rule 4)."""
+
+    def update_high_watermark(self, offset: int) -> None: ...
+
+    async def increment_log_start_offset(self, offset: int) -> None: ...

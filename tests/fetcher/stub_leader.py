@@ -1,0 +1,140 @@
+"""A `LeaderEndpoint` in memory: `ModelLog`s behind the real answering code, and every call written down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from tierfetch.fetcher.epoch_fetch import (
+    DivergingEpoch,
+    FetchIsolation,
+    FetchPosition,
+    Refuse,
+    Serve,
+    end_offset_for_leader_epoch,
+    validate_fetch,
+)
+from tierfetch.fetcher.leader_offsets import special_offset
+from tierfetch.fetcher.ports import FetchedPartition, FetchLimits, PartitionToFetch
+from tierfetch.log.epochs import EpochEnd
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.remote.ledger import RemoteLogLedger
+from tierfetch.remote.lineage import OffsetAndEpoch
+from tierfetch.tests.fetcher.model_log import ModelLog
+
+FOLLOWER_ID = 2
+
+
+def no_ledger(partition: TopicIdPartition) -> RemoteLogLedger | None:
+    """A leader that has not read the remote log metadata."""
+    return None
+
+
+class StubLeader:
+    """`changed()` wakes fetches that wait for data. `before_call` is awaited first in each call: raise, or hold it."""
+
+    def __init__(
+        self,
+        logs: Mapping[TopicIdPartition, ModelLog],
+        ledger: Callable[[TopicIdPartition], RemoteLogLedger | None] = no_ledger,
+    ) -> None:
+        self.logs = dict(logs)
+        self.ledger = ledger
+        self.version = 11
+        self.calls: list[str] = []
+        self.before_call: Callable[[str], object] = lambda call: None
+        self._news = asyncio.Event()
+        for log in self.logs.values():
+            log.followers.setdefault(FOLLOWER_ID, -1)
+
+    @property
+    def broker_id(self) -> int:
+        return 1
+
+    def changed(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def fetch(
+        self, partitions: Sequence[PartitionToFetch], limits: FetchLimits
+    ) -> Mapping[TopicIdPartition, FetchedPartition]:
+        asked = " ".join(
+            f"{each.partition.topic_partition}@{each.fetch_offset}(epoch {each.last_fetched_epoch})"
+            for each in partitions
+        )
+        await self._enter(f"fetch {asked}")
+        news = self._news
+        answers = {each.partition: self._answer(each) for each in partitions}
+        if not any(answer.records or answer.error or answer.diverging_epoch for answer in answers.values()):
+            try:
+                async with asyncio.timeout(limits.wait_max_ms / 1000):
+                    await news.wait()
+            except TimeoutError:
+                pass
+            answers = {each.partition: self._answer(each) for each in partitions}
+        return answers
+
+    async def list_offset(self, partition: TopicIdPartition, leader_epoch: int, timestamp: int) -> OffsetAndEpoch:
+        await self._enter(f"list-offset {timestamp}")
+        log = self._led(partition, leader_epoch)
+        answer = special_offset(log.view(), self.ledger(partition), timestamp, FetchIsolation.LOG_END, self.version)
+        if isinstance(answer, Refuse):
+            raise KafkaError(answer.error, answer.reason)
+        return answer
+
+    async def end_offset_for_leader_epoch(self, partition: TopicIdPartition, leader_epoch: int, epoch: int) -> EpochEnd:
+        await self._enter(f"end-offset-for-epoch {epoch}")
+        answer = end_offset_for_leader_epoch(self._led(partition, leader_epoch).view(), leader_epoch, epoch)
+        if isinstance(answer, Refuse):
+            raise KafkaError(answer.error, answer.reason)
+        return answer
+
+    async def close(self) -> None:
+        self.calls.append("close")
+
+    async def _enter(self, call: str) -> None:
+        self.calls.append(call)
+        await asyncio.sleep(0)
+        held = self.before_call(call)
+        if asyncio.iscoroutine(held):
+            await held
+
+    def _led(self, partition: TopicIdPartition, leader_epoch: int) -> ModelLog:
+        log = self.logs.get(partition)
+        if log is None:
+            raise KafkaError(ErrorCode.not_leader_or_follower, f"{partition} is not led here")
+        if leader_epoch < log.leader_epoch:
+            raise KafkaError(ErrorCode.fenced_leader_epoch, f"leader epoch {leader_epoch} is old")
+        return log
+
+    def _answer(self, asked: PartitionToFetch) -> FetchedPartition:
+        log = self.logs.get(asked.partition)
+        if log is None:
+            return FetchedPartition(error=ErrorCode.not_leader_or_follower)
+        view = log.view()
+        decision = validate_fetch(
+            view,
+            FetchPosition(
+                fetch_offset=asked.fetch_offset,
+                current_leader_epoch=asked.current_leader_epoch,
+                last_fetched_epoch=asked.last_fetched_epoch,
+                replica_id=FOLLOWER_ID,
+            ),
+        )
+        if isinstance(decision, Refuse):
+            return FetchedPartition(
+                error=decision.error, high_watermark=view.high_watermark, log_start_offset=view.log_start_offset
+            )
+        records = b""
+        if isinstance(decision, Serve):
+            whole = log.batches(asked.fetch_offset, decision.max_offset)
+            records = whole[: max(asked.max_bytes, len(log.batches(asked.fetch_offset, asked.fetch_offset + 1)))]
+        diverging = EpochEnd(decision.epoch, decision.end_offset) if isinstance(decision, DivergingEpoch) else None
+        return FetchedPartition(
+            error=ErrorCode.none,
+            high_watermark=view.high_watermark,
+            log_start_offset=view.log_start_offset,
+            diverging_epoch=diverging,
+            records=memoryview(records),
+        )

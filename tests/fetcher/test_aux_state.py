@@ -1,0 +1,274 @@
+"""Rebuilding epochs and producer state from the tier: what is proven, and how each miss is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from tierfetch.fetcher.aux_state import AskAgainError, AuxState, AuxStateBuilder, LedgerBehindError
+from tierfetch.fetcher.bootstrap import AdoptFromTier
+from tierfetch.log.epochs import EpochEntry
+from tierfetch.log.producers import ProducerStateManager
+from tierfetch.protocol.records import Record, build_batch, parse_header
+from tierfetch.remote.metadata import RemoteLogMetadataError
+from tierfetch.remote.segment import RemoteLogSegmentState
+from tierfetch.remote.storage import (
+    IndexType,
+    RemoteStorageCorruptError,
+    RemoteStorageError,
+    RemoteStorageTimeoutError,
+)
+from tierfetch.tests.fakes.faults import FailNth
+from tierfetch.tests.fetcher.model_log import ModelLog, model_log
+from tierfetch.tests.fetcher.model_tier import PARTITION, ModelTier, segment, update
+from tierfetch.tests.fetcher.stub_leader import StubLeader
+
+ADOPT_6 = AdoptFromTier(log_start_offset=0, start_offset=6, last_epoch=2)
+
+
+def worked_log() -> ModelLog:
+    """The worked scenario of KIP-1023: epochs (0,0)(1,3)(2,5)(3,7), records 0..7, local from 3 on."""
+    log = model_log((0, 0), (1, 3), (2, 5), (3, 7), end=8)
+    log.local_log_start_offset = 3
+    return log
+
+
+async def worked_tier(log: ModelLog) -> ModelTier:
+    tier = ModelTier()
+    await tier.start()
+    tier.upload(log, 0, 2)
+    tier.upload(log, 3, 5)
+    return tier
+
+
+async def build(
+    tier: ModelTier, log: ModelLog, adoption: AdoptFromTier = ADOPT_6, *, ledger_wait_s: float = 0.05
+) -> AuxState:
+    builder = AuxStateBuilder(tier.storage, tier.metadata, ledger_wait_s=ledger_wait_s, storage_deadline_s=0.05)
+    return await builder.build(PARTITION, adoption, StubLeader({PARTITION: log}), log.leader_epoch)
+
+
+async def test_F9_epochs_and_producer_state_of_log_start_to_start() -> None:
+    log = worked_log()
+    aux = await build(await worked_tier(log), log)
+    assert aux.state.topic_id == PARTITION.topic_id
+    assert (aux.state.log_start_offset, aux.state.start_offset) == (0, 6)
+    assert aux.state.epochs == (EpochEntry(0, 0), EpochEntry(1, 3), EpochEntry(2, 5))
+    assert aux.state.producer_snapshot is not None
+    assert aux.bytes_from_tier > len(aux.state.producer_snapshot)
+
+
+async def test_F5_a_segment_that_reaches_beyond_the_start_moves_the_start_behind_it() -> None:
+    log = worked_log()
+    aux = await build(await worked_tier(log), log, AdoptFromTier(0, 4, 1))
+    assert aux.state.start_offset == 6
+
+
+async def test_F6_the_epochs_begin_at_the_log_start() -> None:
+    log = worked_log()
+    aux = await build(await worked_tier(log), log, AdoptFromTier(4, 6, 2))
+    assert aux.state.epochs == (EpochEntry(1, 4), EpochEntry(2, 5))
+
+
+async def test_bootstrap_rule_6_an_open_transaction_below_the_start_is_kept_open() -> None:
+    log = worked_log()
+    tier = ModelTier()
+    await tier.start()
+    producers = ProducerStateManager(0)
+    batch = build_batch(
+        [Record(1, 0, None, b"", ())],
+        base_offset=1,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+    )
+    producers.apply(parse_header(batch))
+    tier.upload(log, 0, 5, producers=producers)
+    aux = await build(tier, log)
+    assert aux.state.producer_snapshot == producers.snapshot()
+    adopted = ProducerStateManager.from_snapshot(aux.state.producer_snapshot, aux.state.start_offset)
+    assert adopted.first_undecided_offset == 1
+
+
+class TestLineage:
+    """Rule 1: the follower proves with the leader that the segment is of its history."""
+
+    async def test_bootstrap_rule_1_a_segment_that_straddles_a_divergence_is_not_adopted(self) -> None:
+        lost_history = model_log((0, 0), end=10)
+        log = model_log((0, 0), (2, 6), end=12)
+        tier = ModelTier()
+        await tier.start()
+        tier.upload(lost_history, 0, 9)
+        with pytest.raises(LedgerBehindError):
+            await build(tier, log, AdoptFromTier(0, 6, 0))
+
+    async def test_bootstrap_rule_1_a_whole_segment_is_found_beside_a_straddling_one(self) -> None:
+        lost_history = model_log((0, 0), end=8)
+        log = model_log((0, 0), (2, 6), end=12)
+        tier = ModelTier()
+        await tier.start()
+        tier.upload(lost_history, 0, 7, number=1)
+        tier.upload(log, 0, 9, number=2)
+        aux = await build(tier, log, AdoptFromTier(0, 6, 0))
+        assert aux.state.start_offset == 10
+        assert aux.state.epochs == (EpochEntry(0, 0), EpochEntry(2, 6))
+
+    async def test_an_epoch_index_that_contradicts_the_metadata_is_corrupt(self) -> None:
+        log = worked_log()
+        tier = await worked_tier(log)
+        other = model_log((0, 0), (1, 2), (2, 5), end=8)
+        foreign = ModelTier()
+        last = foreign.upload(other, 3, 5)
+        tier.storage.objects[last.segment_id, IndexType.LEADER_EPOCH] = foreign.storage.objects[
+            last.segment_id, IndexType.LEADER_EPOCH
+        ].replace(b"2 5", b"2 4")
+        with pytest.raises(RemoteStorageCorruptError, match="contradicts"):
+            await build(tier, log)
+
+
+class TestCoverage:
+    """Rule 2: nothing is adopted over a gap."""
+
+    async def test_bootstrap_rule_2_a_gap_below_the_start(self) -> None:
+        log = worked_log()
+        tier = ModelTier()
+        await tier.start()
+        tier.upload(log, 3, 5)
+        with pytest.raises(LedgerBehindError, match=r"offsets \[0, 3\)"):
+            await build(tier, log)
+        assert (await build(tier, log, AdoptFromTier(3, 6, 2))).state.log_start_offset == 3
+
+    async def test_bootstrap_rule_2_a_ledger_that_is_behind_is_awaited_and_wakes_the_follower(self) -> None:
+        log = worked_log()
+        tier = ModelTier()
+        tier.metadata.hold()
+        await tier.start()
+        tier.upload(log, 0, 2)
+        task = asyncio.create_task(build(tier, log, ledger_wait_s=60))
+        await asyncio.sleep(0)
+        tier.metadata.release()
+        await asyncio.sleep(0)
+        assert not task.done(), "segment 3-5 is still missing"
+        tier.upload(log, 3, 5)
+        async with asyncio.timeout(1):
+            assert (await task).state.start_offset == 6
+
+    async def test_bootstrap_rule_2_waking_up_does_not_fetch_again_what_was_verified(self) -> None:
+        log = worked_log()
+        tier = ModelTier()
+        await tier.start()
+        tier.upload(log, 3, 5)
+        task = asyncio.create_task(build(tier, log, ledger_wait_s=60))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        fetched = len(tier.storage.calls)
+        assert fetched == 3
+        tier.upload(log, 0, 2)
+        await task
+        assert len(tier.storage.calls) == fetched
+
+    async def test_bootstrap_rule_2_a_log_of_another_size_than_stated(self) -> None:
+        log = worked_log()
+        tier = await worked_tier(log)
+        tier.storage.tamper = lambda operation, data: data[:-1] if operation == "log_segment_size" else data
+        with pytest.raises(RemoteStorageCorruptError, match="were uploaded"):
+            await build(tier, log)
+
+
+class TestMissingObjects:
+    KINDS = (None, IndexType.LEADER_EPOCH, IndexType.PRODUCER_SNAPSHOT)
+
+    @pytest.fixture(autouse=True)
+    def quick_settling(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("tierfetch.fetcher.aux_state.LEDGER_SETTLE_S", 0.01)
+
+    @pytest.mark.parametrize("kind", KINDS)
+    async def test_bootstrap_rule_3_of_a_segment_that_is_being_deleted_restarts_the_question(
+        self, kind: IndexType | None
+    ) -> None:
+        log = worked_log()
+        tier = await worked_tier(log)
+        last = segment(3, 5, (1, 3), (2, 5))
+        tier.drop_objects(last, kind)
+
+        def delete_meanwhile(call: str) -> None:
+            tier.shared.append(update(last, RemoteLogSegmentState.DELETE_SEGMENT_STARTED))
+
+        leader = StubLeader({PARTITION: log})
+        leader.before_call = delete_meanwhile
+        builder = AuxStateBuilder(tier.storage, tier.metadata, ledger_wait_s=0.05)
+        with pytest.raises(AskAgainError, match="being deleted"):
+            await builder.build(PARTITION, ADOPT_6, leader, log.leader_epoch)
+
+    @pytest.mark.parametrize("kind", KINDS)
+    async def test_bootstrap_rule_3_any_other_miss_is_a_fault_of_the_tier_and_is_said(
+        self, kind: IndexType | None
+    ) -> None:
+        log = worked_log()
+        tier = await worked_tier(log)
+        tier.drop_objects(segment(3, 5), kind)
+        with pytest.raises(RemoteStorageError, match=r"was copied, but the tier says: no (log|snapshot|leader_epoch)"):
+            await build(tier, log)
+
+
+CORRUPTIONS: dict[str, Callable[[bytes], bytes]] = {
+    "short": lambda data: data[:-2],
+    "empty": lambda data: b"",
+    "wrong": lambda data: data[:-1] + bytes([data[-1] ^ 0xFF]),
+    "foreign": lambda data: b"<html>404</html>",
+}
+
+
+class TestBrokenTier:
+    @pytest.mark.parametrize("corruption", CORRUPTIONS)
+    @pytest.mark.parametrize("object_kind", ["fetch_index snapshot", "fetch_index leader_epoch_checkpoint"])
+    async def test_wrong_bytes_are_never_adopted(self, object_kind: str, corruption: str) -> None:
+        log = worked_log()
+        tier = await worked_tier(log)
+        corrupt = CORRUPTIONS[corruption]
+        tier.storage.tamper = lambda operation, data: corrupt(data) if operation == object_kind else data
+        with pytest.raises(RemoteStorageCorruptError, match="of segment"):
+            await build(tier, log)
+
+    @pytest.mark.parametrize("operation", ["fetch_index", "log_segment_size"])
+    async def test_a_tier_that_hangs_meets_a_deadline(self, operation: str) -> None:
+        log = worked_log()
+        tier = await worked_tier(log)
+        tier.storage.hang_on.add(operation)
+        with pytest.raises(RemoteStorageTimeoutError, match=r"did not end within 0\.05 s"):
+            await build(tier, log)
+
+    @pytest.mark.parametrize("n", [1, 2, 3])
+    async def test_every_remote_call_may_fail_and_a_retry_succeeds(self, n: int) -> None:
+        log = worked_log()
+        tier = await worked_tier(log)
+        tier.storage.faults = FailNth(n)
+        with pytest.raises(RemoteStorageError, match="injected"):
+            await build(tier, log)
+        assert (await build(tier, log)).state.start_offset == 6
+
+
+async def test_finished_segments_waits_until_the_ledger_reaches_the_end() -> None:
+    log = worked_log()
+    tier = ModelTier()
+    await tier.start()
+    first = tier.upload(log, 0, 2)
+    builder = AuxStateBuilder(tier.storage, tier.metadata, ledger_wait_s=60)
+    task = asyncio.create_task(builder.finished_segments(PARTITION, 0, 6))
+    await asyncio.sleep(0)
+    last = tier.upload(log, 3, 5)
+    found = await task
+    assert found is not None
+    assert [each.segment_id for each in found] == [first.segment_id, last.segment_id]
+    impatient = AuxStateBuilder(tier.storage, tier.metadata, ledger_wait_s=0.01)
+    assert await impatient.finished_segments(PARTITION, 0, 7) is None
+
+
+async def test_a_partition_that_is_not_followed_is_no_reason_to_wait() -> None:
+    tier = ModelTier()
+    log = worked_log()
+    with pytest.raises(RemoteLogMetadataError):
+        await build(tier, log)
