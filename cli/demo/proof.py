@@ -55,7 +55,9 @@ def batches(directory: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def replicas_equal(leader: Path, follower: Path) -> bool:
-    """Whether both directories hold the same bytes, batch by batch, from the later of the two local starts to the end."""
+    """Whether both directories hold the same bytes, batch by batch, from the later of the two local starts to the
+    end.
+    """
     start = max(local_start_offset(leader), local_start_offset(follower))
     ours = (batch for offset, batch in batches(follower) if offset >= start)
     theirs = (batch for offset, batch in batches(leader) if offset >= start)

@@ -62,7 +62,7 @@ def running(base: Path, tier: TierSettings, size_bytes: int) -> Iterator[Demo]:
 
 
 def create_topic(demo: Demo) -> None:
-    from confluent_kafka.admin import NewTopic
+    from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
     topic = NewTopic(
         TOPIC,
