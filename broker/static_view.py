@@ -3,7 +3,7 @@
 | step of a change | guard |
 |---|---|
 | take the lock (`<file>.lock`, `flock`) | a deadline; the holder is another broker of this host |
-| read the file again | what the others changed meanwhile is the ground of the decision |
+| read the file again, publish | what the others changed meanwhile is the ground of the decision |
 | decide (`static_changes`) | KafkaError: nothing is written |
 | replace the file atomically (`Disk.write_file`) | a crash leaves the old file or the new one |
 | release the lock, publish the image | listeners run before the call returns |
@@ -141,11 +141,12 @@ class StaticClusterView:
         async with self._locked():
             absent = not await self._disk.exists(self._path)
             before = self._new_state() if absent else await self._read()
+            if not absent:
+                self._publish(before, self._identity())
             after = decide(before)
             if after != before or absent:
                 await self._disk.write_file(self._path, encode(after))
-            identity = self._identity()
-            self._publish(after, identity)
+                self._publish(after, self._identity())
         return after
 
     # -- the file -----------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ..topic_config import (
     describe_topic,
     log_defaults,
 )
-from .entities import Plain, respond
+from . import Plain
 
 _UNCHANGEABLE_TOPIC_KEYS = frozenset({"internal.segment.bytes"})
 
@@ -46,7 +46,7 @@ class ConfigHandlers:
         self._view = view
         self._config = config
 
-    async def describe_configs(self, request: Any) -> Any:
+    async def describe_configs(self, request: Any) -> Plain:
         results = []
         for resource in request.resources:
             error, message, described = ErrorCode.none, None, list[DescribedConfig]()
@@ -64,7 +64,7 @@ class ConfigHandlers:
                     "configs": tuple(_described(entry) for entry in described if keys is None or entry.name in keys),
                 }
             )
-        return respond(request, {"results": results})
+        return {"results": results}
 
     def _described(self, resource_type: int, name: str) -> list[DescribedConfig]:
         image = self._view.image
@@ -84,7 +84,7 @@ class ConfigHandlers:
             )
         return describe_broker(self._config, image)
 
-    async def incremental_alter_configs(self, request: Any) -> Any:
+    async def incremental_alter_configs(self, request: Any) -> Plain:
         results = []
         for resource in request.resources:
             error, message = ErrorCode.none, None
@@ -102,7 +102,7 @@ class ConfigHandlers:
                     "resource_name": resource.resource_name,
                 }
             )
-        return respond(request, {"responses": results})
+        return {"responses": results}
 
     async def _alter(self, resource: Any, *, validate_only: bool) -> None:
         name = resource.resource_name

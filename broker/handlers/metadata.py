@@ -12,7 +12,7 @@ from uuid import UUID
 from ...protocol.errors import ErrorCode
 from ...protocol.topics import INTERNAL_TOPICS, check_topic_name
 from ..cluster_view import NO_LEADER, ClusterImage, ClusterView, PartitionRegistration, TopicImage
-from .entities import Plain, respond
+from . import Plain
 
 _BROKER_ENDPOINTS = 1
 
@@ -24,26 +24,23 @@ class ClusterHandlers:
         self._view = view
         self._node_id = node_id
 
-    async def metadata(self, request: Any) -> Any:
+    async def metadata(self, request: Any) -> Plain:
         """All topics for null (in v0: for none), else those asked for, by name or by id."""
         image = self._view.image
         if request.topics is None or (request.__version__ == 0 and not request.topics):
             topics = [_topic(image, image.topics[name]) for name in sorted(image.topics)]
         else:
             topics = [self._requested(image, asked) for asked in request.topics]
-        return respond(
-            request,
-            {
-                "error_code": ErrorCode.none,
-                "cluster_id": image.cluster_id,
-                "controller_id": self._node_id,
-                "brokers": [
-                    {"node_id": broker.id, "host": broker.host, "port": broker.port, "rack": broker.rack}
-                    for broker in image.brokers.values()
-                ],
-                "topics": topics,
-            },
-        )
+        return {
+            "error_code": ErrorCode.none,
+            "cluster_id": image.cluster_id,
+            "controller_id": self._node_id,
+            "brokers": [
+                {"node_id": broker.id, "host": broker.host, "port": broker.port, "rack": broker.rack}
+                for broker in image.brokers.values()
+            ],
+            "topics": topics,
+        }
 
     def _requested(self, image: ClusterImage, asked: Any) -> Plain:
         topic_id: UUID | None = getattr(asked, "topic_id", None)
@@ -62,30 +59,27 @@ class ClusterHandlers:
             return _unknown_topic(name, None, ErrorCode.invalid_topic_exception)
         return _unknown_topic(name, None, ErrorCode.unknown_topic_or_partition)
 
-    async def describe_cluster(self, request: Any) -> Any:
+    async def describe_cluster(self, request: Any) -> Plain:
         image = self._view.image
         endpoint_type = getattr(request, "endpoint_type", _BROKER_ENDPOINTS)
         served = endpoint_type == _BROKER_ENDPOINTS
-        return respond(
-            request,
-            {
-                "error_code": ErrorCode.none if served else ErrorCode.unsupported_endpoint_type,
-                "error_message": None if served else "a static cluster has no controllers",
-                "endpoint_type": endpoint_type,
-                "cluster_id": image.cluster_id,
-                "controller_id": self._node_id,
-                "brokers": tuple(
-                    {
-                        "broker_id": broker.id,
-                        "host": broker.host,
-                        "port": broker.port,
-                        "rack": broker.rack,
-                        "is_fenced": False,
-                    }
-                    for broker in (image.brokers.values() if served else ())
-                ),
-            },
-        )
+        return {
+            "error_code": ErrorCode.none if served else ErrorCode.unsupported_endpoint_type,
+            "error_message": None if served else "a static cluster has no controllers",
+            "endpoint_type": endpoint_type,
+            "cluster_id": image.cluster_id,
+            "controller_id": self._node_id,
+            "brokers": tuple(
+                {
+                    "broker_id": broker.id,
+                    "host": broker.host,
+                    "port": broker.port,
+                    "rack": broker.rack,
+                    "is_fenced": False,
+                }
+                for broker in (image.brokers.values() if served else ())
+            ),
+        }
 
 
 def _topic(image: ClusterImage, topic: TopicImage) -> Plain:

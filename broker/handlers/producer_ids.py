@@ -11,7 +11,7 @@ from typing import Any
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..cluster_view import ClusterView, ProducerIdBlock
-from .entities import respond
+from . import Plain
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -34,7 +34,7 @@ class ProducerIds:
             self._block = ProducerIdBlock(taken + 1, self._block.size - 1)
         return taken
 
-    async def init_producer_id(self, request: Any) -> Any:
+    async def init_producer_id(self, request: Any) -> Plain:
         error, producer_id, epoch = ErrorCode.none, NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         if request.transactional_id is not None:
             error = ErrorCode.coordinator_not_available
@@ -43,11 +43,8 @@ class ProducerIds:
                 producer_id, epoch = await self.next(), 0
             except (KafkaError, OSError):
                 error = ErrorCode.coordinator_load_in_progress
-        return respond(
-            request,
-            {
-                "error_code": error,
-                "producer_id": producer_id,
-                "producer_epoch": epoch,
-            },
-        )
+        return {
+            "error_code": error,
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+        }

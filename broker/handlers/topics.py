@@ -11,7 +11,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ..cluster_view import ClusterView, NewTopic, TopicImage
 from ..config import BrokerConfig
 from ..topic_config import DescribedConfig, config_in_force, describe_topic, log_defaults
-from .entities import Plain, respond
+from . import Plain
 
 BROKER_DEFAULT = -1
 """In place of a number of partitions or a replication factor."""
@@ -24,7 +24,7 @@ class TopicHandlers:
         self._view = view
         self._config = config
 
-    async def create_topics(self, request: Any) -> Any:
+    async def create_topics(self, request: Any) -> Plain:
         names = [topic.name for topic in request.topics]
         results = []
         for topic in request.topics:
@@ -38,7 +38,7 @@ class TopicHandlers:
                 results.append(_refused(topic.name, KafkaError(ErrorCode.unknown_server_error, str(error))))
             else:
                 results.append(self._created(topic, created))
-        return respond(request, {"topics": results})
+        return {"topics": results}
 
     async def _create(self, topic: Any, *, validate_only: bool) -> TopicImage | None:
         if topic.name in self._view.image.topics:
@@ -90,7 +90,7 @@ class TopicHandlers:
             ),
         }
 
-    async def delete_topics(self, request: Any) -> Any:
+    async def delete_topics(self, request: Any) -> Plain:
         asked: list[tuple[str | None, UUID | None]]
         if hasattr(request, "topic_names"):
             asked = [(name, None) for name in request.topic_names]
@@ -116,7 +116,7 @@ class TopicHandlers:
                     "error_message": message,
                 }
             )
-        return respond(request, {"responses": results})
+        return {"responses": results}
 
 
 def _assignments(topic: Any) -> tuple[tuple[int, ...], ...]:

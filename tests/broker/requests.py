@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from kio.index import load_payload_module
@@ -11,6 +12,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.entities import build_entity
 
 
 class RequestEntities:
@@ -25,18 +27,16 @@ class RequestEntities:
         return entity(**{field: value for field, value in fields.items() if field in known})
 
 
-def over_the_wire(response: Any) -> Any:
-    """What the client decodes from the encoded response."""
+async def ask(handle: Callable[[Any], Awaitable[Mapping[str, Any]]], request: Any) -> Any:
+    """What the client decodes from the handler's encoded answer."""
+    response_type = ApiKey(request.__api_key__).response_type(request.__version__)
+    entity = build_entity(response_type, await handle(request))
     buffer = io.BytesIO()
-    entity_writer(type(response))(buffer, response)
-    decoded, _ = entity_reader(type(response))(buffer.getvalue(), 0)
-    assert decoded == response, "the response does not survive its own encoding"
+    entity_writer(response_type)(buffer, entity)
+    decoded, _ = entity_reader(response_type)(buffer.getvalue(), 0)
+    assert decoded == entity, "the response does not survive its own encoding"
     return decoded
 
 
 def all_versions(key: ApiKey) -> range:
     return range(key.min_version, key.max_version + 1)
-
-
-def topics_of(response: Any, name: str = "topics") -> dict[str, Any]:
-    return {entry.name: entry for entry in getattr(response, name)}

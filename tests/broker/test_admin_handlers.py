@@ -13,7 +13,7 @@ from tierfetch.broker.handlers.topics import TopicHandlers
 from tierfetch.broker.static_view import StaticClusterView
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.tests.broker.requests import RequestEntities, all_versions, over_the_wire
+from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask
 
 TIMEOUT = datetime.timedelta(seconds=1)
 OPTION = "follower.fetch.last.tiered.offset.enable"
@@ -92,7 +92,7 @@ def describe_request(version: int, resource: ResourceType, name: str, *keys: str
 
 @pytest.mark.parametrize("version", all_versions(ApiKey.CREATE_TOPICS))
 async def test_create_topics(topics: TopicHandlers, view: StaticClusterView, version: int) -> None:
-    response = over_the_wire(await topics.create_topics(create_request(version, "a", "b", retention_ms="5")))
+    response = await ask(topics.create_topics, create_request(version, "a", "b", retention_ms="5"))
     assert [(topic.name, topic.error_code) for topic in response.topics] == [
         ("a", ErrorCode.none),
         ("b", ErrorCode.none),
@@ -136,14 +136,14 @@ async def test_create_topic_takes_the_brokers_defaults(topics: TopicHandlers, vi
 async def test_topics_that_are_refused(
     topics: TopicHandlers, view: StaticClusterView, request_: Any, error: ErrorCode
 ) -> None:
-    response = over_the_wire(await topics.create_topics(request_))
+    response = await ask(topics.create_topics, request_)
     assert {topic.error_code for topic in response.topics} == {error}
     assert all(topic.error_message for topic in response.topics)
     assert view.image.topics == {}
 
 
 async def test_validate_only_creates_nothing(topics: TopicHandlers, view: StaticClusterView) -> None:
-    response = over_the_wire(await topics.create_topics(create_request(6, "a", validate_only=True)))
+    response = await ask(topics.create_topics, create_request(6, "a", validate_only=True))
     assert response.topics[0].error_code is ErrorCode.none
     assert view.image.topics == {}
 
@@ -160,7 +160,7 @@ async def test_delete_topics(topics: TopicHandlers, view: StaticClusterView, ver
         request = make("DeleteTopicsRequest", topics=asked, timeout=TIMEOUT)
     else:
         request = make("DeleteTopicsRequest", topic_names=("a", "gone"), timeout=TIMEOUT)
-    response = over_the_wire(await topics.delete_topics(request))
+    response = await ask(topics.delete_topics, request)
     assert [(entry.name, entry.error_code) for entry in response.responses] == [
         ("a", ErrorCode.none),
         ("gone", ErrorCode.unknown_topic_or_partition),
@@ -172,7 +172,7 @@ async def test_delete_topics(topics: TopicHandlers, view: StaticClusterView, ver
 async def test_describe_topic_configs(topics: TopicHandlers, configs: ConfigHandlers, version: int) -> None:
     await topics.create_topics(create_request(7, "a", retention_ms="5"))
     request = describe_request(version, ResourceType.TOPIC, "a", "retention.ms", "segment.bytes")
-    (result,) = over_the_wire(await configs.describe_configs(request)).results
+    (result,) = (await ask(configs.describe_configs, request)).results
     assert [(entry.name, entry.value) for entry in result.configs] == [
         ("retention.ms", "5"),
         ("segment.bytes", "1073741824"),
@@ -191,7 +191,7 @@ async def test_describe_topic_configs(topics: TopicHandlers, configs: ConfigHand
 async def test_describe_of_other_resources(
     configs: ConfigHandlers, resource: ResourceType, name: str, error: ErrorCode
 ) -> None:
-    (result,) = over_the_wire(await configs.describe_configs(describe_request(4, resource, name))).results
+    (result,) = (await ask(configs.describe_configs, describe_request(4, resource, name))).results
     assert result.error_code is error
 
 
@@ -199,10 +199,10 @@ async def test_F1_option_is_set_for_all_brokers_and_taken_back(
     configs: ConfigHandlers, view: StaticClusterView
 ) -> None:
     on = alter_request(ResourceType.BROKER, "", (OPTION, Operation.SET, "true"))
-    (result,) = over_the_wire(await configs.incremental_alter_configs(on)).responses
+    (result,) = (await ask(configs.incremental_alter_configs, on)).responses
     assert result.error_code is ErrorCode.none
     assert view.image.broker_configs == {"default": {OPTION: "true"}}
-    (described,) = (await configs.describe_configs(describe_request(4, ResourceType.BROKER, "1", OPTION))).results
+    (described,) = (await ask(configs.describe_configs, describe_request(4, ResourceType.BROKER, "1", OPTION))).results
     assert [entry.value for entry in described.configs] == ["true"]
     off = alter_request(ResourceType.BROKER, "", (OPTION, Operation.DELETE, None))
     await configs.incremental_alter_configs(off)
@@ -250,7 +250,7 @@ async def test_alterations_that_are_refused(
 ) -> None:
     await topics.create_topics(create_request(7, "a"))
     before = view.image
-    (result,) = over_the_wire(await configs.incremental_alter_configs(alter_request(resource, name, change))).responses
+    (result,) = (await ask(configs.incremental_alter_configs, alter_request(resource, name, change))).responses
     assert result.error_code is error
     assert result.error_message
     assert view.image == before

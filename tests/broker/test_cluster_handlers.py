@@ -14,7 +14,7 @@ from tierfetch.broker.handlers.producer_ids import ProducerIds
 from tierfetch.broker.static_view import StaticClusterView
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.tests.broker.requests import RequestEntities, all_versions, over_the_wire
+from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def metadata_request(version: int, *asked: tuple[str | None, UUID | None], topic
 @pytest.mark.parametrize("version", all_versions(ApiKey.METADATA))
 async def test_metadata_of_all_topics(handlers: ClusterHandlers, version: int) -> None:
     request = metadata_request(version, topics=() if version == 0 else None)
-    response = over_the_wire(await handlers.metadata(request))
+    response = await ask(handlers.metadata, request)
     assert [broker.port for broker in response.brokers] == [9001, 9002, 9003]
     assert [topic.name for topic in response.topics] == ["t", "u"]
     first = response.topics[0].partitions[0]
@@ -46,7 +46,7 @@ async def test_metadata_of_all_topics(handlers: ClusterHandlers, version: int) -
 
 
 async def test_metadata_of_no_topic_names_the_brokers_only(handlers: ClusterHandlers) -> None:
-    response = await handlers.metadata(metadata_request(12))
+    response = await ask(handlers.metadata, metadata_request(12))
     assert response.topics == ()
 
 
@@ -59,7 +59,7 @@ async def test_metadata_by_name_and_by_id(handlers: ClusterHandlers, view: Stati
         ("absent", None),
         ("../etc", None),
     )
-    response = over_the_wire(await handlers.metadata(request))
+    response = await ask(handlers.metadata, request)
     assert [(topic.name, topic.error_code) for topic in response.topics] == [
         ("t", ErrorCode.none),
         (None, ErrorCode.unknown_topic_id),
@@ -73,7 +73,7 @@ async def test_partition_without_a_leader_says_so(handlers: ClusterHandlers, vie
     leader = view.image.topics["u"].partitions[0].leader
     lost = view.image.brokers[leader]
     await view.register(type(lost)(lost.id, lost.host, lost.port, None, (UUID(int=99),)), found=[])
-    (topic,) = (await handlers.metadata(metadata_request(9, ("u", None)))).topics
+    (topic,) = (await ask(handlers.metadata, metadata_request(9, ("u", None)))).topics
     assert (topic.partitions[0].error_code, topic.partitions[0].leader_id) == (ErrorCode.leader_not_available, -1)
 
 
@@ -81,7 +81,7 @@ async def test_partition_without_a_leader_says_so(handlers: ClusterHandlers, vie
 async def test_describe_cluster(handlers: ClusterHandlers, view: StaticClusterView, version: int) -> None:
     make = RequestEntities(ApiKey.DESCRIBE_CLUSTER, version)
     request = make("DescribeClusterRequest", include_cluster_authorized_operations=False, include_fenced_brokers=False)
-    response = over_the_wire(await handlers.describe_cluster(request))
+    response = await ask(handlers.describe_cluster, request)
     assert (response.cluster_id, response.controller_id) == (view.image.cluster_id, 1)
     assert [broker.broker_id for broker in response.brokers] == [1, 2, 3]
 
@@ -89,7 +89,7 @@ async def test_describe_cluster(handlers: ClusterHandlers, view: StaticClusterVi
 async def test_describe_cluster_has_no_controllers(handlers: ClusterHandlers) -> None:
     make = RequestEntities(ApiKey.DESCRIBE_CLUSTER, 1)
     request = make("DescribeClusterRequest", include_cluster_authorized_operations=False, endpoint_type=2)
-    response = over_the_wire(await handlers.describe_cluster(request))
+    response = await ask(handlers.describe_cluster, request)
     assert (response.error_code, response.brokers) == (ErrorCode.unsupported_endpoint_type, ())
 
 
@@ -100,7 +100,7 @@ async def test_producer_ids_are_given_once_across_brokers(view: StaticClusterVie
         "InitProducerIdRequest", transactional_id=None, transaction_timeout=datetime.timedelta(milliseconds=1)
     )
     here, there = ProducerIds(view), ProducerIds(view)
-    answers = [over_the_wire(await ids.init_producer_id(request)) for ids in (here, there, here)]
+    answers = [await ask(ids.init_producer_id, request) for ids in (here, there, here)]
     assert [(answer.producer_id, answer.producer_epoch) for answer in answers] == [(0, 0), (1000, 0), (1, 0)]
 
 
@@ -114,5 +114,5 @@ async def test_transactional_producers_are_refused(view: StaticClusterView) -> N
     request = make(
         "InitProducerIdRequest", transactional_id="tx", transaction_timeout=datetime.timedelta(milliseconds=1)
     )
-    answer = over_the_wire(await ProducerIds(view).init_producer_id(request))
+    answer = await ask(ProducerIds(view).init_producer_id, request)
     assert (answer.error_code, answer.producer_id) == (ErrorCode.coordinator_not_available, -1)
