@@ -12,8 +12,8 @@ A full fetch is answered in full. An incremental one only for partitions with so
 diverging epoch, or a high watermark or log start other than the one told last. Partitions that were answered with
 records move to the end, so that none starves behind the others.
 
-If all slots are taken, a follower's new session replaces the consumer's that was unused for longest, and any new session
-one that was idle for `IDLE_MS_MIN`; otherwise there is no session, and the fetcher sends full requests.
+If all slots are taken, a follower's new session replaces the consumer's that was unused for longest, and any new
+session one that was idle for `IDLE_MS_MIN`; otherwise there is no session, and the fetcher sends full requests.
 
 Pure: knows no partition and no clock.
 """

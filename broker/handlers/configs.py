@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any
 
 from ...log.config import LogConfig
+from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
 from ..cluster_view import ClusterView
 from ..config import DYNAMIC_KEYS, BrokerConfig, ConfigError
@@ -46,7 +47,7 @@ class ConfigHandlers:
         self._view = view
         self._config = config
 
-    async def describe_configs(self, request: Any) -> Plain:
+    async def describe_configs(self, _: RequestContext, request: Any) -> Plain:
         results = []
         for resource in request.resources:
             error, message, described = ErrorCode.none, None, list[DescribedConfig]()
@@ -84,7 +85,7 @@ class ConfigHandlers:
             )
         return describe_broker(self._config, image)
 
-    async def incremental_alter_configs(self, request: Any) -> Plain:
+    async def incremental_alter_configs(self, _: RequestContext, request: Any) -> Plain:
         results = []
         for resource in request.resources:
             error, message = ErrorCode.none, None

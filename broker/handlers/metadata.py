@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode
 from ...protocol.topics import INTERNAL_TOPICS, check_topic_name
 from ..cluster_view import NO_LEADER, ClusterImage, ClusterView, PartitionRegistration, TopicImage
@@ -24,7 +25,7 @@ class ClusterHandlers:
         self._view = view
         self._node_id = node_id
 
-    async def metadata(self, request: Any) -> Plain:
+    async def metadata(self, _: RequestContext, request: Any) -> Plain:
         """All topics for null (in v0: for none), else those asked for, by name or by id."""
         image = self._view.image
         if request.topics is None or (request.__version__ == 0 and not request.topics):
@@ -59,7 +60,7 @@ class ClusterHandlers:
             return _unknown_topic(name, None, ErrorCode.invalid_topic_exception)
         return _unknown_topic(name, None, ErrorCode.unknown_topic_or_partition)
 
-    async def describe_cluster(self, request: Any) -> Plain:
+    async def describe_cluster(self, _: RequestContext, request: Any) -> Plain:
         image = self._view.image
         endpoint_type = getattr(request, "endpoint_type", _BROKER_ENDPOINTS)
         served = endpoint_type == _BROKER_ENDPOINTS

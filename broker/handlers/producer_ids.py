@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
 from ..cluster_view import ClusterView, ProducerIdBlock
 from . import Plain
@@ -34,7 +35,7 @@ class ProducerIds:
             self._block = ProducerIdBlock(taken + 1, self._block.size - 1)
         return taken
 
-    async def init_producer_id(self, request: Any) -> Plain:
+    async def init_producer_id(self, _: RequestContext, request: Any) -> Plain:
         error, producer_id, epoch = ErrorCode.none, NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         if request.transactional_id is not None:
             error = ErrorCode.coordinator_not_available

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from ...log.config import LogConfig
+from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
 from ..cluster_view import ClusterView, NewTopic, TopicImage
 from ..config import BrokerConfig
@@ -24,7 +25,7 @@ class TopicHandlers:
         self._view = view
         self._config = config
 
-    async def create_topics(self, request: Any) -> Plain:
+    async def create_topics(self, _: RequestContext, request: Any) -> Plain:
         names = [topic.name for topic in request.topics]
         results = []
         for topic in request.topics:
@@ -90,7 +91,7 @@ class TopicHandlers:
             ),
         }
 
-    async def delete_topics(self, request: Any) -> Plain:
+    async def delete_topics(self, _: RequestContext, request: Any) -> Plain:
         asked: list[tuple[str | None, UUID | None]]
         if hasattr(request, "topic_names"):
             asked = [(name, None) for name in request.topic_names]

@@ -12,6 +12,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.dispatch import RequestContext
 from tierfetch.protocol.entities import build_entity
 
 
@@ -27,10 +28,19 @@ class RequestEntities:
         return entity(**{field: value for field, value in fields.items() if field in known})
 
 
-async def ask(handle: Callable[[Any], Awaitable[Mapping[str, Any]]], request: Any) -> Any:
+def context(request: Any) -> RequestContext:
+    """The circumstances of a request, taken from the entity itself."""
+    return context_of(ApiKey(request.__api_key__), request.__version__)
+
+
+def context_of(api: ApiKey, version: int) -> RequestContext:
+    return RequestContext(api, version, "test", 1, "127.0.0.1:1", "PLAINTEXT", 0.0)
+
+
+async def ask(handle: Callable[[RequestContext, Any], Awaitable[Mapping[str, Any]]], request: Any) -> Any:
     """What the client decodes from the handler's encoded answer."""
     response_type = ApiKey(request.__api_key__).response_type(request.__version__)
-    entity = build_entity(response_type, await handle(request))
+    entity = build_entity(response_type, await handle(context(request), request))
     buffer = io.BytesIO()
     entity_writer(response_type)(buffer, entity)
     decoded, _ = entity_reader(response_type)(buffer.getvalue(), 0)

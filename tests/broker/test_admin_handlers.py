@@ -106,13 +106,13 @@ async def test_create_topics(topics: TopicHandlers, view: StaticClusterView, ver
 
 async def test_create_topic_with_assignments(topics: TopicHandlers, view: StaticClusterView) -> None:
     request = create_request(7, "a", partitions=-1, replicas=-1, assignments={1: (3,), 0: (2, 1)})
-    await topics.create_topics(request)
+    await ask(topics.create_topics, request)
     partitions = view.image.topics["a"].partitions
     assert [(partitions[n].leader, partitions[n].replicas) for n in (0, 1)] == [(2, (2, 1)), (3, (3,))]
 
 
 async def test_create_topic_takes_the_brokers_defaults(topics: TopicHandlers, view: StaticClusterView) -> None:
-    await topics.create_topics(create_request(7, "a", partitions=-1, replicas=-1))
+    await ask(topics.create_topics, create_request(7, "a", partitions=-1, replicas=-1))
     assert [entry.replicas for entry in view.image.topics["a"].partitions.values()] == [(1,)]
 
 
@@ -150,7 +150,7 @@ async def test_validate_only_creates_nothing(topics: TopicHandlers, view: Static
 
 @pytest.mark.parametrize("version", all_versions(ApiKey.DELETE_TOPICS))
 async def test_delete_topics(topics: TopicHandlers, view: StaticClusterView, version: int) -> None:
-    await topics.create_topics(create_request(7, "a"))
+    await ask(topics.create_topics, create_request(7, "a"))
     make = RequestEntities(ApiKey.DELETE_TOPICS, version)
     if version >= 6:
         asked = (
@@ -170,7 +170,7 @@ async def test_delete_topics(topics: TopicHandlers, view: StaticClusterView, ver
 
 @pytest.mark.parametrize("version", all_versions(ApiKey.DESCRIBE_CONFIGS))
 async def test_describe_topic_configs(topics: TopicHandlers, configs: ConfigHandlers, version: int) -> None:
-    await topics.create_topics(create_request(7, "a", retention_ms="5"))
+    await ask(topics.create_topics, create_request(7, "a", retention_ms="5"))
     request = describe_request(version, ResourceType.TOPIC, "a", "retention.ms", "segment.bytes")
     (result,) = (await ask(configs.describe_configs, request)).results
     assert [(entry.name, entry.value) for entry in result.configs] == [
@@ -205,23 +205,23 @@ async def test_F1_option_is_set_for_all_brokers_and_taken_back(
     (described,) = (await ask(configs.describe_configs, describe_request(4, ResourceType.BROKER, "1", OPTION))).results
     assert [entry.value for entry in described.configs] == ["true"]
     off = alter_request(ResourceType.BROKER, "", (OPTION, Operation.DELETE, None))
-    await configs.incremental_alter_configs(off)
+    await ask(configs.incremental_alter_configs, off)
     assert view.image.broker_configs == {"default": {}}
 
 
 async def test_topic_configs_are_altered(
     topics: TopicHandlers, configs: ConfigHandlers, view: StaticClusterView
 ) -> None:
-    await topics.create_topics(create_request(7, "a", retention_ms="5"))
+    await ask(topics.create_topics, create_request(7, "a", retention_ms="5"))
     changes = [
         ("retention.ms", Operation.DELETE, None),
         ("segment.bytes", Operation.SET, "1048576"),
         ("cleanup.policy", Operation.APPEND, "compact"),
     ]
-    await configs.incremental_alter_configs(alter_request(ResourceType.TOPIC, "a", *changes))
+    await ask(configs.incremental_alter_configs, alter_request(ResourceType.TOPIC, "a", *changes))
     assert view.image.topics["a"].configs == {"segment.bytes": "1048576", "cleanup.policy": "delete,compact"}
     back = alter_request(ResourceType.TOPIC, "a", ("cleanup.policy", Operation.SUBTRACT, "compact"))
-    await configs.incremental_alter_configs(back)
+    await ask(configs.incremental_alter_configs, back)
     assert view.image.topics["a"].configs["cleanup.policy"] == "delete"
 
 
@@ -248,7 +248,7 @@ async def test_alterations_that_are_refused(
     change: tuple[str, Operation, str | None],
     error: ErrorCode,
 ) -> None:
-    await topics.create_topics(create_request(7, "a"))
+    await ask(topics.create_topics, create_request(7, "a"))
     before = view.image
     (result,) = (await ask(configs.incremental_alter_configs, alter_request(resource, name, change))).responses
     assert result.error_code is error

@@ -1,0 +1,133 @@
+"""Produce: one batch a partition is appended in place and acknowledged as the producer wants it.
+
+| acks | answered when | needs |
+|---|---|---|
+| 0 | never; a refusal closes the connection, so that the producer looks for the leader anew | - |
+| 1 | the bytes are in the leader's file | - |
+| -1 (all) | the high watermark has passed them | an ISR of min.insync.replicas, before and until then |
+
+| what goes wrong | code |
+|---|---|
+| other acks | INVALID_REQUIRED_ACKS |
+| no records | INVALID_RECORD |
+| transactional id given | accepted: the markers of its transactions come from whoever coordinates them |
+| the ISR is too small before the append | NOT_ENOUGH_REPLICAS |
+| not committed within `timeout.ms` | REQUEST_TIMED_OUT: it may be committed later |
+| this broker stops leading meanwhile | NOT_LEADER_OR_FOLLOWER, with a hint where the leader is |
+| the disk fails | KAFKA_STORAGE_ERROR |
+
+Appends of one connection keep their order: every request starts one task for each partition, in order, and tasks
+start in the order in which they were made. Record bytes are stamped in the network buffer and written from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+from uuid import UUID
+
+from ...log.producer_state import AppendOrigin
+from ...protocol.dispatch import RequestContext
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.leader_hints import LeaderIdAndEpoch
+from ...protocol.produce_wire import (
+    ACKS_ALL,
+    ACKS_LEADER,
+    ACKS_NONE,
+    ProducePartition,
+    ProducePartitionResponse,
+    ProduceRequest,
+    ProduceResponse,
+    ProduceTopicResponse,
+)
+from ..hosted_partitions import HostedPartitions
+
+_WRONG_BROKER = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
+
+_log = logging.getLogger(__name__)
+
+
+class ProduceHandler:
+    """Appends to the partitions that this broker leads."""
+
+    def __init__(self, hosted: HostedPartitions) -> None:
+        self._hosted = hosted
+
+    async def produce(self, _: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
+        """None with acks=0; KafkaError then if a partition refused."""
+        async with asyncio.TaskGroup() as group:
+            answers = [
+                [
+                    group.create_task(self._produce(request, topic.topic_id or topic.topic, partition))
+                    for partition in topic.partitions
+                ]
+                for topic in request.topics
+            ]
+        topics = tuple(
+            ProduceTopicResponse(tuple(task.result() for task in tasks), topic.topic, topic.topic_id)
+            for topic, tasks in zip(request.topics, answers, strict=True)
+        )
+        if request.acks == ACKS_NONE:
+            _refuse_silent_failures(topics)
+            return None
+        hints = {answer.current_leader for topic in topics for answer in topic.partitions if answer.current_leader}
+        return ProduceResponse(topics=topics, node_endpoints=self._hosted.endpoints(hints) if hints else ())
+
+    async def _produce(
+        self, request: ProduceRequest, topic: str | UUID, partition: ProducePartition
+    ) -> ProducePartitionResponse:
+        try:
+            return await self._append(request, topic, partition)
+        except KafkaError as error:
+            hint: LeaderIdAndEpoch | None = None
+            if error.code in _WRONG_BROKER:
+                hint = self._hosted.leader_hint(topic, partition.partition)
+            return ProducePartitionResponse(
+                partition.partition, error.code, error_message=error.message or None, current_leader=hint
+            )
+        except OSError as error:
+            _log.error("%s-%d: an append failed: %s", topic, partition.partition, error)
+            return ProducePartitionResponse(
+                partition.partition, ErrorCode.kafka_storage_error, error_message=error.strerror
+            )
+
+    async def _append(
+        self, request: ProduceRequest, topic: str | UUID, wanted: ProducePartition
+    ) -> ProducePartitionResponse:
+        if request.acks not in (ACKS_ALL, ACKS_LEADER, ACKS_NONE):
+            raise KafkaError(ErrorCode.invalid_required_acks, f"acks={request.acks}: expected -1, 0 or 1")
+        records: Any = wanted.records
+        if not records:
+            raise KafkaError(ErrorCode.invalid_record, "a produce request without records")
+        partition = self._hosted.find(topic, wanted.partition)
+        acks_all = request.acks == ACKS_ALL
+        appended = await partition.append(records, AppendOrigin.CLIENT, acks_all=acks_all)
+        if acks_all:
+            committed = partition.committed(appended.last_offset + 1)
+            if committed is not None:
+                await _within(committed, request.timeout_ms)
+        return ProducePartitionResponse(
+            wanted.partition,
+            base_offset=appended.first_offset,
+            log_append_time_ms=appended.log_append_time_ms,
+            log_start_offset=appended.log_start_offset,
+        )
+
+
+async def _within(committed: asyncio.Future[None], timeout_ms: int) -> None:
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            await committed
+    except TimeoutError:
+        raise KafkaError(ErrorCode.request_timed_out, f"appended, but not committed within {timeout_ms} ms") from None
+
+
+def _refuse_silent_failures(topics: tuple[ProduceTopicResponse, ...]) -> None:
+    for topic in topics:
+        for answer in topic.partitions:
+            if answer.error_code is not ErrorCode.none:
+                raise KafkaError(
+                    answer.error_code,
+                    f"{topic.topic or topic.topic_id}-{answer.partition}: {answer.error_message} (acks=0)",
+                )
