@@ -1,0 +1,99 @@
+"""The table of APIs: key, versions, and from which version on an API is flexible (KIP-482).
+
+One line adds an API; kio has the schema of each version and is asked for it at first use only, because importing all
+schemas takes seconds. Ranges are those of Apache Kafka 4.3, except that unstable versions are left out.
+
+    ApiKey(3) is ApiKey.METADATA
+    ApiKey.METADATA.min_version, .max_version, .supports(12), .is_flexible(12)
+    ApiKey.METADATA.request_type(12)      # the class kio.schema.metadata.v12.request.MetadataRequest
+
+Headers: a flexible version takes request header v2 and response header v1, others v1 and v0. The response of
+ApiVersions has header v0 in every version: its reader does not know yet what the server speaks (KIP-511).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kio.index import load_request_schema, load_response_schema
+
+
+class VersionRange(NamedTuple):
+    """Both ends inclusive."""
+
+    min_version: int
+    max_version: int
+
+    def newest_common(self, other: VersionRange) -> int | None:
+        """The newest version that both ranges hold."""
+        newest = min(self.max_version, other.max_version)
+        return newest if newest >= max(self.min_version, other.min_version) else None
+
+
+class ApiKey(IntEnum):
+    """NAME = key, oldest version, newest version, first flexible version."""
+
+    min_version: int
+    max_version: int
+    flexible_version: int
+
+    if not TYPE_CHECKING:  # a type checker would take the four values for the value of the member
+
+        def __new__(cls, key: int, min_version: int, max_version: int, flexible_version: int) -> ApiKey:
+            member = int.__new__(cls, key)
+            member._value_ = key
+            member.min_version = min_version
+            member.max_version = max_version
+            member.flexible_version = flexible_version
+            return member
+
+    PRODUCE = 0, 3, 13, 9
+    FETCH = 1, 4, 18, 12
+    LIST_OFFSETS = 2, 1, 11, 6
+    METADATA = 3, 0, 13, 9
+    FIND_COORDINATOR = 10, 0, 6, 3
+    API_VERSIONS = 18, 0, 4, 3
+    CREATE_TOPICS = 19, 2, 7, 5
+    DELETE_TOPICS = 20, 1, 6, 4
+    DELETE_RECORDS = 21, 0, 2, 2
+    INIT_PRODUCER_ID = 22, 0, 5, 2
+    OFFSET_FOR_LEADER_EPOCH = 23, 2, 4, 4
+    WRITE_TXN_MARKERS = 27, 1, 2, 1
+    DESCRIBE_CONFIGS = 32, 1, 4, 4
+    CREATE_PARTITIONS = 37, 0, 3, 2
+    INCREMENTAL_ALTER_CONFIGS = 44, 0, 1, 1
+    DESCRIBE_CLUSTER = 60, 0, 2, 0
+
+    @property
+    def versions(self) -> VersionRange:
+        return VersionRange(self.min_version, self.max_version)
+
+    def supports(self, version: int) -> bool:
+        return self.min_version <= version <= self.max_version
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether the request has header v2 and bodies end with tagged fields."""
+        return version >= self.flexible_version
+
+    def has_flexible_response_header(self, version: int) -> bool:
+        return self.is_flexible(version) and self is not ApiKey.API_VERSIONS
+
+    def request_type(self, version: int) -> type[Any]:
+        """kio's class of this version's request; imports its module."""
+        return _request_type(int(self), version)
+
+    def response_type(self, version: int) -> type[Any]:
+        """kio's class of this version's response; imports its module."""
+        return _response_type(int(self), version)
+
+
+@cache
+def _request_type(key: int, version: int) -> type[Any]:
+    return load_request_schema(key, version)
+
+
+@cache
+def _response_type(key: int, version: int) -> type[Any]:
+    return load_response_schema(key, version)

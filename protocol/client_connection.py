@@ -1,0 +1,266 @@
+"""One connection to a broker: many requests under way at once, responses in their order, a deadline for each.
+
+| what happens | what the caller gets | the connection |
+|---|---|---|
+| cannot be dialled, is lost, speaks nonsense | `BrokerUnavailableError` | closed; all its requests fail the same way |
+| no response in time | `RequestTimedOutError` | closed: responses come in order, so it is stuck |
+| the caller is cancelled | CancelledError | stays; the response is read and dropped |
+| no version in common | `KafkaError` UNSUPPORTED_VERSION | stays |
+| an error code in the response | the response | stays |
+
+The first two are ConnectionErrors, and retriable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl as tls
+from collections import deque
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
+from typing import Any, Final, NamedTuple
+
+from .api import ApiKey, VersionRange
+from .codec import RequestHeader, correlation_id_of, read_response, write_request
+from .errors import ErrorCode, KafkaError
+from .fetch_wire import FetchRequest, FetchResponse
+from .primitives import INT32, MalformedMessageError, Reader
+from .produce_wire import ACKS_NONE, ProduceRequest, ProduceResponse
+from .stream import StreamProtocol
+
+log = logging.getLogger(__name__)
+
+CORRELATION_ID_MASK: Final = 0x7FFF_FFFF
+
+_KNOWN_KEYS: Final = frozenset(int(key) for key in ApiKey)
+
+
+class BrokerUnavailableError(ConnectionError):
+    """The broker cannot be reached, or its connection ended before the response; retriable."""
+
+
+class RequestTimedOutError(ConnectionError):
+    """The response did not come in time; retriable. Whether the broker acted on the request is not known."""
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientLimits:
+    """`response_size_max` in bytes; a request beyond `in_flight_max` on one connection waits its turn."""
+
+    response_size_max: int = 256 * 1024 * 1024
+    in_flight_max: int = 64
+    connect_timeout_s: float = 10.0
+    request_timeout_s: float = 30.0
+    backoff_min_s: float = 0.05
+    backoff_max_s: float = 1.0
+
+
+@dataclass(slots=True)
+class _Pending:
+    correlation_id: int
+    frame: asyncio.Future[memoryview]
+
+
+class Connection(StreamProtocol):
+    """One connection, made by `connect`. Usable until `is_closed`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, client_id: str, limits: ClientLimits) -> None:
+        super().__init__(loop, limits.response_size_max)
+        self.versions: dict[ApiKey, VersionRange] = {}
+        """What the broker offers, of the APIs in our table."""
+        self._client_id = client_id
+        self._limits = limits
+        self._pending: deque[_Pending] = deque()
+        self._turns = asyncio.Semaphore(limits.in_flight_max)
+        self._correlation_id = 0
+
+    @classmethod
+    async def connect(
+        cls,
+        address: Address,
+        *,
+        client_id: str,
+        limits: ClientLimits | None = None,
+        ssl: tls.SSLContext | None = None,
+    ) -> Connection:
+        """Dial and ask for the broker's versions. BrokerUnavailableError names the address."""
+        limits = limits or ClientLimits()
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(limits.connect_timeout_s):
+                _, connection = await loop.create_connection(
+                    lambda: cls(loop, client_id, limits), address.host, address.port, ssl=ssl
+                )
+        except OSError as error:
+            raise BrokerUnavailableError(f"{address} cannot be reached: {error or 'no answer in time'}") from error
+        try:
+            await connection._negotiate()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @property
+    def is_closed(self) -> bool:
+        return self.is_lost or self.transport.is_closing()
+
+    def close(self) -> None:
+        """End now; requests under way fail. Idempotent."""
+        self._fail("closed by us")
+
+    def version_of(self, api: ApiKey, max_version: int | None = None) -> int:
+        """The newest version that both sides speak, at most `max_version`. KafkaError UNSUPPORTED_VERSION if none."""
+        ours = api.versions if max_version is None else VersionRange(api.min_version, max_version)
+        theirs = self.versions.get(api)
+        newest = None if theirs is None else ours.newest_common(theirs)
+        if newest is None:
+            raise KafkaError(
+                ErrorCode.unsupported_version,
+                f"{self.peer} offers {api.name} {_text(theirs)}, needed is {_text(ours)}",
+            )
+        return newest
+
+    async def request(
+        self, api: ApiKey, body: Any, *, max_version: int | None = None, timeout_s: float | None = None
+    ) -> Any:
+        """The response of the newest common version; None for a Produce with acks=0. `body`: as in `codec`."""
+        return await self._exchange(api, self.version_of(api, max_version), body, timeout_s)
+
+    async def fetch(self, request: FetchRequest, *, timeout_s: float | None = None) -> FetchResponse:
+        """Records are views of the one buffer in which the response was received."""
+        response: FetchResponse = await self.request(ApiKey.FETCH, request, timeout_s=timeout_s)
+        return response
+
+    async def produce(self, request: ProduceRequest, *, timeout_s: float | None = None) -> ProduceResponse | None:
+        """None with acks=0."""
+        response: ProduceResponse | None = await self.request(ApiKey.PRODUCE, request, timeout_s=timeout_s)
+        return response
+
+    async def _exchange(self, api: ApiKey, version: int, body: Any, timeout_s: float | None) -> Any:
+        frame = await self._round_trip(api, version, body, timeout_s)
+        return None if frame is None else self._read(api, version, frame)
+
+    async def _round_trip(self, api: ApiKey, version: int, body: Any, timeout_s: float | None) -> memoryview | None:
+        timeout_s = self._limits.request_timeout_s if timeout_s is None else timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                pending = await self._send(api, version, body)
+                return None if pending is None else await pending.frame
+        except TimeoutError:
+            self._fail(f"{api.name} was not answered within {timeout_s:g} s")
+            raise RequestTimedOutError(f"{self.peer} did not answer {api.name} within {timeout_s:g} s") from None
+        except OSError as error:
+            raise BrokerUnavailableError(f"{api.name} to {self.peer} failed: {error}") from None
+
+    async def _send(self, api: ApiKey, version: int, body: Any) -> _Pending | None:
+        """Write the whole request without a pause in between, so that a cancellation never leaves half of one."""
+        await self._turns.acquire()
+        try:
+            await self.drain()
+            self._correlation_id = (self._correlation_id + 1) & CORRELATION_ID_MASK
+            header = RequestHeader(api, version, self._correlation_id, self._client_id)
+            parts = write_request(header, body)
+        except BaseException:
+            self._turns.release()
+            raise
+        for part in parts:
+            assert isinstance(part, bytes | bytearray | memoryview), f"{api.name} request with {part!r}"
+            self.transport.write(part)
+        if api is ApiKey.PRODUCE and body.acks == ACKS_NONE:
+            self._turns.release()
+            return None
+        pending = _Pending(header.correlation_id, self.loop.create_future())
+        self._pending.append(pending)
+        return pending
+
+    def _read(self, api: ApiKey, version: int, frame: memoryview) -> Any:
+        try:
+            return read_response(api, version, frame)
+        except MalformedMessageError as error:
+            self._fail(f"bad {api.name} response: {error}")
+            raise BrokerUnavailableError(f"{self.peer} sent a bad {api.name} response: {error}") from error
+
+    async def _negotiate(self) -> None:
+        """Ask for the broker's versions. A broker that does not know ours answers in version 0 (KIP-511)."""
+        api, version = ApiKey.API_VERSIONS, ApiKey.API_VERSIONS.max_version
+        software = {"client_software_name": "tierfetch", "client_software_version": _software_version()}
+        frame = await self._round_trip(api, version, software, self._limits.connect_timeout_s)
+        assert frame is not None
+        response = self._read(api, 0 if _is_unsupported(frame) else version, frame)
+        if response.error_code not in (ErrorCode.none, ErrorCode.unsupported_version):
+            raise BrokerUnavailableError(f"{self.peer} refuses ApiVersions: {response.error_code.name}")
+        self._take_versions(response)
+        if response.error_code is ErrorCode.unsupported_version:
+            version = self.version_of(api)
+            self._take_versions(await self._exchange(api, version, {} if version < 3 else software, None))
+
+    def _take_versions(self, response: Any) -> None:
+        self.versions = {
+            ApiKey(offered.api_key): VersionRange(offered.min_version, offered.max_version)
+            for offered in response.api_keys
+            if offered.api_key in _KNOWN_KEYS
+        }
+
+    # From the transport.
+
+    def bytes_received(self) -> None:
+        try:
+            while self.frames.next_size() is not None and (frame := self.frames.frame()) is not None:
+                self._response_received(frame)
+        except MalformedMessageError as error:
+            self._fail(str(error))
+
+    def _response_received(self, frame: memoryview) -> None:
+        correlation_id = correlation_id_of(frame)
+        if not self._pending or self._pending[0].correlation_id != correlation_id:
+            expected = self._pending[0].correlation_id if self._pending else "none"
+            raise MalformedMessageError(f"response to request {correlation_id}, expected was {expected}")
+        pending = self._pending.popleft()
+        self._turns.release()
+        if not pending.frame.done():
+            pending.frame.set_result(frame)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._fail(str(exc) if exc else "the broker closed the connection")
+
+    def _fail(self, reason: str) -> None:
+        """Close the connection; whoever waits for a response gets the reason."""
+        if not self.transport.is_closing():
+            log.debug("connection to %s ends: %s", self.peer, reason)
+        self.transport.abort()
+        while self._pending:
+            pending = self._pending.popleft()
+            self._turns.release()
+            if not pending.frame.done():
+                pending.frame.set_exception(ConnectionResetError(reason))
+
+
+def _is_unsupported(frame: memoryview) -> bool:
+    """Whether an ApiVersions response says UNSUPPORTED_VERSION: the code's place is the same in all versions."""
+    return Reader(frame, INT32.size, flexible=False).int16() == ErrorCode.unsupported_version
+
+
+def _text(versions: VersionRange | None) -> str:
+    return "not at all" if versions is None else f"{versions.min_version} to {versions.max_version}"
+
+
+@cache
+def _software_version() -> str:
+    try:
+        return package_version("tierfetch")
+    except PackageNotFoundError:
+        return "unknown"

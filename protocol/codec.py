@@ -1,0 +1,182 @@
+"""Frames <-> requests and responses: the header, then a body in the codec of its API.
+
+| API | request and response are | codec |
+|---|---|---|
+| Produce | `ProduceRequest`, `ProduceResponse` of `produce_wire` | by hand: record bytes are not copied |
+| Fetch | `FetchRequest`, `FetchResponse` of `fetch_wire` | by hand: record bytes are not copied |
+| all others | kio's entity of the version; to send, plain values do too (`entities`) | by schema |
+
+Headers (KIP-482): request v1 = key, version, correlation id, client id; v2 adds tagged fields. Response v0 =
+correlation id; v1 adds tagged fields. The client id is an int16-length string in both.
+
+Faults of the bytes: `MalformedMessageError`, or `UnsupportedVersionError` for a request that we cannot know. Bytes
+behind a request's body are ignored, as Kafka does. A body that cannot be written is a bug of ours: TypeError or
+struct.error.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Protocol
+
+from kio.serial import entity_writer
+
+from . import fetch_wire, produce_wire
+from .api import ApiKey
+from .entities import build_entity, read_entity
+from .framing import SIZE_BYTES
+from .primitives import INT32, MalformedMessageError, Part, Reader, Writer, part_size
+
+_HEADER = struct.Struct(">hhi")
+_KNOWN_KEYS: Final = frozenset(int(key) for key in ApiKey)
+
+
+class UnsupportedVersionError(Exception):
+    """A request whose API or version is not offered. With `correlation_id` ApiVersions is answered all the same."""
+
+    def __init__(self, api_key: int, correlation_id: int, message: str) -> None:
+        super().__init__(message)
+        self.api_key = api_key
+        self.correlation_id = correlation_id
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeader:
+    """Who asks for what; the answer carries the same correlation id."""
+
+    api: ApiKey
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+class BodyCodec(Protocol):
+    """Reads and writes the bodies of one API; `read_*` raises MalformedMessageError only."""
+
+    def read_request(self, reader: Reader, version: int) -> Any: ...
+    def write_request(self, writer: Writer, request: Any, version: int) -> None: ...
+    def read_response(self, reader: Reader, version: int) -> Any: ...
+    def write_response(self, writer: Writer, response: Any, version: int) -> None: ...
+
+
+class _EntityCodec:
+    """Any API, by its schemas."""
+
+    def __init__(self, api: ApiKey) -> None:
+        self._api = api
+
+    def read_request(self, reader: Reader, version: int) -> Any:
+        return read_entity(reader, self._api.request_type(version))
+
+    def write_request(self, writer: Writer, request: Any, version: int) -> None:
+        _write_entity(writer, self._api.request_type(version), request)
+
+    def read_response(self, reader: Reader, version: int) -> Any:
+        return read_entity(reader, self._api.response_type(version))
+
+    def write_response(self, writer: Writer, response: Any, version: int) -> None:
+        _write_entity(writer, self._api.response_type(version), response)
+
+
+def _write_entity(writer: Writer, entity_type: type[Any], values: Any) -> None:
+    if isinstance(values, Mapping):
+        values = build_entity(entity_type, values)
+    if not isinstance(values, entity_type):
+        raise TypeError(f"{entity_type.__module__}.{entity_type.__name__} is to be written, not {values!r}")
+    buffer = io.BytesIO()
+    entity_writer(entity_type)(buffer, values)
+    writer.out += buffer.getbuffer()
+
+
+def release_response(body: Any) -> None:
+    """Let go of the slices that a response holds, sent or not."""
+    if isinstance(body, fetch_wire.FetchResponse):
+        fetch_wire.release_records(body)
+
+
+@cache
+def body_codec(api: ApiKey) -> BodyCodec:
+    if api is ApiKey.PRODUCE:
+        return produce_wire
+    if api is ApiKey.FETCH:
+        return fetch_wire
+    return _EntityCodec(api)
+
+
+# Requests.
+
+
+def read_request_header(frame: memoryview) -> tuple[RequestHeader, Reader]:
+    """The header, and the reader that stands at the body. UnsupportedVersionError if the table lacks the request."""
+    reader = Reader(frame, 0, flexible=False)
+    api_key, version, correlation_id = reader.unpack(_HEADER)
+    if api_key not in _KNOWN_KEYS:
+        raise UnsupportedVersionError(api_key, correlation_id, f"API key {api_key} is unknown")
+    api = ApiKey(api_key)
+    if not api.supports(version):
+        supported = f"{api.min_version} to {api.max_version} are supported"
+        raise UnsupportedVersionError(api_key, correlation_id, f"{api.name} version {version}, where {supported}")
+    client_id = reader.nullable_string()
+    reader.flexible = api.is_flexible(version)
+    reader.tagged_fields()
+    return RequestHeader(api, version, correlation_id, client_id), reader
+
+
+def read_request_body(header: RequestHeader, reader: Reader) -> Any:
+    """The body. Produce's records are views of the frame, writable if it is."""
+    return body_codec(header.api).read_request(reader, header.api_version)
+
+
+def write_request(header: RequestHeader, body: Any) -> list[Part]:
+    """The whole frame, size included."""
+    api, version = header.api, header.api_version
+    assert api.supports(version), (api, version)
+    writer = Writer(flexible=False)
+    writer.out += bytes(SIZE_BYTES)
+    writer.pack(_HEADER, api, version, header.correlation_id)
+    writer.string(header.client_id)
+    writer.flexible = api.is_flexible(version)
+    writer.end_structure()
+    body_codec(api).write_request(writer, body, version)
+    return _with_size(writer.finish())
+
+
+# Responses.
+
+
+def correlation_id_of(frame: memoryview) -> int:
+    """Of a response, whose version is known only when its request has been found."""
+    return Reader(frame, 0, flexible=False).int32()
+
+
+def read_response(api: ApiKey, version: int, frame: memoryview) -> Any:
+    """The body of a response. Fetch's records are views of the frame."""
+    reader = Reader(frame, INT32.size, flexible=api.has_flexible_response_header(version))
+    reader.tagged_fields()
+    reader.flexible = api.is_flexible(version)
+    body = body_codec(api).read_response(reader, version)
+    if reader.remaining:
+        raise MalformedMessageError(f"{reader.remaining} bytes behind a response of {api.name} version {version}")
+    return body
+
+
+def write_response(api: ApiKey, version: int, correlation_id: int, body: Any) -> list[Part]:
+    """The whole frame, size included: buffers and slices, to be sent in this order."""
+    writer = Writer(flexible=api.has_flexible_response_header(version))
+    writer.out += bytes(SIZE_BYTES)
+    writer.int32(correlation_id)
+    writer.end_structure()
+    writer.flexible = api.is_flexible(version)
+    body_codec(api).write_response(writer, body, version)
+    return _with_size(writer.finish())
+
+
+def _with_size(parts: list[Part]) -> list[Part]:
+    first = parts[0]
+    assert isinstance(first, bytearray), first
+    INT32.pack_into(first, 0, sum(part_size(part) for part in parts) - SIZE_BYTES)
+    return parts

@@ -1,0 +1,418 @@
+"""Fetch requests and responses, versions 4-18, as one version-independent value each.
+
+Record bytes are never copied: a response is written with the caller's buffers or slices of a file as parts of their
+own, and a decoded one holds views of the buffer it was received in.
+
+| since | request | response |
+|---|---|---|
+| 4 | isolation level | last stable offset, aborted transactions |
+| 5 | follower's log start offset | log start offset |
+| 7 | session id and epoch, forgotten topics (KIP-227) | error code, session id |
+| 9 | current leader epoch (KIP-320) | |
+| 11 | rack id (KIP-392) | preferred read replica |
+| 12 | flexible; last fetched epoch, cluster id (KIP-595) | flexible; diverging epoch, current leader, snapshot id |
+| 13 | topic id in place of the name (KIP-516) | topic id in place of the name |
+| 15 | replica id and epoch in a tagged field (KIP-903) | |
+| 16 | | node endpoints (KIP-951) |
+| 17 | replica directory id (KIP-853) | |
+| 18 | the follower's high watermark (KIP-1166) | |
+
+A field that a version lacks reads as its default and is left out when written.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from .errors import ErrorCode
+from .leader_hints import (
+    NODE_ENDPOINTS_TAG,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    leader_field,
+    node_endpoints_field,
+    read_leader,
+    read_node_endpoints,
+)
+from .primitives import INT64, Part, Reader, Writer, error_code
+
+INT32_MAX: Final = 2**31 - 1
+HIGH_WATERMARK_NOT_TOLD: Final = 2**63 - 1
+"""A follower's high watermark where its version has no field for it."""
+
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+
+_LOG_START_OFFSET_SINCE: Final = 5
+_SESSION_SINCE: Final = 7
+_RACK_SINCE: Final = 11
+_TOPIC_ID_SINCE: Final = 13
+_REPLICA_STATE_SINCE: Final = 15
+_NODE_ENDPOINTS_SINCE: Final = 16
+_DIRECTORY_ID_SINCE: Final = 17
+_HIGH_WATERMARK_SINCE: Final = 18
+
+_CLUSTER_ID_TAG: Final = 0
+_REPLICA_STATE_TAG: Final = 1
+_DIRECTORY_ID_TAG: Final = 0
+_HIGH_WATERMARK_TAG: Final = 1
+_DIVERGING_EPOCH_TAG: Final = 0
+_CURRENT_LEADER_TAG: Final = 1
+_SNAPSHOT_ID_TAG: Final = 2
+
+_LIMITS = struct.Struct(">iiib")
+_SESSION = struct.Struct(">ii")
+_REPLICA_STATE = struct.Struct(">iq")
+_EPOCH_AND_OFFSET = struct.Struct(">iq")
+_OFFSET_AND_EPOCH = struct.Struct(">qi")
+_ABORTED = struct.Struct(">qq")
+_THROTTLE = struct.Struct(">i")
+_THROTTLE_ERROR_SESSION = struct.Struct(">ihi")
+
+
+class FetchPartition(NamedTuple):
+    """What is asked of one partition. -1: not known or not told; `log_start_offset` is the follower's own."""
+
+    partition: int
+    current_leader_epoch: int = -1
+    fetch_offset: int = 0
+    last_fetched_epoch: int = -1
+    log_start_offset: int = -1
+    partition_max_bytes: int = INT32_MAX
+    replica_directory_id: UUID | None = None
+    high_watermark: int = HIGH_WATERMARK_NOT_TOLD
+
+
+class FetchTopic(NamedTuple):
+    """`topic` is empty from version 13 on, `topic_id` None before."""
+
+    partitions: tuple[FetchPartition, ...]
+    topic: str = ""
+    topic_id: UUID | None = None
+
+
+class ForgottenTopic(NamedTuple):
+    """Partitions (by number) that leave the session."""
+
+    partitions: tuple[int, ...]
+    topic: str = ""
+    topic_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRequest:
+    """`replica_id` -1 is a consumer. The session defaults say "no session" (id 0, epoch -1)."""
+
+    max_wait_ms: int
+    min_bytes: int
+    topics: tuple[FetchTopic, ...]
+    max_bytes: int = INT32_MAX
+    isolation_level: int = READ_UNCOMMITTED
+    replica_id: int = -1
+    replica_epoch: int = -1
+    session_id: int = 0
+    session_epoch: int = -1
+    forgotten_topics: tuple[ForgottenTopic, ...] = ()
+    rack_id: str = ""
+    cluster_id: str | None = None
+
+
+class EpochEndOffset(NamedTuple):
+    """The largest epoch below the asked one that the leader knows, and where it ended there."""
+
+    epoch: int
+    end_offset: int
+
+
+class SnapshotId(NamedTuple):
+    """What to fetch by FetchSnapshot instead."""
+
+    end_offset: int
+    epoch: int
+
+
+class AbortedTransaction(NamedTuple):
+    """A read_committed consumer drops this producer's records from `first_offset` to its next abort marker."""
+
+    producer_id: int
+    first_offset: int
+
+
+class FetchPartitionResponse(NamedTuple):
+    """`records`: a buffer, or a slice that the server sends and releases; a view of the frame in a decoded response."""
+
+    partition: int
+    error_code: ErrorCode = ErrorCode.none
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted_transactions: tuple[AbortedTransaction, ...] | None = None
+    preferred_read_replica: int = -1
+    records: Part | None = b""
+    diverging_epoch: EpochEndOffset | None = None
+    current_leader: LeaderIdAndEpoch | None = None
+    snapshot_id: SnapshotId | None = None
+
+
+class FetchTopicResponse(NamedTuple):
+    """Named as its request names it."""
+
+    partitions: tuple[FetchPartitionResponse, ...]
+    topic: str = ""
+    topic_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchResponse:
+    """`error_code` is for the session or the request as a whole; versions below 7 cannot say it."""
+
+    topics: tuple[FetchTopicResponse, ...]
+    error_code: ErrorCode = ErrorCode.none
+    session_id: int = 0
+    throttle_time_ms: int = 0
+    node_endpoints: tuple[NodeEndpoint, ...] = ()
+
+
+def release_records(response: FetchResponse) -> None:
+    """Release every slice of the response; idempotent."""
+    for topic in response.topics:
+        for partition in topic.partitions:
+            records = partition.records
+            if records is not None and not isinstance(records, bytes | bytearray | memoryview):
+                records.release()
+
+
+# The fixed-size fields of a partition follow each other in every version, so they are one struct.
+
+
+class _Layout(NamedTuple):
+    names: tuple[str, ...]
+    struct: struct.Struct
+
+
+def _layout(**fields: str) -> _Layout:
+    return _Layout(tuple(fields), struct.Struct(">" + "".join(fields.values())))
+
+
+_PARTITION_LAYOUTS: Final = (
+    (12, _layout(partition="i", current_leader_epoch="i", fetch_offset="q", last_fetched_epoch="i",
+                 log_start_offset="q", partition_max_bytes="i")),
+    (9, _layout(partition="i", current_leader_epoch="i", fetch_offset="q", log_start_offset="q",
+                partition_max_bytes="i")),
+    (5, _layout(partition="i", fetch_offset="q", log_start_offset="q", partition_max_bytes="i")),
+    (4, _layout(partition="i", fetch_offset="q", partition_max_bytes="i")),
+)  # fmt: skip
+_RESPONSE_LAYOUTS: Final = (
+    (5, _layout(partition="i", error_code="h", high_watermark="q", last_stable_offset="q", log_start_offset="q")),
+    (4, _layout(partition="i", error_code="h", high_watermark="q", last_stable_offset="q")),
+)
+
+
+def _layout_of(layouts: tuple[tuple[int, _Layout], ...], version: int) -> _Layout:
+    return next(layout for since, layout in layouts if version >= since)
+
+
+# Requests.
+
+
+def read_request(reader: Reader, version: int) -> FetchRequest:
+    replica_id = reader.int32() if version < _REPLICA_STATE_SINCE else -1
+    max_wait_ms, min_bytes, max_bytes, isolation_level = reader.unpack(_LIMITS)
+    session_id, session_epoch = reader.unpack(_SESSION) if version >= _SESSION_SINCE else (0, -1)
+    layout = _layout_of(_PARTITION_LAYOUTS, version)
+    topics = tuple([_read_topic(reader, version, layout) for _ in range(reader.array_length())])
+    forgotten: tuple[ForgottenTopic, ...] = ()
+    if version >= _SESSION_SINCE:
+        forgotten = tuple([_read_forgotten(reader, version) for _ in range(reader.array_length())])
+    rack_id = reader.string() if version >= _RACK_SINCE else ""
+    tags = reader.tagged_fields()
+    replica_epoch = -1
+    if version >= _REPLICA_STATE_SINCE and _REPLICA_STATE_TAG in tags:
+        replica_id, replica_epoch = tags[_REPLICA_STATE_TAG].unpack(_REPLICA_STATE)
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        isolation_level=isolation_level,
+        replica_id=replica_id,
+        replica_epoch=replica_epoch,
+        session_id=session_id,
+        session_epoch=session_epoch,
+        topics=topics,
+        forgotten_topics=forgotten,
+        rack_id=rack_id,
+        cluster_id=tags[_CLUSTER_ID_TAG].nullable_string() if _CLUSTER_ID_TAG in tags else None,
+    )
+
+
+def _read_topic(reader: Reader, version: int, layout: _Layout) -> FetchTopic:
+    topic, topic_id = reader.topic(by_id=version >= _TOPIC_ID_SINCE)
+    partitions = []
+    for _ in range(reader.array_length()):
+        values = reader.unpack(layout.struct)
+        partition = FetchPartition(**dict(zip(layout.names, values, strict=True)))
+        tags = reader.tagged_fields()
+        partitions.append(_with_tags(partition, tags) if tags else partition)
+    reader.tagged_fields()
+    return FetchTopic(tuple(partitions), topic, topic_id)
+
+
+def _with_tags(partition: FetchPartition, tags: dict[int, Reader]) -> FetchPartition:
+    if _DIRECTORY_ID_TAG in tags:
+        partition = partition._replace(replica_directory_id=tags[_DIRECTORY_ID_TAG].uuid())
+    if _HIGH_WATERMARK_TAG in tags:
+        partition = partition._replace(high_watermark=tags[_HIGH_WATERMARK_TAG].int64())
+    return partition
+
+
+def _read_forgotten(reader: Reader, version: int) -> ForgottenTopic:
+    topic, topic_id = reader.topic(by_id=version >= _TOPIC_ID_SINCE)
+    partitions = tuple([reader.int32() for _ in range(reader.array_length())])
+    reader.tagged_fields()
+    return ForgottenTopic(partitions, topic, topic_id)
+
+
+def write_request(writer: Writer, request: FetchRequest, version: int) -> None:
+    if version < _REPLICA_STATE_SINCE:
+        writer.int32(request.replica_id)
+    writer.pack(_LIMITS, request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level)
+    if version >= _SESSION_SINCE:
+        writer.pack(_SESSION, request.session_id, request.session_epoch)
+    layout = _layout_of(_PARTITION_LAYOUTS, version)
+    writer.array_length(len(request.topics))
+    for topic in request.topics:
+        _write_topic(writer, topic, version, layout)
+    if version >= _SESSION_SINCE:
+        writer.array_length(len(request.forgotten_topics))
+        for forgotten in request.forgotten_topics:
+            writer.topic(forgotten.topic, forgotten.topic_id, by_id=version >= _TOPIC_ID_SINCE)
+            writer.array_length(len(forgotten.partitions))
+            for partition in forgotten.partitions:
+                writer.int32(partition)
+            writer.end_structure()
+    if version >= _RACK_SINCE:
+        writer.string(request.rack_id)
+    writer.end_structure(_request_tags(request, version))
+
+
+def _request_tags(request: FetchRequest, version: int) -> dict[int, bytes | None]:
+    tags: dict[int, bytes | None] = {}
+    if request.cluster_id is not None:
+        name = Writer(flexible=True)
+        name.string(request.cluster_id)
+        tags[_CLUSTER_ID_TAG] = bytes(name.out)
+    if version >= _REPLICA_STATE_SINCE and (request.replica_id, request.replica_epoch) != (-1, -1):
+        tags[_REPLICA_STATE_TAG] = _REPLICA_STATE.pack(request.replica_id, request.replica_epoch) + b"\0"
+    return tags
+
+
+def _write_topic(writer: Writer, topic: FetchTopic, version: int, layout: _Layout) -> None:
+    writer.topic(topic.topic, topic.topic_id, by_id=version >= _TOPIC_ID_SINCE)
+    writer.array_length(len(topic.partitions))
+    for partition in topic.partitions:
+        writer.pack(layout.struct, *[getattr(partition, name) for name in layout.names])
+        tags: dict[int, bytes | None] = {}
+        if version >= _DIRECTORY_ID_SINCE and partition.replica_directory_id is not None:
+            tags[_DIRECTORY_ID_TAG] = partition.replica_directory_id.bytes
+        if version >= _HIGH_WATERMARK_SINCE and partition.high_watermark != HIGH_WATERMARK_NOT_TOLD:
+            tags[_HIGH_WATERMARK_TAG] = INT64.pack(partition.high_watermark)
+        writer.end_structure(tags)
+    writer.end_structure()
+
+
+# Responses.
+
+
+def read_response(reader: Reader, version: int) -> FetchResponse:
+    code, session_id = 0, 0
+    if version >= _SESSION_SINCE:
+        throttle_time_ms, code, session_id = reader.unpack(_THROTTLE_ERROR_SESSION)
+    else:
+        (throttle_time_ms,) = reader.unpack(_THROTTLE)
+    layout = _layout_of(_RESPONSE_LAYOUTS, version)
+    topics = tuple([_read_topic_response(reader, version, layout) for _ in range(reader.array_length())])
+    return FetchResponse(
+        topics=topics,
+        error_code=error_code(code),
+        session_id=session_id,
+        throttle_time_ms=throttle_time_ms,
+        node_endpoints=read_node_endpoints(reader.tagged_fields()),
+    )
+
+
+def _read_topic_response(reader: Reader, version: int, layout: _Layout) -> FetchTopicResponse:
+    topic, topic_id = reader.topic(by_id=version >= _TOPIC_ID_SINCE)
+    partitions = tuple([_read_partition_response(reader, version, layout) for _ in range(reader.array_length())])
+    reader.tagged_fields()
+    return FetchTopicResponse(partitions, topic, topic_id)
+
+
+def _read_partition_response(reader: Reader, version: int, layout: _Layout) -> FetchPartitionResponse:
+    fields: dict[str, Any] = dict(zip(layout.names, reader.unpack(layout.struct), strict=True))
+    fields["error_code"] = error_code(fields["error_code"])
+    fields["aborted_transactions"] = _read_aborted(reader)
+    if version >= _RACK_SINCE:
+        fields["preferred_read_replica"] = reader.int32()
+    fields["records"] = reader.nullable_records()
+    tags = reader.tagged_fields()
+    if tags:
+        fields["current_leader"] = read_leader(tags, _CURRENT_LEADER_TAG)
+    if _DIVERGING_EPOCH_TAG in tags:
+        fields["diverging_epoch"] = EpochEndOffset(*tags[_DIVERGING_EPOCH_TAG].unpack(_EPOCH_AND_OFFSET))
+    if _SNAPSHOT_ID_TAG in tags:
+        fields["snapshot_id"] = SnapshotId(*tags[_SNAPSHOT_ID_TAG].unpack(_OFFSET_AND_EPOCH))
+    return FetchPartitionResponse(**fields)
+
+
+def _read_aborted(reader: Reader) -> tuple[AbortedTransaction, ...] | None:
+    length = reader.nullable_array_length()
+    if length < 0:
+        return None
+    aborted = []
+    for _ in range(length):
+        aborted.append(AbortedTransaction(*reader.unpack(_ABORTED)))
+        reader.tagged_fields()
+    return tuple(aborted)
+
+
+def write_response(writer: Writer, response: FetchResponse, version: int) -> None:
+    if version >= _SESSION_SINCE:
+        writer.pack(_THROTTLE_ERROR_SESSION, response.throttle_time_ms, response.error_code, response.session_id)
+    else:
+        writer.pack(_THROTTLE, response.throttle_time_ms)
+    layout = _layout_of(_RESPONSE_LAYOUTS, version)
+    writer.array_length(len(response.topics))
+    for topic in response.topics:
+        writer.topic(topic.topic, topic.topic_id, by_id=version >= _TOPIC_ID_SINCE)
+        writer.array_length(len(topic.partitions))
+        for partition in topic.partitions:
+            _write_partition_response(writer, partition, version, layout)
+        writer.end_structure()
+    endpoints = node_endpoints_field(response.node_endpoints) if version >= _NODE_ENDPOINTS_SINCE else None
+    writer.end_structure({NODE_ENDPOINTS_TAG: endpoints})
+
+
+def _write_partition_response(writer: Writer, answer: FetchPartitionResponse, version: int, layout: _Layout) -> None:
+    writer.pack(layout.struct, *[getattr(answer, name) for name in layout.names])
+    aborted = answer.aborted_transactions
+    writer.array_length(-1 if aborted is None else len(aborted))
+    for transaction in aborted or ():
+        writer.pack(_ABORTED, *transaction)
+        writer.end_structure()
+    if version >= _RACK_SINCE:
+        writer.int32(answer.preferred_read_replica)
+    writer.records(answer.records)
+    if not writer.flexible:
+        return
+    diverging, snapshot = answer.diverging_epoch, answer.snapshot_id
+    assert diverging != (-1, -1), f"a follower spins on a diverging epoch of (-1, -1): partition {answer.partition}"
+    writer.end_structure(
+        {
+            _DIVERGING_EPOCH_TAG: None if diverging is None else _EPOCH_AND_OFFSET.pack(*diverging) + b"\0",
+            _CURRENT_LEADER_TAG: leader_field(answer.current_leader),
+            _SNAPSHOT_ID_TAG: None if snapshot is None else _OFFSET_AND_EPOCH.pack(*snapshot) + b"\0",
+        }
+    )

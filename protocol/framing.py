@@ -1,0 +1,120 @@
+"""Frames: an int32 size, then as many bytes. Bytes come in as the network cuts them, frames go out whole.
+
+    IDLE --first bytes--> SIZE --all 4 bytes--> (memory?) --> BODY --last byte--> a frame, IDLE
+                                                   |
+                                                   +-- wait for memory (backpressure) --> BODY
+
+Rules:
+* What arrives first is read into a small scratch buffer, so that a burst of small requests costs one system call.
+* A frame that is not whole in the scratch gets one buffer of exactly its size, which the kernel then fills directly:
+  record bytes are not copied again. `frame()` hands it out as a writable view (a leader stamps offsets in place).
+* A size is checked against the limit before any memory is taken; large frames are mapped, not zeroed, so a peer that
+  announces 100 MiB and sends nothing costs address space only.
+* The assembler decides nothing about time: who owns it asks `is_partial` and times it.
+
+Pure: knows no transport.
+"""
+
+from __future__ import annotations
+
+import mmap
+from typing import Final
+
+from .primitives import INT32, MalformedMessageError
+
+SIZE_BYTES: Final = 4
+SCRATCH_SIZE: Final = 4096
+MAPPED_FRAME_SIZE_MIN: Final = 4 * 1024 * 1024
+"""From here on a frame is mapped: a claimed size alone then takes no memory."""
+
+
+class FrameTooLargeError(MalformedMessageError):
+    """An announced size that is negative or above the limit."""
+
+
+class FrameAssembler:
+    """Frames of one direction of one connection.
+
+    The owner repeats: `get_buffer()`, have it filled, `filled(n)`, then `frame()` until it returns None. If it stops
+    asking for frames (backpressure), it must not fill the buffer either until it has asked again.
+    """
+
+    __slots__ = ("_frame", "_frame_filled", "_frame_size_max", "_scratch", "_scratch_end", "_scratch_start")
+
+    def __init__(self, frame_size_max: int) -> None:
+        self._frame_size_max = frame_size_max
+        self._scratch = memoryview(bytearray(SCRATCH_SIZE))
+        self._scratch_start = 0
+        self._scratch_end = 0
+        self._frame: memoryview | None = None
+        """The frame that is being filled directly; None while bytes go into the scratch."""
+        self._frame_filled = 0
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a part of a frame has arrived and more of it must come."""
+        return self._frame is not None or self._scratch_end > self._scratch_start
+
+    def get_buffer(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        if self._frame is not None:
+            return self._frame[self._frame_filled :]
+        if self._scratch_start > 0:
+            self._move_to_front()
+        return self._scratch[self._scratch_end :]
+
+    def filled(self, count: int) -> None:
+        """`count` bytes were put at the beginning of the last buffer."""
+        if self._frame is not None:
+            self._frame_filled += count
+        else:
+            self._scratch_end += count
+
+    def next_size(self) -> int | None:
+        """Size of the frame that `frame()` would begin or return, None while it is not known.
+
+        FrameTooLargeError names the size.
+        """
+        if self._frame is not None:
+            return len(self._frame)
+        if self._scratch_end - self._scratch_start < SIZE_BYTES:
+            return None
+        size: int = INT32.unpack_from(self._scratch, self._scratch_start)[0]
+        if not 0 <= size <= self._frame_size_max:
+            raise FrameTooLargeError(
+                f"a frame of {size} bytes is announced; at most {self._frame_size_max} are allowed"
+            )
+        return size
+
+    def frame(self) -> memoryview | None:
+        """The next whole frame without its size, or None: more bytes are needed."""
+        if self._frame is None and not self._begin_frame():
+            return None
+        assert self._frame is not None
+        if self._frame_filled < len(self._frame):
+            return None
+        frame, self._frame = self._frame, None
+        return frame
+
+    def _begin_frame(self) -> bool:
+        size = self.next_size()
+        if size is None:
+            return False
+        start = self._scratch_start + SIZE_BYTES
+        here = min(size, self._scratch_end - start)
+        self._frame = _allocate(size)
+        self._frame[:here] = self._scratch[start : start + here]
+        self._frame_filled = here
+        self._scratch_start = start + here
+        return True
+
+    def _move_to_front(self) -> None:
+        rest = bytes(self._scratch[self._scratch_start : self._scratch_end])
+        self._scratch[: len(rest)] = rest
+        self._scratch_start, self._scratch_end = 0, len(rest)
+
+
+def _allocate(size: int) -> memoryview:
+    if size < MAPPED_FRAME_SIZE_MIN:
+        return memoryview(bytearray(size))
+    return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))

@@ -1,0 +1,296 @@
+"""The primitive types of Kafka's protocol, read from a frame and written to a response.
+
+A `Reader` and a `Writer` know whether the message is flexible (KIP-482), so that codecs do not ask at each field:
+
+| | flexible | not flexible |
+|---|---|---|
+| string, nullable string | uvarint length + 1, 0 = null | int16 length, -1 = null |
+| records | uvarint length + 1, 0 = null | int32 length, -1 = null |
+| array | uvarint length + 1, 0 = null | int32 length, -1 = null |
+| end of a structure | tagged fields: uvarint count, then (uvarint tag, uvarint size, bytes) | nothing |
+
+Rules:
+* A reader raises `MalformedMessageError` and nothing else, whatever the bytes are.
+* A length from outside is compared with what is left of the frame before anything is made of that length. Every array
+  element takes at least one byte, so an array is never longer than the rest of the frame; `ELEMENTS_MAX` bounds what
+  a large frame of tiny elements costs.
+* Record bytes are never copied: they come out as views of the frame and go in as parts of their own.
+* Tagged fields that the reader does not know are skipped, as KIP-482 demands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+from uuid import UUID
+
+from .errors import ErrorCode
+from .varint import read_uvarint, write_uvarint
+
+Buffer = bytes | bytearray | memoryview
+
+ZERO_UUID: Final = UUID(int=0)
+INLINE_RECORDS_SIZE_MAX: Final = 4096
+"""Records up to this size are copied into the part before them: cheaper than a system call of their own."""
+
+ELEMENTS_MAX: Final = 1_000_000
+"""Array elements of one message. A two-byte element becomes an object of a hundred bytes and takes microseconds."""
+
+INT8 = struct.Struct(">b")
+INT16 = struct.Struct(">h")
+INT32 = struct.Struct(">i")
+INT64 = struct.Struct(">q")
+
+_ERROR_CODES: Final[Mapping[int, ErrorCode]] = {int(code): code for code in ErrorCode}
+_NO_FIELDS: Final[Mapping[int, bytes | None]] = {}
+
+
+class MalformedMessageError(Exception):
+    """Bytes that are no valid message. Nothing after them can be trusted: close the connection."""
+
+
+class Sendable(Protocol):
+    """Bytes that a transport can send by itself, such as a slice of a log file. `LogSlice` satisfies it."""
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+
+    async def send(self, transport: asyncio.WriteTransport) -> None:
+        """Send exactly `size` bytes; nothing else writes to the transport meanwhile. Any error: close the transport.
+
+        Where the bytes must be copied (TLS) it awaits `transport.get_protocol().drain()` between pieces.
+        """
+
+    def release(self) -> None:
+        """Let go of the file, whether the bytes were sent or not. Idempotent."""
+
+
+Part = Buffer | Sendable
+"""A piece of an encoded message."""
+
+
+def part_size(part: Part) -> int:
+    """In bytes."""
+    return len(part) if isinstance(part, bytes | bytearray | memoryview) else part.size
+
+
+def error_code(value: int) -> ErrorCode:
+    """The code, or UNKNOWN_SERVER_ERROR for one from a newer peer."""
+    return _ERROR_CODES.get(value, ErrorCode.unknown_server_error)
+
+
+class Reader:
+    """A cursor over one frame. Views given out share the frame's memory and are writable if it is."""
+
+    __slots__ = ("_elements", "data", "flexible", "position")
+
+    def __init__(self, data: memoryview, position: int, *, flexible: bool) -> None:
+        self.data = data
+        self._elements = 0
+        self.position = position
+        self.flexible = flexible
+
+    @property
+    def remaining(self) -> int:
+        return len(self.data) - self.position
+
+    def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
+        """Fixed-size fields in a row."""
+        try:
+            values = layout.unpack_from(self.data, self.position)
+        except struct.error:
+            raise self._short(layout.size) from None
+        self.position += layout.size
+        return values
+
+    def boolean(self) -> bool:
+        return self.int8() != 0
+
+    def int8(self) -> int:
+        value: int = self.unpack(INT8)[0]
+        return value
+
+    def int16(self) -> int:
+        value: int = self.unpack(INT16)[0]
+        return value
+
+    def int32(self) -> int:
+        value: int = self.unpack(INT32)[0]
+        return value
+
+    def int64(self) -> int:
+        value: int = self.unpack(INT64)[0]
+        return value
+
+    def uvarint(self) -> int:
+        try:
+            value, self.position = read_uvarint(self.data, self.position)
+        except (IndexError, ValueError) as error:
+            raise MalformedMessageError(f"bad variable-length integer at byte {self.position}: {error}") from None
+        return value
+
+    def uuid(self) -> UUID | None:
+        """None for the zero uuid, which stands for "no topic id"."""
+        value = UUID(bytes=bytes(self._take(16)))
+        return None if value == ZERO_UUID else value
+
+    def topic(self, *, by_id: bool) -> tuple[str, UUID | None]:
+        """Name ("" where topics go by id) and id (None where they go by name)."""
+        return ("", self.uuid()) if by_id else (self.string(), None)
+
+    def string(self) -> str:
+        value = self.nullable_string()
+        if value is None:
+            raise MalformedMessageError(f"null at byte {self.position} where a string is needed")
+        return value
+
+    def nullable_string(self) -> str | None:
+        length = self.uvarint() - 1 if self.flexible else self.int16()
+        return None if self._is_null(length) else self._text(length)
+
+    def nullable_records(self) -> memoryview | None:
+        """A view of the frame."""
+        length = self.uvarint() - 1 if self.flexible else self.int32()
+        return None if self._is_null(length) else self._take(length)
+
+    def array_length(self) -> int:
+        length = self.nullable_array_length()
+        if length < 0:
+            raise MalformedMessageError(f"null before byte {self.position} where an array is needed")
+        return length
+
+    def nullable_array_length(self) -> int:
+        """-1 for null."""
+        length = self.uvarint() - 1 if self.flexible else self.int32()
+        if self._is_null(length):
+            return -1
+        if length > self.remaining:
+            raise MalformedMessageError(
+                f"array of {length} elements at byte {self.position}, but only {self.remaining} bytes are left"
+            )
+        self._elements += length
+        if self._elements > ELEMENTS_MAX:
+            raise MalformedMessageError(f"more than {ELEMENTS_MAX} array elements in one message")
+        return length
+
+    def tagged_fields(self) -> dict[int, Reader]:
+        """The tagged fields at the end of a structure, each as a reader bounded to it; empty if not flexible."""
+        if not self.flexible:
+            return {}
+        count = self.uvarint()
+        if count == 0:
+            return {}
+        if count * 2 > self.remaining:
+            raise MalformedMessageError(f"{count} tagged fields, but only {self.remaining} bytes are left")
+        fields = {}
+        for _ in range(count):
+            tag = self.uvarint()
+            fields[tag] = Reader(self._take(self.uvarint()), 0, flexible=True)
+        return fields
+
+    def _is_null(self, length: int) -> bool:
+        if length < -1:
+            raise MalformedMessageError(f"length {length} before byte {self.position}: -1 is the smallest")
+        return length < 0
+
+    def _text(self, length: int) -> str:
+        start = self.position
+        try:
+            return str(self._take(length), "utf-8")
+        except UnicodeDecodeError:
+            raise MalformedMessageError(f"string of {length} bytes at byte {start} is not UTF-8") from None
+
+    def _take(self, count: int) -> memoryview:
+        end = self.position + count
+        if end > len(self.data):
+            raise self._short(count)
+        view = self.data[self.position : end]
+        self.position = end
+        return view
+
+    def _short(self, count: int) -> MalformedMessageError:
+        return MalformedMessageError(
+            f"{count} bytes are needed at byte {self.position}, but the message has only {max(self.remaining, 0)} left"
+        )
+
+
+class Writer:
+    """Collects the parts of one message. Values are ours: one that does not fit is a bug, not an answer."""
+
+    __slots__ = ("_parts", "flexible", "out")
+
+    def __init__(self, *, flexible: bool) -> None:
+        self.flexible = flexible
+        self.out = bytearray()
+        """The part being written; replaced by `records`, so never keep it."""
+        self._parts: list[Part] = []
+
+    def pack(self, layout: struct.Struct, *values: int) -> None:
+        """Fixed-size fields in a row."""
+        self.out += layout.pack(*values)
+
+    def int16(self, value: int) -> None:
+        self.out += INT16.pack(value)
+
+    def int32(self, value: int) -> None:
+        self.out += INT32.pack(value)
+
+    def int64(self, value: int) -> None:
+        self.out += INT64.pack(value)
+
+    def topic(self, name: str, topic_id: UUID | None, *, by_id: bool) -> None:
+        """A topic by its id or by its name; the other one is not sent."""
+        if by_id:
+            self.uuid(topic_id)
+        else:
+            self.string(name)
+
+    def uuid(self, value: UUID | None) -> None:
+        self.out += (value or ZERO_UUID).bytes
+
+    def string(self, value: str | None) -> None:
+        """A string or, where the schema allows it, null."""
+        encoded = b"" if value is None else value.encode()
+        self._length(INT16, -1 if value is None else len(encoded))
+        self.out += encoded
+
+    def array_length(self, length: int) -> None:
+        """-1 for null."""
+        self._length(INT32, length)
+
+    def records(self, records: Part | None) -> None:
+        """The length, then the bytes as a part of their own."""
+        if records is None:
+            self._length(INT32, -1)
+            return
+        self._length(INT32, part_size(records))
+        if isinstance(records, bytes | bytearray | memoryview) and len(records) <= INLINE_RECORDS_SIZE_MAX:
+            self.out += records
+            return
+        self._parts += (self.out, records)
+        self.out = bytearray()
+
+    def end_structure(self, tagged_fields: Mapping[int, bytes | None] = _NO_FIELDS) -> None:
+        """The end of a structure. Fields in ascending order of tags; None leaves one out, as for a default value."""
+        present = [(tag, value) for tag, value in tagged_fields.items() if value is not None]
+        if not self.flexible:
+            assert not present, f"tagged fields {present} in a message that has none"
+            return
+        write_uvarint(self.out, len(present))
+        for tag, value in present:
+            write_uvarint(self.out, tag)
+            write_uvarint(self.out, len(value))
+            self.out += value
+
+    def finish(self) -> list[Part]:
+        """All parts in order; the writer is of no use afterwards."""
+        return [*self._parts, self.out]
+
+    def _length(self, layout: struct.Struct, length: int) -> None:
+        if self.flexible:
+            write_uvarint(self.out, length + 1)
+        else:
+            self.out += layout.pack(length)

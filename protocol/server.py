@@ -1,0 +1,175 @@
+"""A listener: accepts connections, keeps their number, memory and time within limits, ends them in order.
+
+    start --accept--> ServerConnection (server_connection.py) ... --close(deadline)--> drained or aborted
+
+| limit | Kafka's name | what happens beyond it |
+|---|---|---|
+| `connections_max` | max.connections | the new connection is closed |
+| `request_size_max` | socket.request.max.bytes | the connection is closed |
+| `plain_request_size_max` | - | the same, for requests that carry no records: they are parsed element by element |
+| `in_flight_max` | - | the connection is not read until a response has left |
+| `request_memory_max` | queued.max.request.bytes | large requests are not read until memory is given back |
+| `idle_timeout_s` | connections.max.idle.ms | a connection without a request under way is closed |
+| `receive_timeout_s` | - | a request that began and did not end in time closes its connection |
+| `send_timeout_s` | - | a response that does not leave in time closes its connection |
+
+Requests up to `SMALL_REQUEST_SIZE` never wait for memory: produce requests that wait for their followers may hold all
+of it, and the followers' fetches must get through.
+
+Closing: no new connections, no new requests; what is under way ends and is answered until the deadline; then
+connections are aborted and handlers cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl as tls
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .api import ApiKey
+from .dispatch import Handler, Handlers, RequestContext, api_versions_error, api_versions_response
+from .server_connection import ServerConnection
+
+log = logging.getLogger(__name__)
+
+SMALL_REQUEST_SIZE: Final = 64 * 1024
+SWEEP_INTERVAL_S: Final = 1.0
+LISTEN_BACKLOG: Final = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    """Sizes in bytes; the module's table says what each one does."""
+
+    connections_max: int = 10_000
+    request_size_max: int = 100 * 1024 * 1024
+    plain_request_size_max: int = 4 * 1024 * 1024
+    in_flight_max: int = 16
+    request_memory_max: int = 512 * 1024 * 1024
+    idle_timeout_s: float = 600.0
+    receive_timeout_s: float = 60.0
+    send_timeout_s: float = 600.0
+
+
+class RequestMemory:
+    """How many bytes of requests are held. Small ones count and never wait; one large one may overshoot the limit, so
+    that any size gets through.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self._waiting: deque[tuple[ServerConnection, int]] = deque()
+
+    def take(self, size: int, connection: ServerConnection) -> bool:
+        """Whether the bytes are taken. If not, `connection.memory_granted(size)` is called when they are."""
+        if size <= SMALL_REQUEST_SIZE or self.used < self.limit:
+            self.used += size
+            return True
+        self._waiting.append((connection, size))
+        return False
+
+    def give_back(self, size: int) -> None:
+        assert size <= self.used, f"{size} bytes given back, {self.used} are taken"
+        self.used -= size
+        while self._waiting and self.used < self.limit:
+            connection, wanted = self._waiting.popleft()
+            self.used += wanted
+            connection.loop.call_soon(connection.memory_granted, wanted)
+
+
+class Server:
+    """One listener. `handlers` decides which APIs it offers; ApiVersions is answered from them unless it is among
+    them.
+    """
+
+    def __init__(self, handlers: Handlers, *, listener_name: str, limits: ServerLimits | None = None) -> None:
+        self.limits = limits or ServerLimits()
+        self.listener_name = listener_name
+        self.memory = RequestMemory(self.limits.request_memory_max)
+        self.handlers: dict[int, Handler] = {ApiKey.API_VERSIONS: self._api_versions, **handlers}
+        self.connections: set[ServerConnection] = set()
+        self.orphans: set[asyncio.Future[Any]] = set()
+        """Handlers whose connection is gone and that run to their end."""
+        self.is_closing = False
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._changed = asyncio.Event()
+        self._connection_ids = 0
+
+    async def start(self, host: str, port: int, *, ssl: tls.SSLContext | None = None) -> None:
+        """Bind and accept. Port 0 takes a free one; see `port`."""
+        loop = asyncio.get_running_loop()
+        assert self._server is None, f"listener {self.listener_name} was started before"
+        self._server = await loop.create_server(
+            lambda: ServerConnection(self, loop), host, port, ssl=ssl, backlog=LISTEN_BACKLOG
+        )
+        self._sweeper = loop.call_later(SWEEP_INTERVAL_S, self._sweep)
+        log.info("listener %s on %s:%d", self.listener_name, host, self.port)
+
+    @property
+    def port(self) -> int:
+        assert self._server is not None, f"listener {self.listener_name} is not started"
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def close(self, *, deadline_s: float) -> None:
+        """Let what is under way end and leave, at most `deadline_s`; then cut it off. Idempotent."""
+        self.is_closing = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections):
+            connection.begin_close()
+        try:
+            async with asyncio.timeout(deadline_s):
+                await self._all_gone()
+        except TimeoutError:
+            log.warning(
+                "listener %s: %d connections and %d requests did not end within %g s and are cut off",
+                *(self.listener_name, len(self.connections), len(self.orphans), deadline_s),
+            )
+        for connection in list(self.connections):
+            connection.abort()
+        for orphan in self.orphans:
+            orphan.cancel()
+        await self._all_gone()
+
+    async def _all_gone(self) -> None:
+        while self.connections or self.orphans:
+            self._changed.clear()
+            await self._changed.wait()
+
+    # Called by connections.
+
+    def next_connection_id(self) -> int:
+        self._connection_ids += 1
+        return self._connection_ids
+
+    def connection_ended(self, connection: ServerConnection) -> None:
+        self.connections.discard(connection)
+        self._changed.set()
+
+    def adopt(self, handler: asyncio.Future[Any]) -> None:
+        """Watch over a handler that outlives its connection."""
+        self.orphans.add(handler)
+        handler.add_done_callback(self._orphan_ended)
+
+    def _orphan_ended(self, handler: asyncio.Future[Any]) -> None:
+        self.orphans.discard(handler)
+        self._changed.set()
+
+    async def _api_versions(self, context: RequestContext, request: Any) -> dict[str, Any]:
+        error = api_versions_error(request, context.api_version)
+        return api_versions_response(self.handlers, context.api_version, error_code=error)
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        for connection in list(self.connections):
+            connection.expire(now_s)
+        self._sweeper = loop.call_later(SWEEP_INTERVAL_S, self._sweep)

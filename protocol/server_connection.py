@@ -1,0 +1,293 @@
+"""One accepted connection: frames in, handlers started in order, responses out in the same order.
+
+    bytes -> FrameAssembler -> request -> handler's task -> deque `_requests` -> the writer's task -> transport
+
+| reading | why | goes on when |
+|---|---|---|
+| on | | |
+| paused | `in_flight_max` requests are under way | a response has left |
+| paused | the next request's memory is not to be had | the server gives it |
+| off | closing: what is under way is answered, then the connection ends | never |
+
+Rules:
+* Only the writer's task writes, so that nothing gets between the bytes of a slice that is being sent.
+* A request that cannot be understood closes the connection with a log line that names the peer: what follows it cannot
+  be trusted. ApiVersions in an unknown version is the exception (KIP-511): version 0, error UNSUPPORTED_VERSION.
+* A handler outlives its connection (see `dispatch`); its answer is dropped then. Slices are released and memory is
+  given back when a response has left or is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from .api import ApiKey
+from .codec import (
+    RequestHeader,
+    UnsupportedVersionError,
+    read_request_body,
+    read_request_header,
+    release_response,
+    write_response,
+)
+from .dispatch import CANCELLED_WITH_CONNECTION, RequestContext, api_versions_response
+from .errors import ErrorCode, KafkaError
+from .primitives import MalformedMessageError
+from .stream import StreamProtocol
+
+if TYPE_CHECKING:
+    from .server import Server
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, slots=True)
+class _Request:
+    """A request under way. `answer` is its handler's task, or a future that is done."""
+
+    api: ApiKey
+    api_version: int
+    correlation_id: int
+    memory: int
+    answer: asyncio.Future[Any]
+
+
+class ServerConnection(StreamProtocol):
+    """Made by the listener for each accepted connection."""
+
+    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop, server.limits.request_size_max)
+        self._server = server
+        self._id = server.next_connection_id()
+        self._requests: deque[_Request] = deque()
+        self._progress = asyncio.Event()
+        """Set when the writer has to look again."""
+        self._writer: asyncio.Task[None] | None = None
+        self._frame_memory: int | None = None
+        """Taken for the frame that is being received."""
+        self._waits_for_memory = False
+        self._is_closing = False
+        self._receive_deadline_s: float | None = None
+        self._last_activity_s = loop.time()
+
+    # From the transport.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        server = self._server
+        if server.is_closing or len(server.connections) >= server.limits.connections_max:
+            log.warning("%s: %s refused, %d are connected", server.listener_name, self.peer, len(server.connections))
+            self.transport.abort()
+            return
+        server.connections.add(self)
+        self._writer = self.loop.create_task(self._write_responses())
+        self._writer.add_done_callback(lambda _: self._end())
+
+    def bytes_received(self) -> None:
+        self._last_activity_s = self.loop.time()
+        self._read_requests()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._writer is not None:
+            self._writer.cancel()
+            self._end()
+
+    # From the server.
+
+    def memory_granted(self, size: int) -> None:
+        """The memory that this connection waits for is taken for it."""
+        if self.is_lost:
+            self._server.memory.give_back(size)
+            return
+        self._waits_for_memory = False
+        self._frame_memory = size
+        self._read_requests()
+
+    def begin_close(self) -> None:
+        """Answer what is under way, read nothing more, then close."""
+        self._is_closing = True
+        self.transport.pause_reading()
+        self._progress.set()
+
+    def abort(self) -> None:
+        """Cut off the connection and everything that is under way on it."""
+        for request in self._requests:
+            request.answer.cancel()
+        self.transport.abort()
+
+    def expire(self, now_s: float) -> None:
+        """Close the connection if its time is up."""
+        limits = self._server.limits
+        if self._receive_deadline_s is not None and now_s >= self._receive_deadline_s:
+            self._refuse(f"a request did not arrive within {limits.receive_timeout_s:g} s of its first byte")
+        elif not self._requests and now_s >= self._last_activity_s + limits.idle_timeout_s:
+            log.info("%s: %s closed, idle for %g s", self._server.listener_name, self.peer, limits.idle_timeout_s)
+            self.transport.abort()
+
+    # Reading.
+
+    def _read_requests(self) -> None:
+        """Start a handler for each whole request, as far as the limits allow; then read on or pause."""
+        try:
+            while self._may_read() and (frame := self._next_frame()) is not None:
+                self._start(frame)
+        except (MalformedMessageError, UnsupportedVersionError) as error:
+            self._refuse(str(error))
+        if self.transport.is_closing():
+            return
+        if not self._may_read():
+            self._receive_deadline_s = None
+            self.transport.pause_reading()
+            return
+        if not self.frames.is_partial:
+            self._receive_deadline_s = None
+        elif self._receive_deadline_s is None:
+            self._receive_deadline_s = self.loop.time() + self._server.limits.receive_timeout_s
+        self.transport.resume_reading()
+
+    def _may_read(self) -> bool:
+        return not (
+            self._waits_for_memory
+            or self._is_closing
+            or len(self._requests) >= self._server.limits.in_flight_max
+            or self.transport.is_closing()
+        )
+
+    def _next_frame(self) -> memoryview | None:
+        size = self.frames.next_size()
+        if size is None:
+            return None
+        if self._frame_memory is None:
+            if not self._server.memory.take(size, self):
+                self._waits_for_memory = True
+                return None
+            self._frame_memory = size
+        return self.frames.frame()
+
+    def _start(self, frame: memoryview) -> None:
+        try:
+            header, reader = read_request_header(frame)
+        except UnsupportedVersionError as error:
+            if error.api_key != ApiKey.API_VERSIONS:
+                raise
+            self._offer_versions(error.correlation_id)
+            return
+        api, plain_size_max = header.api, self._server.limits.plain_request_size_max
+        handler = self._server.handlers.get(api)
+        if handler is None:
+            raise UnsupportedVersionError(api, header.correlation_id, f"{api.name} is not offered here")
+        if api is not ApiKey.PRODUCE and len(frame) > plain_size_max:
+            raise MalformedMessageError(f"{api.name} request of {len(frame)} bytes, allowed are {plain_size_max}")
+        body = read_request_body(header, reader)
+        answer = self.loop.create_task(handler(self._context(header), body))
+        self._add(api, header.api_version, header.correlation_id, answer)
+
+    def _context(self, header: RequestHeader) -> RequestContext:
+        return RequestContext(
+            api=header.api,
+            api_version=header.api_version,
+            client_id=header.client_id,
+            connection_id=self._id,
+            peer=self.peer,
+            listener_name=self._server.listener_name,
+            arrival_time_s=self._last_activity_s,
+        )
+
+    def _offer_versions(self, correlation_id: int) -> None:
+        answer: asyncio.Future[Any] = self.loop.create_future()
+        answer.set_result(api_versions_response(self._server.handlers, 0, error_code=ErrorCode.unsupported_version))
+        self._add(ApiKey.API_VERSIONS, 0, correlation_id, answer)
+
+    def _add(self, api: ApiKey, api_version: int, correlation_id: int, answer: asyncio.Future[Any]) -> None:
+        assert self._frame_memory is not None, f"a request of {self.peer} has no memory"
+        self._requests.append(_Request(api, api_version, correlation_id, self._frame_memory, answer))
+        self._frame_memory = None
+        answer.add_done_callback(lambda _: self._progress.set())
+
+    def _refuse(self, reason: str) -> None:
+        log.warning("%s: connection of %s is closed: %s", self._server.listener_name, self.peer, reason)
+        self.transport.abort()
+
+    # Writing.
+
+    async def _write_responses(self) -> None:
+        """The writer's task: supervises the handlers' failures and its own."""
+        server = self._server
+        try:
+            while await self._head_is_ready():
+                request = self._requests[0]
+                if self._has_failed(request):
+                    self.transport.abort()
+                    return
+                async with asyncio.timeout(server.limits.send_timeout_s):
+                    await self._send(request)
+                self._requests.popleft()
+                server.memory.give_back(request.memory)
+                self._last_activity_s = self.loop.time()
+                self._read_requests()
+            self.transport.close()
+        except TimeoutError:
+            self._refuse(f"a response did not leave within {server.limits.send_timeout_s:g} s")
+        except (OSError, KafkaError) as error:
+            log.info("%s: connection of %s ends: %s", server.listener_name, self.peer, error)
+            self.transport.abort()
+        except Exception:
+            log.exception("%s: connection of %s is closed by a fault of ours", server.listener_name, self.peer)
+            self.transport.abort()
+
+    async def _head_is_ready(self) -> bool:
+        """Wait until the oldest request has its answer; False when the connection closes and none is left."""
+        while not (self._requests and self._requests[0].answer.done()):
+            if self._is_closing and not self._requests:
+                return False
+            self._progress.clear()
+            await self._progress.wait()
+        return True
+
+    def _has_failed(self, request: _Request) -> bool:
+        """Whether the handler gave no answer; says so in the log."""
+        if request.answer.cancelled():
+            return True
+        if (error := request.answer.exception()) is not None:
+            log.error("%s: %s of %s failed", self._server.listener_name, request.api.name, self.peer, exc_info=error)
+        return error is not None
+
+    async def _send(self, request: _Request) -> None:
+        response = request.answer.result()
+        if response is None:
+            return
+        try:
+            for part in write_response(request.api, request.api_version, request.correlation_id, response):
+                await self.send_part(part)
+        finally:
+            release_response(response)
+
+    # The end: the transport is gone and the writer has let go of what it was sending.
+
+    def _end(self) -> None:
+        assert self._writer is not None
+        if not (self.is_lost and self._writer.done()):
+            return
+        for request in self._requests:
+            if request.answer.done():
+                self._drop(request)
+                continue
+            if request.api in CANCELLED_WITH_CONNECTION:
+                request.answer.cancel()
+            request.answer.add_done_callback(partial(self._drop, request))
+            self._server.adopt(request.answer)
+        self._requests.clear()
+        if self._frame_memory is not None:
+            self._server.memory.give_back(self._frame_memory)
+        self._server.connection_ended(self)
+
+    def _drop(self, request: _Request, _: object = None) -> None:
+        self._server.memory.give_back(request.memory)
+        if not self._has_failed(request):
+            release_response(request.answer.result())

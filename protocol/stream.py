@@ -1,0 +1,80 @@
+"""What both ends of a connection share: frames from the transport, and waiting until it takes more."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from .framing import FrameAssembler
+from .primitives import Buffer, Sendable
+
+WRITE_CHUNK_SIZE = 256 * 1024
+"""A large buffer is written in pieces, because a transport copies what the kernel does not take at once."""
+
+
+class StreamProtocol(asyncio.BufferedProtocol):
+    """A connection's protocol. asyncio sets TCP_NODELAY on every TCP transport; nothing here touches a socket."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, frame_size_max: int) -> None:
+        self.loop = loop
+        self.peer = "not connected"
+        self.frames = FrameAssembler(frame_size_max)
+        self.is_lost = False
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    def bytes_received(self) -> None:
+        """More bytes are in `frames`."""
+        raise NotImplementedError
+
+    async def send_part(self, part: Buffer | Sendable) -> None:
+        """Hand the bytes to the transport. Nothing else may write meanwhile. OSError, or what the slice raises."""
+        if not isinstance(part, bytes | bytearray | memoryview):
+            try:
+                await part.send(self.transport)
+            finally:
+                part.release()
+            return
+        view = memoryview(part)
+        for start in range(0, len(view), WRITE_CHUNK_SIZE):
+            await self.drain()
+            self.transport.write(view[start : start + WRITE_CHUNK_SIZE])
+
+    async def drain(self) -> None:
+        """Wait until the transport takes more. ConnectionResetError if it is gone."""
+        await self._writable.wait()
+        if self.is_lost or self.transport.is_closing():
+            raise ConnectionResetError(f"the connection to {self.peer} is closed")
+
+    # From the transport.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.peer = _peer_name(transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.frames.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.frames.filled(nbytes)
+        self.bytes_received()
+
+    def eof_received(self) -> None:
+        """The transport closes itself."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+        self._writable.set()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+
+def _peer_name(transport: asyncio.BaseTransport) -> str:
+    address = transport.get_extra_info("peername")
+    return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)
