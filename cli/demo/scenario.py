@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.parser import text_string_to_metric_families
 
 from ..local_cluster import LocalCluster, TierSettings, poll
+from ..offsets import list_offset as ask_offset
 from .proof import Checksum, local_start_offset, replicas_equal
 from .report import PolicyResult
 
@@ -149,9 +150,7 @@ def trimmed(demo: Demo, partition: int) -> bool:
 
 def list_offset(demo: Demo, partition: int, timestamp: int) -> int:
     """ListOffsets of one special timestamp, asked of the leader; -1 when unknown."""
-    from .offsets import list_offset as ask
-
-    return ask(demo.cluster.port(LEADER), TOPIC, partition, timestamp)
+    return ask_offset(demo.cluster.port(LEADER), TOPIC, partition, timestamp).offset
 
 
 def isr_of(demo: Demo) -> list[set[int]]:

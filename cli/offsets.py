@@ -1,0 +1,52 @@
+"""ListOffsets for scripts that are not asyncio: one question, one connection."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+
+from ..protocol.api import ApiKey
+from ..protocol.client import Address, KafkaClient
+from ..protocol.errors import ErrorCode, KafkaError
+
+TIMEOUT_S = 10.0
+READ_UNCOMMITTED = 0
+CONSUMER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ListedOffset:
+    """The answer; -1 stands for unknown."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+def list_offset(port: int, topic: str, partition: int, timestamp: int, *, host: str = "127.0.0.1") -> ListedOffset:
+    """Ask a broker that leads the partition; KafkaError with the code it answered, OSError if it cannot be reached."""
+    return asyncio.run(_list_offset(Address(host, port), topic, partition, timestamp))
+
+
+async def _list_offset(address: Address, topic: str, partition: int, timestamp: int) -> ListedOffset:
+    client = KafkaClient(client_id="tierfetch-cli", random=random.Random())
+    question = {
+        "replica_id": CONSUMER,
+        "isolation_level": READ_UNCOMMITTED,
+        "timeout_ms": int(TIMEOUT_S * 1000),
+        "topics": [
+            {
+                "name": topic,
+                "partitions": [{"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}],
+            }
+        ],
+    }
+    try:
+        answer = await client.request(address, ApiKey.LIST_OFFSETS, question, timeout_s=TIMEOUT_S)
+    finally:
+        await client.close()
+    found = answer.topics[0].partitions[0]
+    if found.error_code != ErrorCode.none:
+        raise KafkaError(found.error_code, f"ListOffsets {timestamp} of {topic}-{partition} at {address}")
+    return ListedOffset(found.offset, found.timestamp, found.leader_epoch)
