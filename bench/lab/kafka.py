@@ -44,7 +44,7 @@ def run_tool(main_class: str, *arguments: str, heap: str = "256m") -> str:
 
 def dump_log(path: Path, *options: str) -> str:
     """What `kafka-dump-log` prints of one file."""
-    return run_tool("kafka.tools.DumpLogSegments", "--files", str(path), *options)
+    return run_tool("org.apache.kafka.tools.DumpLogSegments", "--files", str(path), *options)
 
 
 class KafkaCluster:
