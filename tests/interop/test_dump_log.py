@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,11 @@ def segment(tmp_path: Path) -> SegmentWriter:
     for codec in Compression:
         for timestamp_type in TimestampType:
             count = 37 * (1 + codec)
-            producer = {"producer_id": 900 + codec, "producer_epoch": 2, "base_sequence": 37 * codec * timestamp_type}
+            producer: dict[str, Any] = {
+                "producer_id": 900 + codec,
+                "producer_epoch": 2,
+                "base_sequence": 37 * codec * timestamp_type,
+            }
             writer.add(
                 build_batch(
                     records(writer.next_offset, count),
