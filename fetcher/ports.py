@@ -78,7 +78,7 @@ class FollowerPartition(Protocol):
     """One local replica while it follows. Calls with effects are made one at a time."""
 
     @property
-    def partition(self) -> TopicIdPartition: ...
+    def topic_id_partition(self) -> TopicIdPartition: ...
 
     @property
     def leader_epoch(self) -> int:

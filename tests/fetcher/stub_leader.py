@@ -21,7 +21,7 @@ from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.ledger import RemoteLogLedger
 from tierfetch.remote.lineage import OffsetAndEpoch
-from tierfetch.tests.fetcher.model_log import ModelLog
+from tierfetch.tests.fetcher.model_log import ModelLog, batch_of
 
 FOLLOWER_ID = 2
 
@@ -44,6 +44,11 @@ class StubLeader:
         self.version = 11
         self.calls: list[str] = []
         self.before_call: Callable[[str], object] = lambda call: None
+        self.always_diverges_at: EpochEnd | None = None
+        self.torn_bytes = 0
+        """Missing at the end of every answer with records."""
+        self.begins_below = 0
+        """How many records before its log start the first batch begins."""
         self._news = asyncio.Event()
         for log in self.logs.values():
             log.followers.setdefault(FOLLOWER_ID, -1)
@@ -128,9 +133,10 @@ class StubLeader:
             )
         records = b""
         if isinstance(decision, Serve):
-            whole = log.batches(asked.fetch_offset, decision.max_offset)
-            records = whole[: max(asked.max_bytes, len(log.batches(asked.fetch_offset, asked.fetch_offset + 1)))]
-        diverging = EpochEnd(decision.epoch, decision.end_offset) if isinstance(decision, DivergingEpoch) else None
+            records = self._records(log, asked, decision.max_offset)
+        diverging = self.always_diverges_at
+        if isinstance(decision, DivergingEpoch):
+            diverging = EpochEnd(decision.epoch, decision.end_offset)
         return FetchedPartition(
             error=ErrorCode.none,
             high_watermark=view.high_watermark,
@@ -138,3 +144,11 @@ class StubLeader:
             diverging_epoch=diverging,
             records=memoryview(records),
         )
+
+    def _records(self, log: ModelLog, asked: PartitionToFetch, max_offset: int) -> bytes:
+        before = b""
+        if asked.fetch_offset == log.log_start_offset:
+            before = b"".join(batch_of(asked.fetch_offset - back, 0) for back in range(self.begins_below, 0, -1))
+        whole = before + log.batches(asked.fetch_offset, max_offset)
+        limited = whole[: max(asked.max_bytes, len(log.batches(asked.fetch_offset, asked.fetch_offset + 1)))]
+        return limited[: len(limited) - self.torn_bytes]

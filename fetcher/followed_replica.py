@@ -1,0 +1,105 @@
+"""One replica as a fetcher sees it: its state, its back-off, and what it has cost so far.
+
+BOOTSTRAPPING --decided--> FETCHING <--> TRUNCATING
+      ^   |                  |   |
+      |   +--retry--> BACKOFF <--+       (BACKOFF remembers the state to go back to)
+      +---refused------------+
+any --fenced, or a fault of our own--> FAILED   (until the replica is removed and added again)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+
+from .bootstrap import Trigger
+from .ports import FollowerPartition
+
+DOUBLINGS_MAX = 30
+
+
+class ReplicaState(Enum):
+    BOOTSTRAPPING = "bootstrapping"
+    TRUNCATING = "truncating"
+    FETCHING = "fetching"
+    BACKOFF = "backoff"
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class ReplicaProgress:
+    """For metrics and the demo. Times are seconds of the wall clock, None until it happened."""
+
+    added_at: float
+    bootstrap_ended_at: float | None = None
+    first_fetch_at: float | None = None
+    bytes_from_leader: int = 0
+    bytes_from_tier: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class FollowedReplica:
+    """`effects` is held while the local log is being changed. `leader_epoch`: the one it was added for."""
+
+    partition: FollowerPartition
+    leader_epoch: int
+    progress: ReplicaProgress
+    state: ReplicaState = ReplicaState.BOOTSTRAPPING
+    trigger: Trigger = Trigger.ASSIGNED
+    reason: str = ""
+    failures: int = 0
+    ledger_failures: int = 0
+    bootstrap_began_at: float = 0.0
+    is_removed: bool = False
+    task: asyncio.Task[None] | None = None
+    effects: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _resume: ReplicaState = ReplicaState.FETCHING
+    _timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether answers under its leader epoch may still change the local log."""
+        return not self.is_removed and self.partition.leader_epoch == self.leader_epoch
+
+    def begin(self, trigger: Trigger, now: float) -> None:
+        self.state = ReplicaState.BOOTSTRAPPING
+        self.trigger = trigger
+        self.reason = trigger.value
+        self.bootstrap_began_at = now
+
+    def back_off(self, reason: str, resume: ReplicaState, timer: asyncio.TimerHandle) -> None:
+        self._stop_timer()
+        self.state = ReplicaState.BACKOFF
+        self.reason = reason
+        self.failures += 1
+        self._resume = resume
+        self._timer = timer
+
+    def end_back_off(self) -> None:
+        assert self.state is ReplicaState.BACKOFF, self.state
+        self._stop_timer()
+        self.state = self._resume
+
+    def fail(self, reason: str) -> None:
+        self.state = ReplicaState.FAILED
+        self.reason = reason
+
+    def remove(self) -> None:
+        self._stop_timer()
+        self.is_removed = True
+
+    def forget_task(self) -> None:
+        self.task = None
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def back_off_delay_s(failures: int, first_s: float, max_s: float, random: Random) -> float:
+    """Doubles with each failure up to `max_s`; up to half of it is left out by chance, so that followers spread."""
+    doublings = min(failures, DOUBLINGS_MAX)
+    return min(max_s, first_s * float(2**doublings)) * random.uniform(0.5, 1.0)

@@ -1,0 +1,376 @@
+"""Fetches any number of partitions from one leader: the shell around the follower's decisions.
+
+    add(partition) --> bootstrap task --> fetched with all others, one fetch in flight --> append, fetch again
+                        (bootstraps_max at a time, beside the fetching of the others)
+
+Rules:
+
+* What to do with an answer is `fetch_outcome`, where to begin is `bootstrap`; this module carries it out.
+* An answer is used only while its replica is current: not removed, and the metadata still at its leader epoch.
+* Local effects of a replica are made one at a time under its `effects` lock and are never cancelled half-way by
+  `remove`, which waits for the one under way. Everything else of a removed replica is cancelled at once.
+* The fetch at an offset leaves only after everything below it was taken by the disk: the leader counts on that.
+* A failure touches its own replica: it backs off and tries again (delay doubling up to a maximum, with jitter), or, if
+  the fault is ours, fails until it is added again. Only a failed fetch as such delays all of them.
+* A fetch waits long only if no bootstrap is under way; a replica that becomes ready during a long wait ends it.
+
+Knows no wire format and no file: `LeaderEndpoint` and `FollowerPartition` are ports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.topics import TopicIdPartition
+from ..remote.metadata import RemoteLogMetadataError
+from ..remote.storage import RemoteStorageError
+from .aux_state import AskAgainError, LedgerBehindError
+from .bootstrap import AdoptFromTier, ResumeFetch, RetryLater, StartAt, Trigger, TruncateTo
+from .bootstrapper import Attempt, Bootstrapper, ReadyToAdopt
+from .fetch_outcome import Append, BackOff, Begin, Cut, Stop, outcome_of
+from .fetched_records import base_offset_of, whole_batches
+from .followed_replica import FollowedReplica, ReplicaProgress, ReplicaState, back_off_delay_s
+from .ports import FetchedPartition, FetchLimits, FollowerPartition, LeaderEndpoint, PartitionToFetch
+
+_log = logging.getLogger(__name__)
+
+LEDGER_FAILURES_MAX = 2
+"""How often the remote log metadata may stay behind before `local-log-start` is taken."""
+
+Answers = Mapping[TopicIdPartition, FetchedPartition]
+
+RETRIABLE = (
+    KafkaError,
+    OSError,
+    RemoteStorageError,
+    RemoteLogMetadataError,
+    LedgerBehindError,
+    AskAgainError,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetcherConfig:
+    """Kafka's `replica.fetch.*` first. `busy_wait_max_ms` takes the place of `wait_max_ms` while bootstraps run."""
+
+    wait_max_ms: int = 500
+    min_bytes: int = 1
+    max_bytes: int = 1024 * 1024
+    response_max_bytes: int = 10 * 1024 * 1024
+    backoff_ms: int = 50
+    backoff_max_ms: int = 1000
+    busy_wait_max_ms: int = 20
+    bootstraps_max: int = 32
+
+
+class ReplicaFetcher:
+    """One for each leader (or several, over disjoint partitions). `run` is its life."""
+
+    def __init__(
+        self,
+        leader: LeaderEndpoint,
+        bootstrapper: Bootstrapper,
+        config: FetcherConfig,
+        random: Random,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.config = config
+        self._leader = leader
+        self._bootstrapper = bootstrapper
+        self._random = random
+        self._wall_clock = wall_clock
+        self._replicas: dict[TopicIdPartition, FollowedReplica] = {}
+        self._bootstraps = asyncio.Semaphore(config.bootstraps_max)
+        self._group: asyncio.TaskGroup | None = None
+        self._ready = asyncio.Event()
+        self._long_fetch: asyncio.Task[Answers] | None = None
+        self._fetch_failures = 0
+        self._rounds = 0
+
+    @property
+    def replicas(self) -> Mapping[TopicIdPartition, FollowedReplica]:
+        """To look at: states, reasons, progress."""
+        return self._replicas
+
+    def add(self, partition: FollowerPartition) -> None:
+        """Follow this replica's leader under its present leader epoch; takes effect at once."""
+        key = partition.topic_id_partition
+        assert key not in self._replicas, f"{key} is fetched already: remove it first"
+        replica = FollowedReplica(partition, partition.leader_epoch, ReplicaProgress(self._wall_clock()))
+        self._replicas[key] = replica
+        self._begin(replica, Trigger.ASSIGNED)
+
+    async def remove(self, key: TopicIdPartition) -> ReplicaProgress | None:
+        """Follow no more. When this returns no effect on the local log is under way or will come."""
+        replica = self._replicas.pop(key, None)
+        if replica is None:
+            return None
+        replica.remove()
+        if replica.task is not None:
+            if not replica.effects.locked():
+                replica.task.cancel()
+            await asyncio.wait({replica.task})
+        async with replica.effects:
+            return replica.progress
+
+    def retry_now(self) -> None:
+        """Something that replicas may be waiting for has changed (a feature level, say): end every back-off."""
+        for replica in self._replicas.values():
+            if replica.state is ReplicaState.BACKOFF:
+                self._end_back_off(replica)
+
+    async def run(self) -> None:
+        """Until cancelled. Whoever wants local effects to end in an orderly way removes the replicas before."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                for replica in self._replicas.values():
+                    self._start_bootstrap(replica)
+                await self._fetch_forever()
+        finally:
+            self._group = None
+            await self._leader.close()
+
+    # --- bootstraps -------------------------------------------------------------------------------------------------
+
+    def _begin(self, replica: FollowedReplica, trigger: Trigger) -> None:
+        replica.begin(trigger, asyncio.get_running_loop().time())
+        self._start_bootstrap(replica)
+
+    def _start_bootstrap(self, replica: FollowedReplica) -> None:
+        if self._group is not None and replica.task is None and replica.state is ReplicaState.BOOTSTRAPPING:
+            replica.task = self._group.create_task(self._bootstrap(replica))
+            replica.task.add_done_callback(lambda _: replica.forget_task())
+
+    async def _bootstrap(self, replica: FollowedReplica) -> None:
+        async with self._bootstraps:
+            while replica.state is ReplicaState.BOOTSTRAPPING and replica.is_current:
+                await self._supervised(replica, self._attempt_bootstrap(replica), ReplicaState.BOOTSTRAPPING)
+
+    async def _attempt_bootstrap(self, replica: FollowedReplica) -> None:
+        elapsed_s = asyncio.get_running_loop().time() - replica.bootstrap_began_at
+        attempt = Attempt(
+            trigger=replica.trigger,
+            elapsed_ms=int(elapsed_s * 1000),
+            is_ledger_overdue=replica.ledger_failures >= LEDGER_FAILURES_MAX,
+            now_ms=int(self._wall_clock() * 1000),
+        )
+        prepared = await self._bootstrapper.prepare(replica.partition, self._leader, replica.leader_epoch, attempt)
+        if isinstance(prepared, RetryLater):
+            self._back_off(replica, prepared.reason, ReplicaState.BOOTSTRAPPING)
+            return
+        async with replica.effects:
+            if replica.is_current:
+                await self._carry_out(replica, prepared)
+
+    async def _carry_out(
+        self, replica: FollowedReplica, prepared: ResumeFetch | TruncateTo | StartAt | AdoptFromTier | ReadyToAdopt
+    ) -> None:
+        partition = replica.partition
+        match prepared:
+            case ResumeFetch(reason) if replica.trigger is not Trigger.ASSIGNED:
+                # Nothing has changed since the leader refused: at once it would refuse again.
+                self._back_off(replica, f"{replica.trigger.value}, but {reason}", ReplicaState.FETCHING)
+                return
+            case TruncateTo(offset) if offset < partition.local_log_start_offset:
+                replica.begin(Trigger.TRUNCATED_BELOW_LOCAL_START, replica.bootstrap_began_at)
+                return
+            case TruncateTo(offset):
+                await partition.truncate_to(offset)
+            case StartAt(offset):
+                await partition.start_at(offset)
+            case ReadyToAdopt():
+                await self._bootstrapper.commit(partition, prepared)
+                replica.progress.bytes_from_tier += prepared.aux.bytes_from_tier
+        replica.progress.bootstrap_ended_at = self._wall_clock()
+        _log.info("%s begins at %d: %s", partition.topic_id_partition, partition.log_end_offset, prepared)
+        replica.state = ReplicaState.FETCHING
+        self._became_ready()
+
+    # --- fetches ----------------------------------------------------------------------------------------------------
+
+    async def _fetch_forever(self) -> None:
+        while True:
+            fetching = [
+                replica
+                for replica in self._replicas.values()
+                if replica.state is ReplicaState.FETCHING and replica.is_current
+            ]
+            if not fetching:
+                self._ready.clear()
+                await self._ready.wait()
+                continue
+            first = self._rounds % len(fetching)
+            self._rounds += 1
+            await self._fetch_round(fetching[first:] + fetching[:first])
+
+    async def _fetch_round(self, fetching: list[FollowedReplica]) -> None:
+        """Fetch these, the first one first in line for the response's limited bytes, and act upon every answer."""
+        requests = [self._request(replica) for replica in fetching]
+        try:
+            answers = await self._fetch(requests)
+        except RETRIABLE as error:
+            self._fetch_failures += 1
+            delay_s = self._delay_s(self._fetch_failures)
+            _log.warning("fetching from broker %d failed, again in %.2f s: %s", self._leader.broker_id, delay_s, error)
+            await asyncio.sleep(delay_s)
+            return
+        self._fetch_failures = 0
+        effects = []
+        for replica in fetching:
+            answer = answers.get(replica.partition.topic_id_partition)
+            if answer is not None and replica.is_current and not self._followed_quietly(replica, answer):
+                effects.append(self._supervised(replica, self._use(replica, answer), ReplicaState.FETCHING))
+        await asyncio.gather(*effects)
+
+    def _request(self, replica: FollowedReplica) -> PartitionToFetch:
+        partition, progress = replica.partition, replica.progress
+        if progress.first_fetch_at is None:
+            progress.first_fetch_at = self._wall_clock()
+        return PartitionToFetch(
+            partition=partition.topic_id_partition,
+            fetch_offset=partition.log_end_offset,
+            log_start_offset=partition.log_start_offset,
+            last_fetched_epoch=partition.epochs.latest_epoch,
+            current_leader_epoch=replica.leader_epoch,
+            max_bytes=self.config.max_bytes,
+        )
+
+    async def _fetch(self, requests: list[PartitionToFetch]) -> Answers:
+        """Nothing if the wait was ended because another replica became ready."""
+        config = self.config
+        is_busy = any(replica.state is ReplicaState.BOOTSTRAPPING for replica in self._replicas.values())
+        wait_ms = min(config.wait_max_ms, config.busy_wait_max_ms) if is_busy else config.wait_max_ms
+        limits = FetchLimits(
+            wait_max_ms=wait_ms, min_bytes=config.min_bytes, response_max_bytes=config.response_max_bytes
+        )
+        if is_busy:
+            return await self._leader.fetch(requests, limits)
+        fetch = asyncio.ensure_future(self._leader.fetch(requests, limits))
+        self._long_fetch = fetch
+        try:
+            return await fetch
+        except asyncio.CancelledError:
+            me = asyncio.current_task()
+            if me is None or me.cancelling():
+                raise
+            return {}
+        finally:
+            self._long_fetch = None
+
+    def _followed_quietly(self, replica: FollowedReplica, answer: FetchedPartition) -> bool:
+        """The usual answer without records needs no lock and no task."""
+        partition = replica.partition
+        if answer.error is not ErrorCode.none or answer.diverging_epoch is not None or len(answer.records):
+            return False
+        if answer.log_start_offset > partition.log_start_offset:
+            return False
+        partition.update_high_watermark(min(answer.high_watermark, partition.log_end_offset))
+        replica.failures = 0
+        return True
+
+    async def _use(self, replica: FollowedReplica, answer: FetchedPartition) -> None:
+        partition = replica.partition
+        async with replica.effects:
+            if not replica.is_current:
+                return
+            outcome = outcome_of(answer, partition.epochs, partition.local_log_start_offset, partition.log_end_offset)
+            match outcome:
+                case Append(high_watermark, log_start_offset):
+                    await self._append(replica, answer.records, high_watermark, log_start_offset)
+                case Cut(offset):
+                    await self._cut(replica, offset)
+                case Begin(trigger):
+                    self._begin(replica, trigger)
+                case BackOff(reason):
+                    self._back_off(replica, reason, ReplicaState.FETCHING)
+                case Stop(reason):
+                    replica.fail(reason)
+
+    async def _append(
+        self, replica: FollowedReplica, records: memoryview, high_watermark: int, log_start_offset: int
+    ) -> None:
+        partition = replica.partition
+        if len(records):
+            batches = whole_batches(records)
+            if not len(batches):
+                self._back_off(replica, f"no whole batch in {len(records)} bytes", ReplicaState.FETCHING)
+                return
+            await self._make_way(partition, base_offset_of(batches))
+            await partition.append(batches)
+            replica.progress.bytes_from_leader += len(records)
+            replica.ledger_failures = 0
+        replica.failures = 0
+        partition.update_high_watermark(min(high_watermark, partition.log_end_offset))
+        log_start_offset = min(log_start_offset, partition.high_watermark)
+        if log_start_offset > partition.log_start_offset:
+            await partition.increment_log_start_offset(log_start_offset)
+
+    @staticmethod
+    async def _make_way(partition: FollowerPartition, base_offset: int) -> None:
+        """A log that starts in the middle of a batch has that batch whole; an empty replica begins where it begins."""
+        is_empty = partition.log_start_offset == partition.log_end_offset
+        if is_empty and base_offset < partition.log_end_offset:
+            await partition.start_at(base_offset)
+
+    async def _cut(self, replica: FollowedReplica, offset: int) -> None:
+        partition = replica.partition
+        replica.state = ReplicaState.TRUNCATING
+        _log.info("%s: truncated from %d to %d", partition.topic_id_partition, partition.log_end_offset, offset)
+        await partition.truncate_to(offset)
+        replica.state = ReplicaState.FETCHING
+
+    # --- failures ---------------------------------------------------------------------------------------------------
+
+    async def _supervised(
+        self, replica: FollowedReplica, work: Coroutine[Any, Any, None], resume: ReplicaState
+    ) -> None:
+        """What is retriable backs off; a fault of our own stops this replica and no other."""
+        try:
+            await work
+        except KafkaError as error:
+            if error.code is ErrorCode.fenced_leader_epoch:
+                replica.fail(str(error))
+            else:
+                self._back_off(replica, str(error), resume)
+        except RETRIABLE as error:
+            replica.ledger_failures += isinstance(error, LedgerBehindError)
+            self._back_off(replica, str(error) or type(error).__name__, resume)
+        except Exception as error:  # noqa: BLE001 - the supervisor of this replica's work
+            replica.fail(f"{type(error).__name__}: {error}")
+            _log.exception("%s is not replicated any more", replica.partition.topic_id_partition)
+
+    def _back_off(self, replica: FollowedReplica, reason: str, resume: ReplicaState) -> None:
+        loop = asyncio.get_running_loop()
+        delay_s = self._delay_s(replica.failures)
+        level = logging.DEBUG if reason == replica.reason else logging.INFO
+        key = replica.partition.topic_id_partition
+        _log.log(level, "%s: %s, again in %.2f s: %s", key, resume.value, delay_s, reason)
+        replica.back_off(reason, resume, loop.call_later(delay_s, self._end_back_off, replica))
+
+    def _end_back_off(self, replica: FollowedReplica) -> None:
+        if replica.is_removed:
+            return
+        replica.end_back_off()
+        if replica.state is ReplicaState.BOOTSTRAPPING:
+            self._start_bootstrap(replica)
+        else:
+            self._became_ready()
+
+    def _delay_s(self, failures: int) -> float:
+        return back_off_delay_s(
+            failures, self.config.backoff_ms / 1000, self.config.backoff_max_ms / 1000, self._random
+        )
+
+    def _became_ready(self) -> None:
+        self._ready.set()
+        if self._long_fetch is not None:
+            self._long_fetch.cancel()

@@ -1,0 +1,90 @@
+"""A leader, a tier and a follower in memory, with the real fetcher between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from random import Random
+
+from tierfetch.fetcher.aux_state import AuxStateBuilder
+from tierfetch.fetcher.bootstrap import BootstrapPolicy
+from tierfetch.fetcher.bootstrapper import Bootstrapper, BootstrapSettings
+from tierfetch.fetcher.policies import TierFirst
+from tierfetch.fetcher.replica_fetcher import FetcherConfig, ReplicaFetcher
+from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.tests.fetcher.model_follower import ModelFollower
+from tierfetch.tests.fetcher.model_log import ModelLog
+from tierfetch.tests.fetcher.model_tier import PARTITION, ModelTier
+from tierfetch.tests.fetcher.stub_leader import StubLeader
+
+QUICK = FetcherConfig(wait_max_ms=20, busy_wait_max_ms=1, backoff_ms=1, backoff_max_ms=4)
+
+
+class Cluster:
+    """`log` is the leader's log of PARTITION; more partitions through `logs`."""
+
+    def __init__(
+        self,
+        log: ModelLog,
+        *,
+        policy: BootstrapPolicy | None = None,
+        logs: Mapping[TopicIdPartition, ModelLog] | None = None,
+        config: FetcherConfig = QUICK,
+        ledger_wait_s: float = 0.05,
+    ) -> None:
+        self.log = log
+        self.tier = ModelTier()
+        self.leader = StubLeader({PARTITION: log, **(logs or {})}, self._leaders_ledger)
+        self.is_ledger_read = True
+        self.settings = BootstrapSettings(
+            policy=policy or TierFirst(), is_option_enabled=True, is_feature_supported=True
+        )
+        aux_states = AuxStateBuilder(
+            self.tier.storage, self.tier.metadata, ledger_wait_s=ledger_wait_s, storage_deadline_s=0.05
+        )
+        self.fetcher = ReplicaFetcher(
+            self.leader, Bootstrapper(lambda: self.settings, aux_states), config, Random(1), wall_clock=lambda: 1000.0
+        )
+        self.follower = ModelFollower(leader_epoch=log.leader_epoch)
+
+    def change_settings(self, **changes: object) -> None:
+        self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
+
+    @asynccontextmanager
+    async def running(self, *, add: bool = True) -> AsyncIterator[ReplicaFetcher]:
+        await self.tier.start()
+        task = asyncio.create_task(self.fetcher.run())
+        if add:
+            self.fetcher.add(self.follower)
+        try:
+            yield self.fetcher
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+            if not task.cancelled():
+                task.result()
+
+    async def until_caught_up(self, follower: ModelFollower | None = None) -> None:
+        follower = follower or self.follower
+        log = self.leader.logs[follower.topic_id_partition]
+        await until(lambda: follower.log_end_offset == log.log_end_offset)
+
+    def state(self) -> str:
+        return self.fetcher.replicas[PARTITION].state.value
+
+    def reason(self) -> str:
+        return self.fetcher.replicas[PARTITION].reason
+
+    def _leaders_ledger(self, partition: TopicIdPartition):
+        return self.tier.ledger() if self.is_ledger_read and partition == PARTITION else None
+
+
+async def until(condition: Callable[[], bool], *, turns_max: int = 20_000) -> None:
+    """Let others run until the condition holds."""
+    for turn in range(turns_max):
+        if condition():
+            return
+        await asyncio.sleep(0 if turn % 50 else 0.001)
+    raise AssertionError("it does not come true")

@@ -1,0 +1,482 @@
+"""The fetcher as a whole: one leader, a tier, and partitions that come, go, fail and recover."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from tierfetch.fetcher.followed_replica import ReplicaState
+from tierfetch.fetcher.policies import EarliestPendingUpload, LocalLogStart
+from tierfetch.fetcher.replica_fetcher import FetcherConfig
+from tierfetch.log.epochs import EpochEnd, EpochEntry
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.tests.fetcher.cluster import QUICK, Cluster, until
+from tierfetch.tests.fetcher.model_follower import ModelFollower
+from tierfetch.tests.fetcher.model_log import ModelLog, model_log
+from tierfetch.tests.fetcher.model_tier import PARTITION
+
+OTHER = TopicIdPartition(UUID(int=0x1024), "payments", 0)
+
+
+def worked_log() -> ModelLog:
+    log = model_log((0, 0), (1, 3), (2, 5), (3, 7), end=8)
+    log.local_log_start_offset = 3
+    return log
+
+
+def worked_cluster(**options) -> Cluster:
+    cluster = Cluster(worked_log(), **options)
+    cluster.tier.upload(cluster.log, 0, 2)
+    cluster.tier.upload(cluster.log, 3, 5)
+    return cluster
+
+
+async def test_F9_the_worked_scenario() -> None:
+    cluster = worked_cluster()
+    epochs_before: dict[str, tuple[EpochEntry, ...]] = {}
+
+    def look(effect: str) -> None:
+        epochs_before[effect] = cluster.follower.epochs.entries
+
+    cluster.follower.before_effect = look
+    async with cluster.running():
+        await cluster.until_caught_up()
+        await until(lambda: cluster.follower.high_watermark == 8)
+    adopted = (EpochEntry(0, 0), EpochEntry(1, 3), EpochEntry(2, 5))
+    assert epochs_before == {"adopt [0, 6)": (), "append 6-7": adopted}
+    assert cluster.follower.epochs.entries == (*adopted, EpochEntry(3, 7))
+
+
+async def test_bootstrap_rule_4_the_first_fetch_leaves_only_after_the_commit() -> None:
+    cluster = worked_cluster()
+    committing = asyncio.Event()
+    may_end = asyncio.Event()
+
+    async def hold(effect: str) -> None:
+        committing.set()
+        await may_end.wait()
+
+    cluster.follower.before_effect = hold
+    async with cluster.running():
+        await committing.wait()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not [call for call in cluster.leader.calls if call.startswith("fetch")]
+        may_end.set()
+        await cluster.until_caught_up()
+    fetches = [call for call in cluster.leader.calls if call.startswith("fetch")]
+    assert fetches[0] == "fetch orders-0@6(epoch 2)"
+
+
+async def test_bootstrap_rule_5_the_commit_sets_the_high_watermark_to_the_start() -> None:
+    cluster = worked_cluster()
+    cluster.log.high_watermark = 0
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.follower.high_watermark == 6, "a follower's may lie above its leader's"
+
+
+@pytest.mark.parametrize("policy", [LocalLogStart(), EarliestPendingUpload()], ids=lambda policy: policy.name)
+async def test_F3_reactive_policies_fetch_first(policy) -> None:
+    cluster = worked_cluster(policy=policy)
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.leader.calls[0] == "fetch orders-0@0(epoch -1)"
+    expected = {
+        "local-log-start": ["adopt [0, 3)", "append 3-7"],
+        "earliest-pending-upload": ["adopt [0, 6)", "append 6-7"],
+    }
+    assert cluster.follower.effects == expected[policy.name]
+
+
+async def test_F1_off_takes_local_log_start_and_on_takes_effect_without_a_restart() -> None:
+    cluster = worked_cluster()
+    cluster.change_settings(is_option_enabled=False)
+    async with cluster.running() as fetcher:
+        await cluster.until_caught_up()
+        assert cluster.follower.effects == ["adopt [0, 3)", "append 3-7"]
+        await fetcher.remove(PARTITION)
+        cluster.change_settings(is_option_enabled=True)
+        replacement = ModelFollower(leader_epoch=cluster.log.leader_epoch)
+        fetcher.add(replacement)
+        await cluster.until_caught_up(replacement)
+    assert replacement.effects == ["adopt [0, 6)", "append 6-7"]
+
+
+async def test_F5_a_follower_that_fell_below_the_log_start_begins_there() -> None:
+    log = model_log((0, 0), end=100, start=60)
+    cluster = Cluster(log)
+    cluster.follower = ModelFollower(log=model_log((0, 0), end=40))
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.follower.effects[:2] == ["start at 60", "append 60-99"]
+
+
+async def test_F5_offsets_that_moved_to_the_tier_are_adopted_up_to_the_local_start() -> None:
+    cluster = worked_cluster()
+    cluster.follower = ModelFollower(log=model_log((0, 0), end=2), leader_epoch=3)
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.follower.effects == ["adopt [0, 3)", "append 3-7"]
+
+
+async def test_F7_a_leader_that_does_not_know_yet_is_asked_until_it_does() -> None:
+    cluster = worked_cluster()
+    cluster.is_ledger_read = False
+    async with cluster.running() as fetcher:
+        await until(lambda: fetcher.replicas[PARTITION].failures >= 3)
+        assert "does not know" in cluster.reason()
+        cluster.is_ledger_read = True
+        await cluster.until_caught_up()
+    assert cluster.follower.effects == ["adopt [0, 6)", "append 6-7"]
+
+
+async def test_F12_asked_again_after_a_feature_change() -> None:
+    cluster = worked_cluster()
+    cluster.change_settings(is_feature_supported=False)
+    cluster.leader.before_call = refuse_fetches
+    async with cluster.running() as fetcher:
+        await until(lambda: bool(cluster.leader.calls))
+        assert cluster.leader.calls[0].startswith("fetch"), "local-log-start fetches first"
+        await fetcher.remove(PARTITION)
+        cluster.change_settings(is_feature_supported=True)
+        cluster.leader.before_call = lambda call: None
+        cluster.leader.calls.clear()
+        fetcher.add(cluster.follower)
+        await cluster.until_caught_up()
+    assert "list-offset -6" in cluster.leader.calls[:3]
+
+
+async def test_F12_a_leader_that_becomes_an_older_broker_does_not_leave_the_follower_stuck() -> None:
+    cluster = worked_cluster()
+    cluster.leader.version = 10
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.follower.effects == ["adopt [0, 3)", "append 3-7"]
+
+
+def refuse_fetches(call: str) -> None:
+    if call.startswith("fetch"):
+        raise KafkaError(ErrorCode.not_leader_or_follower)
+
+
+class TestLedgerBehind:
+    async def test_bootstrap_rule_2_waits_asks_again_and_at_last_takes_local_log_start(self) -> None:
+        cluster = Cluster(worked_log(), ledger_wait_s=0.01)
+        cluster.tier.upload(cluster.log, 0, 2)
+        async with cluster.running(add=False) as fetcher:
+            cluster.tier.metadata.hold()
+            cluster.tier.upload(cluster.log, 3, 5)
+            fetcher.add(cluster.follower)
+            await cluster.until_caught_up()
+            assert fetcher.replicas[PARTITION].ledger_failures == 0
+        assert cluster.follower.effects == ["adopt [0, 3)", "append 3-7"]
+        assert cluster.leader.calls.count("list-offset -6") == 2
+
+    async def test_bootstrap_rule_2_a_replica_that_cannot_read_the_tier_never_joins_thin(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("tierfetch.fetcher.aux_state.LEDGER_SETTLE_S", 0.001)
+        cluster = worked_cluster()
+        cluster.tier.storage.objects.clear()
+        async with cluster.running() as fetcher:
+            await until(lambda: fetcher.replicas[PARTITION].failures >= 3)
+            assert "the tier says" in cluster.reason()
+        assert cluster.follower.effects == []
+        assert not [call for call in cluster.leader.calls if call.startswith("fetch ")]
+
+
+class TestCommitGround:
+    """Rule 3: what moved between the first answer and the commit."""
+
+    async def test_bootstrap_rule_3_the_leader_epoch_changed(self) -> None:
+        cluster = worked_cluster()
+
+        def new_epoch(call: str) -> None:
+            if call == "end-offset-for-epoch 2":
+                cluster.follower.leader_epoch = 4
+
+        cluster.leader.before_call = new_epoch
+        async with cluster.running() as fetcher:
+            await until(lambda: cluster.follower.leader_epoch == 4)
+            await until(lambda: fetcher.replicas[PARTITION].task is None)
+            assert cluster.follower.effects == []
+            cluster.leader.before_call = lambda call: None
+            cluster.log.lead(4)
+            await fetcher.remove(PARTITION)
+            fetcher.add(cluster.follower)
+            await cluster.until_caught_up()
+
+    async def test_bootstrap_rule_3_the_log_start_passed_the_start(self) -> None:
+        cluster = worked_cluster()
+
+        def delete_records(call: str) -> None:
+            if call == "end-offset-for-epoch 2" and cluster.log.log_start_offset == 0:
+                del cluster.log.records[:7]
+                cluster.log.log_start_offset = cluster.log.local_log_start_offset = 7
+                cluster.log.epochs.truncate_from_start(7)
+
+        cluster.leader.before_call = delete_records
+        async with cluster.running():
+            await cluster.until_caught_up()
+        assert cluster.follower.effects == ["start at 7", "append 7-7"]
+
+
+class TestTruncation:
+    async def test_E3_a_diverging_follower_is_cut_to_the_common_prefix(self) -> None:
+        log = model_log((0, 0), (2, 6), (4, 9), end=12)
+        cluster = Cluster(log)
+        cluster.follower = ModelFollower(log=model_log((0, 0), (1, 4), (3, 8), end=20), leader_epoch=4)
+        async with cluster.running():
+            await cluster.until_caught_up()
+        assert cluster.follower.log.records == log.records
+        assert [effect for effect in cluster.follower.effects if effect.startswith("truncate")] == [
+            "truncate to 8",
+            "truncate to 4",
+        ]
+
+    async def test_E4_scenario_1_nothing_above_the_high_watermark_is_cut(self) -> None:
+        cluster = Cluster(model_log((0, 0), end=10))
+        cluster.follower = ModelFollower(log=model_log((0, 0), end=10))
+        cluster.follower.log.high_watermark = 3
+        async with cluster.running():
+            await until(lambda: cluster.follower.high_watermark == 10)
+        assert cluster.follower.effects == []
+
+    async def test_bootstrap_rule_7_a_cut_below_the_local_start_bootstraps_aside_again(self) -> None:
+        log = model_log((0, 0), (2, 4), end=12)
+        cluster = Cluster(log)
+        cluster.tier.upload(log, 0, 7)
+        thin = model_log((0, 0), (1, 6), end=10)
+        thin.local_log_start_offset = 9
+        cluster.follower = ModelFollower(log=thin, leader_epoch=2)
+        async with cluster.running():
+            await cluster.until_caught_up()
+        assert cluster.follower.effects == ["adopt [0, 8)", "append 8-11"]
+
+    async def test_F5_a_leader_with_a_shorter_log_and_unknown_epochs_truncates(self) -> None:
+        log = model_log((0, 0), end=10)
+        cluster = Cluster(log)
+        cluster.follower = ModelFollower(log=model_log((0, 0), (5, 10), end=20))
+        async with cluster.running():
+            await until(lambda: cluster.follower.log_end_offset == 10)
+
+    async def test_a_divergence_that_cuts_nothing_does_not_spin(self) -> None:
+        cluster = Cluster(model_log((0, 0), end=10), config=replace(QUICK, backoff_ms=1000, backoff_max_ms=1000))
+        cluster.follower = ModelFollower(log=model_log((0, 0), end=10))
+        cluster.leader.always_diverges_at = EpochEnd(0, 10)
+        async with cluster.running():
+            await until(lambda: cluster.state() == "backoff")
+            assert "agrees with" in cluster.reason()
+
+
+class TestHighWatermarkAndLogStart:
+    async def test_the_high_watermark_follows_without_records(self) -> None:
+        cluster = Cluster(model_log((0, 0), end=10))
+        cluster.log.high_watermark = 4
+        async with cluster.running():
+            await until(lambda: cluster.follower.high_watermark == 4)
+            cluster.log.high_watermark = 9
+            cluster.leader.changed()
+            await until(lambda: cluster.follower.high_watermark == 9)
+
+    async def test_the_log_start_follows_the_leaders(self) -> None:
+        cluster = Cluster(model_log((0, 0), end=10))
+        async with cluster.running():
+            await cluster.until_caught_up()
+            del cluster.log.records[:5]
+            cluster.log.log_start_offset = 5
+            cluster.leader.changed()
+            await until(lambda: cluster.follower.log_start_offset == 5)
+
+
+class TestSeveralPartitions:
+    def cluster(self, **options) -> tuple[Cluster, ModelFollower]:
+        other = model_log((0, 0), end=50)
+        cluster = worked_cluster(logs={OTHER: other}, **options)
+        follower = ModelFollower(partition=OTHER)
+        follower.is_tiered = False
+        return cluster, follower
+
+    async def test_a_bootstrap_that_hangs_does_not_block_the_others(self) -> None:
+        cluster, other = self.cluster()
+        cluster.tier.storage.hang_on.add("fetch_index")
+        async with cluster.running() as fetcher:
+            fetcher.add(other)
+            await cluster.until_caught_up(other)
+            assert cluster.state() in {"bootstrapping", "backoff"}
+
+    async def test_a_fault_of_our_own_stops_one_replica_only(self, caplog: pytest.LogCaptureFixture) -> None:
+        cluster, other = self.cluster()
+
+        def fail(effect: str) -> None:
+            raise AssertionError("a bug in this replica's log")
+
+        cluster.follower.before_effect = fail
+        async with cluster.running() as fetcher:
+            fetcher.add(other)
+            await cluster.until_caught_up(other)
+            await until(lambda: cluster.state() == "failed")
+            assert "a bug in this replica's log" in cluster.reason()
+        assert "not replicated any more" in caplog.text
+
+    async def test_a_full_disk_backs_off_and_goes_on_when_there_is_room(self) -> None:
+        cluster, other = self.cluster()
+        full = True
+
+        def no_space(effect: str) -> None:
+            if full:
+                raise OSError(28, "No space left on device")
+
+        cluster.follower.before_effect = no_space
+        async with cluster.running() as fetcher:
+            fetcher.add(other)
+            await cluster.until_caught_up(other)
+            await until(lambda: fetcher.replicas[PARTITION].failures >= 2)
+            full = False
+            await cluster.until_caught_up()
+        assert cluster.follower.log.records == cluster.log.records
+
+    async def test_a_lost_connection_delays_all_and_loses_nothing(self) -> None:
+        cluster, other = self.cluster()
+        failures = iter([True, True, False])
+
+        def lose(call: str) -> None:
+            if call.startswith("fetch ") and next(failures, False):
+                raise ConnectionResetError("connection lost")
+
+        cluster.leader.before_call = lose
+        async with cluster.running() as fetcher:
+            fetcher.add(other)
+            await cluster.until_caught_up(other)
+            await cluster.until_caught_up()
+
+    async def test_a_partition_that_is_added_during_a_long_wait_is_fetched_at_once(self) -> None:
+        cluster, other = self.cluster(config=replace(QUICK, wait_max_ms=60_000))
+        async with cluster.running() as fetcher:
+            await cluster.until_caught_up()
+            await until(lambda: fetcher._long_fetch is not None)
+            fetcher.add(other)
+            await cluster.until_caught_up(other)
+
+    async def test_every_partition_gets_its_turn_to_be_first(self) -> None:
+        cluster, other = self.cluster()
+        async with cluster.running() as fetcher:
+            fetcher.add(other)
+            await cluster.until_caught_up(other)
+            await cluster.until_caught_up()
+            cluster.leader.calls.clear()
+            await until(lambda: len(cluster.leader.calls) >= 4)
+        first = {call.split()[1].split("@")[0] for call in cluster.leader.calls if call.startswith("fetch ")}
+        assert first == {"orders-0", "payments-0"}
+
+
+class TestRemove:
+    async def test_an_append_under_way_ends_before_remove_returns(self) -> None:
+        cluster = Cluster(model_log((0, 0), end=10))
+        appending, may_end = asyncio.Event(), asyncio.Event()
+
+        async def hold(effect: str) -> None:
+            appending.set()
+            await may_end.wait()
+
+        cluster.follower.before_effect = hold
+        async with cluster.running() as fetcher:
+            await appending.wait()
+            removal = asyncio.create_task(fetcher.remove(PARTITION))
+            await asyncio.sleep(0)
+            assert not removal.done()
+            may_end.set()
+            await removal
+            assert cluster.follower.log_end_offset == 10
+            effects = list(cluster.follower.effects)
+            cluster.log.append(0, 5)
+            cluster.leader.changed()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert cluster.follower.effects == effects
+
+    async def test_a_commit_under_way_ends_before_remove_returns(self) -> None:
+        cluster = worked_cluster()
+        committing, may_end = asyncio.Event(), asyncio.Event()
+
+        async def hold(effect: str) -> None:
+            committing.set()
+            await may_end.wait()
+
+        cluster.follower.before_effect = hold
+        async with cluster.running() as fetcher:
+            await committing.wait()
+            removal = asyncio.create_task(fetcher.remove(PARTITION))
+            await asyncio.sleep(0)
+            assert not removal.done()
+            may_end.set()
+            progress = await removal
+            assert progress is not None
+            assert progress.bytes_from_tier > 0
+            assert cluster.follower.log_end_offset == 6
+
+    async def test_a_bootstrap_that_waits_is_cancelled_at_once(self) -> None:
+        cluster = worked_cluster(ledger_wait_s=3600)
+        cluster.tier.metadata.hold()
+        async with cluster.running() as fetcher:
+            await until(lambda: "end-offset-for-epoch 1" in cluster.leader.calls)
+            await fetcher.remove(PARTITION)
+        assert cluster.follower.effects == []
+
+    async def test_removing_what_is_not_there_is_no_error(self) -> None:
+        assert await worked_cluster().fetcher.remove(PARTITION) is None
+
+
+async def test_C4_fenced_by_a_newer_leader_epoch_it_waits_for_the_metadata() -> None:
+    cluster = worked_cluster()
+    cluster.follower.leader_epoch = 2
+    async with cluster.running() as fetcher:
+        await until(lambda: cluster.state() == "failed")
+        assert "FENCED_LEADER_EPOCH" in cluster.reason()
+        await fetcher.remove(PARTITION)
+        cluster.follower.leader_epoch = 3
+        fetcher.add(cluster.follower)
+        await cluster.until_caught_up()
+
+
+async def test_a_leader_that_moved_away_is_asked_again_with_back_off() -> None:
+    cluster = Cluster(model_log((0, 0), end=10))
+    log = cluster.leader.logs.pop(PARTITION)
+    cluster.follower.is_tiered = False
+    async with cluster.running():
+        await until(lambda: cluster.state() == "backoff")
+        assert "NOT_LEADER_OR_FOLLOWER" in cluster.reason()
+        cluster.leader.logs[PARTITION] = log
+        await cluster.until_caught_up()
+
+
+async def test_retry_now_ends_every_back_off() -> None:
+    cluster = worked_cluster(config=replace(QUICK, backoff_ms=3_600_000, backoff_max_ms=3_600_000))
+    cluster.is_ledger_read = False
+    async with cluster.running() as fetcher:
+        await until(lambda: cluster.state() == "backoff")
+        cluster.is_ledger_read = True
+        fetcher.retry_now()
+        await cluster.until_caught_up()
+
+
+async def test_progress_tells_bytes_and_times() -> None:
+    cluster = worked_cluster()
+    async with cluster.running() as fetcher:
+        await cluster.until_caught_up()
+        progress = fetcher.replicas[PARTITION].progress
+    assert progress.bytes_from_leader == len(cluster.log.batches(6, 8))
+    assert progress.bytes_from_tier > 0
+    assert progress.added_at == progress.first_fetch_at == progress.bootstrap_ended_at == 1000.0
+
+
+def test_the_defaults_are_kafkas() -> None:
+    config = FetcherConfig()
+    assert (config.wait_max_ms, config.min_bytes) == (500, 1)
+    assert (config.max_bytes, config.response_max_bytes) == (1 << 20, 10 << 20)
+    assert ReplicaState.BOOTSTRAPPING.value == "bootstrapping"
