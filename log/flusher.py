@@ -1,0 +1,58 @@
+"""Makes a log durable up to an offset, and moves its recovery point there.
+
+In this order, so that after a crash everything below the recovery point can be trusted without a look into it:
+
+1. the bytes of every segment that reaches above the old recovery point;
+2. the indexes of those that are closed and whole, and the producer snapshots that rolls have staged;
+3. the names of new files;
+4. the recovery point, in memory; the keeper's checkpoint follows when it likes, for an older one is safe.
+
+The active segment's indexes are not written: the segment that holds the recovery point is scanned after a crash.
+A failed sync proves nothing about what is on the disk: the log fails.
+"""
+
+from __future__ import annotations
+
+from .state import LogState
+
+
+class Flusher:
+    """Flushes the log whose state it is given."""
+
+    def __init__(self, state: LogState) -> None:
+        self._state = state
+
+    async def flush(self) -> None:
+        """Everything that was published when the flush began. Returns at once if it is durable already."""
+        target = self._state.log_end_offset
+        async with self._state.flush_lock:
+            await self.flush_locked(target)
+
+    async def flush_by_messages(self) -> None:
+        """After an append: flush if `flush.messages` or more are not durable."""
+        state = self._state
+        if state.log_end_offset - state.recovery_point >= state.config.flush_messages:
+            await self.flush()
+
+    async def flush_locked(self, target: int) -> None:
+        """The same for who holds `flush_lock`."""
+        state = self._state
+        state.check_usable()
+        if target <= state.recovery_point and not state.names_changed and not state.snapshots.has_staged:
+            return
+        assert target <= state.log_end_offset, (state.topic_partition, target, state.log_end_offset)
+        try:
+            for segment in state.segments.from_offset(state.recovery_point):
+                if segment.base_offset > target:
+                    break
+                with segment.pinned():
+                    await (await segment.file()).sync()
+                if not segment.is_active and segment.next_offset <= target:
+                    await segment.save_indexes()
+            await state.snapshots.save()
+            if state.names_changed:
+                state.names_changed = False
+                await state.disk.sync_directory(state.directory)
+        except OSError as error:
+            raise state.fail(error) from error
+        state.recovery_point = max(state.recovery_point, target)

@@ -1,0 +1,362 @@
+"""One replica's log of one partition: the whole of it behind one class.
+
+    PartitionLog -> appender (+ write_pipeline, validation)   append, roll, leader epochs
+                 -> reader                                    slices, aborted transactions, times
+                 -> truncation, trimming (+ retention)        taking away at the end, at the start
+                 -> flusher, recovery                         durability, opening
+    all over `state`, which has the offsets, the invariants and the rules about who may change what.
+
+It knows no other node and no role: what an append of a leader or a follower is for, when the high watermark may rise,
+and what the tier holds is told to it. Callbacks in `listeners` are called, without arguments and without waiting, after
+the log end, the high watermark or the log start has moved.
+
+Errors: KafkaError for what a peer asked for; OSError from the disk, after which a log whose memory may be ahead of its
+files has failed. Every call on a failed or closed log raises KAFKA_STORAGE_ERROR; open it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+from uuid import UUID
+
+from ..protocol.topics import TopicPartition
+from .appender import Appender, LogAppendInfo
+from .checkpoints import encode_leader_epochs
+from .config import LogConfig
+from .disk import Buffer
+from .epochs import EpochEnd, LeaderEpochCache
+from .flusher import Flusher
+from .index import AbortedTransaction
+from .producer_state import AppendOrigin
+from .producers import ProducerStateManager
+from .reader import Reader, TimestampAndOffset
+from .recovery import LogLocation, RecoveryReport, load
+from .replay import load_producers, replay
+from .segment import LogSegment
+from .slices import LogSlice
+from .sources import BytesSource, FileSource, SegmentFiles
+from .state import LogState
+from .trimming import Trimming
+from .truncation import Truncation
+
+__all__ = ["LogAppendInfo", "LogLocation", "LogSlice", "PartitionLog", "TimestampAndOffset"]
+
+
+class PartitionLog:
+    """Open it with `open`; close it before its directory is renamed or opened again."""
+
+    def __init__(self, state: LogState, report: RecoveryReport) -> None:
+        self._state = state
+        self.recovery_report = report
+        self._flusher = Flusher(state)
+        self._appender = Appender(state, self._flusher)
+        self._reader = Reader(state)
+        self._truncation = Truncation(state, self._appender.pipeline)
+        self._trimming = Trimming(state, self._appender)
+
+    @classmethod
+    async def open(cls, location: LogLocation) -> Self:
+        """Open the log of an existing directory. CorruptLogError if it must not be served (table in `recovery`)."""
+        return cls(*await load(location))
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.topic_partition}, [{self.local_log_start_offset}, {self.log_end_offset}))"
+
+    # What it is.
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return self._state.topic_partition
+
+    @property
+    def topic_id(self) -> UUID | None:
+        """None where no `partition.metadata` was found."""
+        return self._state.topic_id
+
+    @property
+    def directory(self) -> Path:
+        return self._state.directory
+
+    @property
+    def config(self) -> LogConfig:
+        return self._state.config
+
+    def update_config(self, config: LogConfig) -> None:
+        """In force from the next append, roll or clean-up on; a segment keeps the index interval it began with."""
+        self._state.config = config
+
+    @property
+    def listeners(self) -> list[Callable[[], None]]:
+        return self._state.listeners
+
+    @property
+    def failure(self) -> str | None:
+        """Why the log is not available; None while it is."""
+        return self._state.failure
+
+    # Offsets.
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._state.log_start_offset
+
+    @property
+    def log_start_known(self) -> bool:
+        """False for a tiered log that was opened without a log-start entry: see `set_log_start_from_ledger`."""
+        return self._state.log_start_known
+
+    @property
+    def local_log_start_offset(self) -> int:
+        return self._state.local_log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._state.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._state.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self._state.last_stable_offset
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        return self._state.first_unstable_offset
+
+    @property
+    def recovery_point(self) -> int:
+        return self._state.recovery_point
+
+    @property
+    def latest_epoch(self) -> int:
+        """-1 if no epoch is known."""
+        return self._state.epochs.latest_epoch
+
+    @property
+    def epochs(self) -> LeaderEpochCache:
+        """To look into; changed only by this log."""
+        return self._state.epochs
+
+    @property
+    def producers(self) -> ProducerStateManager:
+        """To look into; another one after a truncation."""
+        return self._state.producers
+
+    @property
+    def segments(self) -> tuple[LogSegment, ...]:
+        return self._state.segments.as_tuple()
+
+    @property
+    def active_segment(self) -> LogSegment:
+        """The last of `segments`, found without copying them: listeners look at it."""
+        return self._state.segments.active
+
+    @property
+    def size_bytes(self) -> int:
+        return self._state.segments.size_bytes
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        """Answer of OffsetForLeaderEpoch."""
+        return self._state.epochs.end_offset_for(epoch, self._state.log_end_offset)
+
+    def update_high_watermark(self, offset: int) -> bool:
+        """Raise it to `offset`, at most to the log end; a lower one changes nothing. Whether it moved."""
+        state = self._state
+        offset = min(offset, state.log_end_offset)
+        if offset <= state.high_watermark:
+            return False
+        state.high_watermark = offset
+        state.producers.on_high_watermark(offset)
+        state.notify()
+        return True
+
+    # Appending.
+
+    async def append_as_leader(
+        self,
+        data: bytearray | memoryview,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        transaction_version: int = 0,
+    ) -> LogAppendInfo:
+        """Append one batch v2; the rules are in `validation` and `producer_state`.
+
+        Offset and epoch are written into `data`, which must not be touched before this returns or raises; if the call
+        is cancelled, never again.
+        """
+        return await self._appender.append_as_leader(
+            data,
+            leader_epoch=leader_epoch,
+            now_ms=now_ms,
+            origin=origin,
+            transaction_version=transaction_version,
+        )
+
+    async def append_as_follower(self, data: Buffer) -> LogAppendInfo:
+        """Append whole batches byte for byte. CORRUPT_MESSAGE, INVALID_RECORD if they cannot follow what is here."""
+        return await self._appender.append_as_follower(data)
+
+    async def assign_epoch(self, leader_epoch: int) -> None:
+        """A leader's first act: record, durably, that its epoch begins at the log's end, also without data.
+
+        NOT_LEADER_OR_FOLLOWER if a later one is known. Appends of earlier epochs are refused from now on.
+        """
+        await self._appender.assign_epoch(leader_epoch)
+
+    def refuse_leaders_below(self, leader_epoch: int) -> None:
+        """Appends of earlier leaders are refused from now on, those that wait for their turn included."""
+        self._state.leader_epoch_floor = max(self._state.leader_epoch_floor, leader_epoch)
+
+    async def roll(self) -> bool:
+        """Begin a new segment; False if the active one is empty."""
+        return await self._appender.roll()
+
+    # Reading.
+
+    async def read(self, offset: int, *, max_bytes: int, max_offset: int, min_one_batch: bool = True) -> LogSlice:
+        """Whole batches of one segment from the one that holds `offset` on, all below `max_offset`; release the slice.
+
+        At most `max_bytes`, except that with `min_one_batch` a first batch that is larger comes whole. Empty from
+        `max_offset` on; OFFSET_OUT_OF_RANGE outside `[local_log_start_offset, log_end_offset]`.
+        """
+        return await self._reader.read(offset, max_bytes=max_bytes, max_offset=max_offset, min_one_batch=min_one_batch)
+
+    async def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Those of the local log that overlap `[start_offset, end_offset)`."""
+        return await self._reader.aborted_transactions(start_offset, end_offset)
+
+    async def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
+        """The first local record that is not older; what lies in the tier is the caller's matter."""
+        return await self._reader.offset_for_timestamp(timestamp_ms)
+
+    async def max_timestamp_offset(self) -> TimestampAndOffset | None:
+        """The first local record with the largest timestamp."""
+        return await self._reader.max_timestamp_offset()
+
+    # Taking away.
+
+    async def truncate_to(self, offset: int) -> int:
+        """Cut every batch that holds `offset` or more; returns the new log end, durable with its epochs.
+
+        Below the local log start nothing is left: the replica is empty. Readers above the cut are waited for, then
+        aborted.
+        """
+        return await self._truncation.truncate_to(offset)
+
+    async def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
+        """Empty the log; its next batch is at `offset`. For a tiered log the log start may lie lower."""
+        await self._truncation.truncate_fully_and_start_at(offset, log_start_offset)
+
+    async def increment_log_start_offset(self, offset: int) -> bool:
+        """Raise the log start, durably; False if it is there already. OFFSET_OUT_OF_RANGE above the high watermark."""
+        return await self._trimming.increment_log_start_offset(offset)
+
+    async def set_log_start_from_ledger(self, offset: int) -> None:
+        """Tell a tiered log whose log start is not known where its first remote segment begins."""
+        await self._trimming.set_log_start_from_ledger(offset)
+
+    async def delete_local_segments(self, up_to_offset: int) -> int:
+        """Remove closed segments wholly below `up_to_offset`: the caller has proven them in the tier. How many."""
+        return await self._trimming.delete_local_segments(up_to_offset)
+
+    async def delete_old_segments_by_log_start(self) -> int:
+        """Remove closed segments wholly below the log start. How many."""
+        return await self._trimming.delete_old_segments_by_log_start()
+
+    async def delete_old_segments(self) -> int:
+        """Remove what retention lets go of (`retention`). How many."""
+        return await self._trimming.delete_old_segments()
+
+    # For the tier.
+
+    async def producer_snapshot_at(self, offset: int) -> bytes | None:
+        """The producer state at a segment's base offset or at the log end, in the `.snapshot` format.
+
+        Made from an older one where it was never taken; None where `offset` is neither of the two.
+        """
+        state = self._state
+        state.check_usable()
+        data = await state.snapshots.read(offset)
+        if data is not None:
+            return data
+        floor = state.segments.floor(offset)
+        if offset != state.log_end_offset and (floor is None or floor.base_offset != offset):
+            return None
+        producers = await load_producers(state.snapshots, state.segments.first_base_offset, offset)
+        await replay(producers, state.segments, offset)
+        return producers.snapshot()
+
+    async def segment_files(self, segment: LogSegment) -> SegmentFiles:
+        """All that is uploaded of a closed segment, held until it is released."""
+        state = self._state
+        state.check_usable()
+        assert not segment.is_active, f"the active segment is never copied: {segment}"
+        assert segment.next_offset <= state.log_end_offset, (segment, state.log_end_offset)
+        snapshot = await self.producer_snapshot_at(segment.next_offset)
+        epochs = encode_leader_epochs(state.epochs.range(0, segment.next_offset))
+        with segment.pinned():
+            indexes = await segment.indexes()
+            files: dict[str, FileSource | BytesSource] = {
+                "log": FileSource(await segment.file(), segment.size_bytes),
+                "index": BytesSource(indexes.offset.encode()),
+                "timeindex": BytesSource(indexes.time.encode()),
+                "leader_epoch_checkpoint": BytesSource(epochs),
+            }
+            if snapshot is not None:
+                files["snapshot"] = BytesSource(snapshot)
+            if segment.has_transaction_index:
+                files["txnindex"] = BytesSource((await segment.transaction_index()).encode())
+            return SegmentFiles(files, segment)
+
+    # Upkeep.
+
+    @property
+    def has_unflushed_segments(self) -> bool:
+        """Whether a closed segment is not durable yet."""
+        return self._state.recovery_point < self._state.segments.active.base_offset
+
+    async def flush(self) -> None:
+        """Make everything durable that was visible when the call began."""
+        await self._flusher.flush()
+
+    def expire_producers(self) -> int:
+        """Forget the producers that wrote nothing for long; how many."""
+        return self._state.producers.expire(self._state.now_ms())
+
+    async def reap(self) -> None:
+        """Close removed segments that their last reader has let go of."""
+        await self._state.reap()
+
+    async def close(self) -> None:
+        """Make everything durable, the indexes of the active segment and a producer snapshot at the log end included.
+
+        Afterwards a clean-shutdown marker may be written. Raises OSError or KAFKA_STORAGE_ERROR if that failed; the
+        files are closed in any case. Readers keep what they hold; `reap` closes it later.
+        """
+        state = self._state
+        async with state.gate, state.flush_lock:
+            try:
+                await self._appender.pipeline.drain()
+                state.check_usable()
+                state.snapshots.stage(state.log_end_offset, state.producers.snapshot())
+                state.segments.active.finish()
+                await self._flusher.flush_locked(state.log_end_offset)
+                await state.save_epochs()
+            finally:
+                await self._let_go()
+
+    async def abandon(self) -> None:
+        """Close the files without making anything durable: the directory is about to go."""
+        async with self._state.gate, self._state.flush_lock:
+            await self._appender.pipeline.drain()
+            await self._let_go()
+
+    async def _let_go(self) -> None:
+        self._state.failure = self._state.failure or "it was closed"
+        await self._state.retire(list(self._state.segments))

@@ -1,0 +1,462 @@
+"""Opens the directory of a partition: finds out what is in it, mends what a crash may leave, refuses what it may not.
+
+After a clean shutdown nothing is scanned: the active segment is read from its last index entry on. Otherwise every
+segment from the one that holds the recovery point on is scanned whole (`segment_recovery`): below the recovery point
+everything was flushed. The table, with a test for each row:
+
+| found                                                   | done                                                     |
+|---------------------------------------------------------|----------------------------------------------------------|
+| torn tail: the last segment ends, at or above the       | cut there, and reported with offset and bytes            |
+|   recovery point, in bytes that are no valid batch      |                                                          |
+| the same below the recovery point                       | refused: these bytes had been flushed                    |
+| damaged middle: a segment before the last is not whole  | refused: what lies behind it is not dropped silently     |
+| `.index` or `.timeindex` missing or impossible          | made anew from the log                                   |
+| `.txnindex` impossible                                  | the segments from there on are scanned                   |
+| an index without a log: an interrupted removal          | removed                                                  |
+| a snapshot above the log's end                          | removed                                                  |
+| a damaged snapshot                                      | removed; an older one and a longer replay instead        |
+| `leader-epoch-checkpoint` missing or damaged            | made anew from the batches; refused where the log begins |
+|                                                         |   in the tier, for those epochs are not in local batches |
+| epochs at or above the log's end                        | dropped: the checkpoint was ahead of the data            |
+| the log ends below its start                            | all of it was deleted data: removed, begins anew there   |
+| no segment: a new directory, a removal of everything    | an empty one at the log start                            |
+| a recovery point above the log's end: a crash in a      | lowered                                                  |
+|   truncation                                            |                                                          |
+| `.deleted`, `.cleaned`, `.tmp`                          | removed                                                  |
+| `.swap`: an interrupted compaction by Apache Kafka      | refused: it alone knows how to go on                     |
+| any other file                                          | left alone, named in the report                          |
+| `partition.metadata` missing, damaged                   | topic id unknown, refused                                |
+| a tiered log without a log-start entry whose first      | log start 0 and `log_start_known` false until the remote |
+|   local offset is not 0                                 |   log metadata tells it: it must not be guessed          |
+
+Nothing is cut or removed before all segments were found to be servable, except leftovers and indexes without a log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from ..protocol.errors import CorruptRecordError
+from ..protocol.topics import TopicPartition
+from .batch_scan import HeaderScan
+from .checkpoints import (
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    decode_leader_epochs,
+    decode_partition_metadata,
+)
+from .config import LogConfig
+from .disk import DirectoryEntry, Disk
+from .epochs import LeaderEpochCache
+from .errors import CorruptFileError
+from .file_names import (
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    offset_file,
+    parse_offset_file,
+)
+from .open_segments import OpenSegments
+from .producers import ProducerStateManager
+from .replay import load_producers, replay
+from .segment import LogSegment
+from .segment_recovery import CorruptLogError, SegmentFault, recover_segment
+from .segments import LogSegments
+from .snapshots import ProducerSnapshots
+from .state import LogKeeper, LogState
+
+logger = logging.getLogger(__name__)
+
+LEFTOVER_SUFFIXES: Final = (".deleted", ".cleaned", ".tmp")
+SWAP_SUFFIX: Final = ".swap"
+OWN_NAMES: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, "quorum-state"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLocation:
+    """What is known of a log before its directory is looked into; the offsets come from the checkpoints.
+
+    `log_start_offset` is None without an entry. A `high_watermark` without an entry is 0.
+    """
+
+    topic_partition: TopicPartition
+    directory: Path
+    disk: Disk
+    config: LogConfig
+    keeper: LogKeeper
+    open_segments: OpenSegments
+    now_ms: Callable[[], int]
+    is_clean: bool
+    recovery_point: int = 0
+    log_start_offset: int | None = None
+    high_watermark: int = 0
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What opening found and did, in sentences for a person; empty if there was nothing to say."""
+
+    messages: list[str] = field(default_factory=list)
+    scanned_segments: int = 0
+    cut_bytes: int = 0
+
+    def note(self, message: str) -> None:
+        self.messages.append(message)
+        logger.warning("%s", message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The files of a partition's directory, by what they are."""
+
+    log_bytes: dict[int, int]
+    """Size by base offset."""
+    indexes: frozenset[tuple[int, str]]
+    snapshots: list[int]
+    leftovers: list[str]
+    swaps: list[str]
+    foreign: list[str]
+    has_epochs: bool
+    has_metadata: bool
+
+
+def _classify(entries: Sequence[DirectoryEntry]) -> _Listing:
+    log_bytes: dict[int, int] = {}
+    indexes: set[tuple[int, str]] = set()
+    snapshots, leftovers, swaps, foreign = [], [], [], []
+    for entry in entries:
+        parsed = None if entry.is_directory else parse_offset_file(entry.name)
+        if parsed is not None and parsed[1] == LOG_SUFFIX:
+            log_bytes[parsed[0]] = entry.size
+        elif parsed is not None and parsed[1] in INDEX_SUFFIXES:
+            indexes.add(parsed)
+        elif parsed is not None:
+            snapshots.append(parsed[0])
+        elif entry.name.endswith(LEFTOVER_SUFFIXES):
+            leftovers.append(entry.name)
+        elif entry.name.endswith(SWAP_SUFFIX):
+            swaps.append(entry.name)
+        elif entry.name not in OWN_NAMES:
+            foreign.append(entry.name)
+    names = {entry.name for entry in entries}
+    return _Listing(
+        log_bytes=log_bytes,
+        indexes=frozenset(indexes),
+        snapshots=snapshots,
+        leftovers=leftovers,
+        swaps=swaps,
+        foreign=foreign,
+        has_epochs=LEADER_EPOCH_CHECKPOINT in names,
+        has_metadata=PARTITION_METADATA in names,
+    )
+
+
+async def load(location: LogLocation) -> tuple[LogState, RecoveryReport]:
+    """Open the log of a directory that exists. CorruptLogError if it must not be served; OSError."""
+    return await _Loader(location).load()
+
+
+class _Loader:
+    """One opening, from the listing to the state."""
+
+    def __init__(self, location: LogLocation) -> None:
+        self._at = location
+        self._name = str(location.topic_partition)
+        self._report = RecoveryReport()
+        self._names_changed = False
+
+    async def load(self) -> tuple[LogState, RecoveryReport]:
+        at = self._at
+        listing = _classify(await at.disk.list_directory(at.directory))
+        if listing.swaps:
+            raise CorruptLogError(
+                f"{self._name}: {listing.swaps[0]} is left of a compaction by Apache Kafka, which alone can finish it: "
+                f"start it on this directory once, or remove the directory to have it replicated again",
+                path=at.directory / listing.swaps[0],
+            )
+        topic_id = await self._topic_id(listing)
+        await self._sweep(listing)
+        segments = self._segments(listing)
+        snapshots = ProducerSnapshots(at.disk, at.directory, listing.snapshots)
+        scan_from = await self._scan_from(segments)
+        closed = segments[:-1] if scan_from is None else segments[: segments.index(scan_from)]
+        for segment in closed:
+            await self._load_closed(segment, listing)
+        epochs = await self._epochs(listing, segments)
+        producers = ProducerStateManager()
+        if segments:
+            producers = await self._open_tail(segments, snapshots, epochs, scan_from)
+        return await self._assemble(topic_id, segments, snapshots, epochs, producers), self._report
+
+    # The small files.
+
+    async def _topic_id(self, listing: _Listing) -> UUID | None:
+        if not listing.has_metadata:
+            return None
+        path = self._at.directory / PARTITION_METADATA
+        try:
+            return decode_partition_metadata(await self._at.disk.read_file(path), name=str(path))
+        except CorruptFileError as error:
+            raise CorruptLogError(f"{self._name}: {error}; whose data this is cannot be known", path=path) from error
+
+    async def _sweep(self, listing: _Listing) -> None:
+        orphans = [
+            offset_file(self._at.directory, offset, suffix)
+            for offset, suffix in sorted(listing.indexes)
+            if offset not in listing.log_bytes
+        ]
+        for path in [*orphans, *(self._at.directory / name for name in listing.leftovers)]:
+            await self._at.disk.remove(path)
+            self._names_changed = True
+        for name in listing.foreign:
+            self._report.note(f"{self._name}: {name} is no file of a Kafka log, and is left alone")
+
+    async def _epochs(self, listing: _Listing, segments: list[LogSegment]) -> LeaderEpochCache:
+        path = self._at.directory / LEADER_EPOCH_CHECKPOINT
+        if listing.has_epochs:
+            try:
+                data = await self._at.disk.read_file(path)
+                return LeaderEpochCache(decode_leader_epochs(data, name=str(path)))
+            except CorruptFileError as error:
+                problem = str(error)
+        elif any(segment.size_bytes for segment in segments):
+            problem = f"{path} is missing"
+        else:
+            return LeaderEpochCache()
+        first = segments[0].base_offset if segments else 0
+        if (self._at.log_start_offset or 0) < first and self._at.config.remote_storage_enable:
+            raise CorruptLogError(
+                f"{self._name}: {problem}, and the epochs below offset {first} are in no local batch: remove the "
+                f"directory to have the replica built from the tier again",
+                path=path,
+            )
+        self._report.note(f"{self._name}: {problem}; the leader epochs are taken from the batches")
+        epochs = LeaderEpochCache()
+        for segment in segments:
+            with segment.pinned():
+                async for _, header in HeaderScan(await segment.file(), 0, segment.size_bytes):
+                    if header.partition_leader_epoch > epochs.latest_epoch:
+                        epochs.assign(header.partition_leader_epoch, header.base_offset)
+        return epochs
+
+    # Segments.
+
+    def _segments(self, listing: _Listing) -> list[LogSegment]:
+        bases = sorted(listing.log_bytes)
+        following = dict(pairwise(bases))
+        return [
+            LogSegment(
+                self._at.disk,
+                self._at.directory,
+                base,
+                config=self._at.config,
+                open_segments=self._at.open_segments,
+                now_ms=self._at.now_ms(),
+                size_bytes=listing.log_bytes[base],
+                next_offset=following.get(base),
+                has_transaction_index=(base, TRANSACTION_INDEX_SUFFIX) in listing.indexes,
+            )
+            for base in bases
+        ]
+
+    async def _scan_from(self, segments: list[LogSegment]) -> LogSegment | None:
+        """The first segment to be scanned; None after a clean shutdown that left no damage in sight."""
+        for segment in segments:
+            following = segment.next_offset if segment is not segments[-1] else None
+            is_unflushed = following is None or following > self._at.recovery_point
+            if is_unflushed and not self._at.is_clean:
+                return segment
+            try:
+                if segment.has_transaction_index:
+                    await segment.transaction_index()
+            except (CorruptFileError, FileNotFoundError) as error:
+                self._report.note(f"{self._name}: {error}; the segments from there on are scanned")
+                return segment
+        return None
+
+    async def _load_closed(self, segment: LogSegment, listing: _Listing) -> None:
+        missing = [
+            suffix
+            for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+            if (segment.base_offset, suffix) not in listing.indexes
+        ]
+        try:
+            if missing:
+                self._report.note(f"{segment.path}: without {' and '.join(missing)}, made anew from the log")
+                await segment.indexes()
+            await segment.load_largest_timestamp()
+        except CorruptRecordError as error:
+            raise self._corrupt(segment, SegmentFault(error.position, error.reason)) from error
+
+    async def _open_tail(
+        self,
+        segments: list[LogSegment],
+        snapshots: ProducerSnapshots,
+        epochs: LeaderEpochCache,
+        scan_from: LogSegment | None,
+    ) -> ProducerStateManager:
+        """Find the log's end, and the producer state there."""
+        if scan_from is None and not await self._is_whole(segments[-1]):
+            scan_from = segments[-1]
+        known_end = segments[-1].next_offset if scan_from is None else scan_from.base_offset
+        producers = await load_producers(snapshots, segments[0].base_offset, known_end)
+        try:
+            await replay(producers, LogSegments(segments), known_end)
+        except CorruptRecordError as error:
+            raise CorruptLogError(f"{self._name}: {error.message}", path=self._at.directory) from error
+        if scan_from is not None:
+            await self._scan(segments[segments.index(scan_from) :], snapshots, epochs, producers)
+        return producers
+
+    async def _is_whole(self, segment: LogSegment) -> bool:
+        try:
+            return await segment.activate() == segment.size_bytes
+        except CorruptRecordError:
+            return False
+
+    async def _scan(
+        self,
+        segments: list[LogSegment],
+        snapshots: ProducerSnapshots,
+        epochs: LeaderEpochCache,
+        producers: ProducerStateManager,
+    ) -> None:
+        """Scan the last segments of the log; `producers` stand on the first one's base offset."""
+        for segment, following in zip(segments, [*segments[1:], None], strict=True):
+            file_bytes = segment.size_bytes
+            if segment is not segments[0]:
+                producers.advance_to(segment.base_offset)
+                snapshots.stage(segment.base_offset, producers.snapshot())
+            with segment.pinned():
+                fault = await recover_segment(
+                    segment,
+                    producers,
+                    epochs,
+                    end_offset_max=following.base_offset if following is not None else None,
+                    now_ms=self._at.now_ms(),
+                )
+            self._report.scanned_segments += 1
+            if following is not None:
+                if fault is not None:
+                    raise self._corrupt(segment, fault)
+                segment.deactivate(following.base_offset)
+            elif fault is not None:
+                await self._cut(segment, fault, file_bytes)
+
+    async def _cut(self, segment: LogSegment, fault: SegmentFault, file_bytes: int) -> None:
+        if segment.next_offset < self._at.recovery_point:
+            raise self._corrupt(segment, fault)
+        file = await segment.file()
+        await file.truncate(fault.position)
+        await file.sync()
+        self._report.cut_bytes = file_bytes - fault.position
+        self._report.note(
+            f"{segment.path}: cut at byte {fault.position} (offset {segment.next_offset}), "
+            f"{self._report.cut_bytes} bytes behind it are gone: {fault.reason}"
+        )
+
+    def _corrupt(self, segment: LogSegment, fault: SegmentFault) -> CorruptLogError:
+        return CorruptLogError(
+            f"{self._name}: {segment.path} is damaged at byte {fault.position} (offset {segment.next_offset}): "
+            f"{fault.reason}. Nothing from there on can be served, and data behind it is not dropped silently: restore "
+            f"the file, or remove the directory to have the partition replicated again",
+            path=segment.path,
+            position=fault.position,
+        )
+
+    # Putting it together.
+
+    def _log_start(self, segments: list[LogSegment]) -> tuple[int, bool]:
+        """The log start, and whether it is known: a tiered log may begin below its first local segment."""
+        known = self._at.log_start_offset
+        first = segments[0].base_offset if segments else 0
+        if not self._at.config.remote_storage_enable:
+            return max(known or 0, first), True
+        if known is None and first > 0:
+            self._report.note(f"{self._name}: its log start is not known until the remote log metadata tells it")
+            return 0, False
+        return known or 0, True
+
+    async def _assemble(
+        self,
+        topic_id: UUID | None,
+        segments: list[LogSegment],
+        snapshots: ProducerSnapshots,
+        epochs: LeaderEpochCache,
+        producers: ProducerStateManager,
+    ) -> LogState:
+        at = self._at
+        log_start_offset, log_start_known = self._log_start(segments)
+        if segments and segments[-1].next_offset < log_start_offset:
+            await self._remove_all(segments, snapshots, log_start_offset)
+            epochs.clear()
+        is_new = not segments
+        if is_new:
+            segments.append(await self._first_segment(log_start_offset))
+            producers = ProducerStateManager(log_start_offset)
+        end_offset = segments[-1].next_offset
+        if any(offset > end_offset for offset in snapshots.offsets):
+            await snapshots.remove_above(end_offset)
+            self._names_changed = True
+        epochs.truncate_from_end(end_offset)
+        epochs.truncate_from_start(log_start_offset)
+        if at.recovery_point > end_offset:
+            self._report.note(f"{self._name}: ends at {end_offset}, below its recovery point {at.recovery_point}")
+        high_watermark = min(max(at.high_watermark, log_start_offset), end_offset)
+        producers.on_high_watermark(high_watermark)
+        if self._names_changed:
+            await at.disk.sync_directory(at.directory)
+        state = LogState(
+            topic_partition=at.topic_partition,
+            topic_id=topic_id,
+            directory=at.directory,
+            config=at.config,
+            disk=at.disk,
+            keeper=at.keeper,
+            open_segments=at.open_segments,
+            now_ms=at.now_ms,
+            segments=LogSegments(segments),
+            epochs=epochs,
+            producers=producers,
+            snapshots=snapshots,
+            log_start_offset=log_start_offset,
+            log_start_known=log_start_known,
+            high_watermark=high_watermark,
+            log_end_offset=end_offset,
+            recovery_point=end_offset if at.is_clean else min(at.recovery_point, end_offset),
+            names_changed=is_new,
+        )
+        await state.save_epochs()
+        return state
+
+    async def _remove_all(self, segments: list[LogSegment], snapshots: ProducerSnapshots, log_start: int) -> None:
+        self._report.note(
+            f"{self._name}: ends at {segments[-1].next_offset}, below its log start {log_start}: what is left was "
+            f"deleted, and is removed"
+        )
+        while segments:
+            segment = segments.pop()
+            await segment.remove_files()
+            await segment.park()
+        await snapshots.remove_above(-1)
+        self._names_changed = True
+
+    async def _first_segment(self, base_offset: int) -> LogSegment:
+        segment = LogSegment(
+            self._at.disk,
+            self._at.directory,
+            base_offset,
+            config=self._at.config,
+            open_segments=self._at.open_segments,
+            now_ms=self._at.now_ms(),
+        )
+        await segment.start()
+        return segment

@@ -1,0 +1,82 @@
+"""The segments of one log in the order of their base offsets; the last one is the active one."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from operator import attrgetter
+
+from .segment import LogSegment
+
+_base_of = attrgetter("base_offset")
+
+
+class LogSegments:
+    """Never empty once a log is open. Base offsets increase strictly."""
+
+    __slots__ = ("_segments",)
+
+    def __init__(self, segments: Iterable[LogSegment] = ()) -> None:
+        self._segments = list(segments)
+        assert all(a.base_offset < b.base_offset for a, b in pairwise(self._segments)), self._segments
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[LogSegment]:
+        return iter(self._segments)
+
+    def __contains__(self, segment: object) -> bool:
+        return isinstance(segment, LogSegment) and self.floor(segment.base_offset) is segment
+
+    @property
+    def active(self) -> LogSegment:
+        return self._segments[-1]
+
+    @property
+    def first_base_offset(self) -> int:
+        return self._segments[0].base_offset
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._segments)
+
+    def as_tuple(self) -> tuple[LogSegment, ...]:
+        return tuple(self._segments)
+
+    def floor(self, offset: int) -> LogSegment | None:
+        """The segment with the largest base offset at or below `offset`."""
+        index = bisect_right(self._segments, offset, key=_base_of)
+        return self._segments[index - 1] if index else None
+
+    def from_offset(self, offset: int) -> list[LogSegment]:
+        """The segment that covers `offset`, or the first one above it, and all behind."""
+        index = bisect_right(self._segments, offset, key=_base_of)
+        return self._segments[max(index - 1, 0) :]
+
+    def after(self, segment: LogSegment) -> LogSegment | None:
+        index = bisect_right(self._segments, segment.base_offset, key=_base_of)
+        return self._segments[index] if index < len(self._segments) else None
+
+    def replace_all(self, segment: LogSegment) -> list[LogSegment]:
+        """Begin anew with `segment`; returns those that were there, newest first."""
+        removed, self._segments = self._segments[::-1], [segment]
+        return removed
+
+    def append(self, segment: LogSegment) -> None:
+        assert not self._segments or segment.base_offset > self.active.base_offset, (self.active, segment)
+        self._segments.append(segment)
+
+    def remove_first(self, count: int) -> list[LogSegment]:
+        """Take away the oldest ones; returned oldest first."""
+        assert 0 <= count <= len(self._segments), (count, len(self._segments))
+        removed, self._segments[:count] = self._segments[:count], []
+        return removed
+
+    def remove_from(self, offset: int) -> list[LogSegment]:
+        """Take away those whose base offset is `offset` or above; returned newest first."""
+        keep = bisect_right(self._segments, offset - 1, key=_base_of)
+        removed = self._segments[keep:]
+        del self._segments[keep:]
+        return removed[::-1]

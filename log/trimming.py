@@ -1,0 +1,116 @@
+"""Takes away from the start of the log: raises the log start, removes the oldest segments.
+
+* The log start is durable before anything that lies below it goes, and before the call returns: who expires the tier
+  relies on it.
+* Segments go oldest first, so that a crash leaves no hole; what is left of the files of one is swept at the next start.
+* The local log start follows the segments; the log start follows them only where the log is not tiered.
+* Readers keep what they hold.
+"""
+
+from __future__ import annotations
+
+from ..protocol.errors import ErrorCode, KafkaError
+from .appender import Appender
+from .retention import Expired, below_log_start, expired
+from .state import LogState
+
+
+class Trimming:
+    """Trims the log whose state it is given."""
+
+    def __init__(self, state: LogState, appender: Appender) -> None:
+        self._state = state
+        self._appender = appender
+
+    async def increment_log_start_offset(self, offset: int) -> bool:
+        """Raise the log start, durably; False if it is there already. OFFSET_OUT_OF_RANGE above the high watermark."""
+        state = self._state
+        async with state.gate:
+            state.check_usable()
+            if offset > state.high_watermark:
+                raise KafkaError(
+                    ErrorCode.offset_out_of_range,
+                    f"{state.topic_partition}: the log start cannot become {offset}, which is above the high "
+                    f"watermark {state.high_watermark}",
+                )
+            return await self._raise_log_start(offset)
+
+    async def set_log_start_from_ledger(self, offset: int) -> None:
+        """Where the first remote segment begins, or the local log if there is none; for a log that does not know."""
+        state = self._state
+        async with state.gate:
+            state.check_usable()
+            assert not state.log_start_known, (state.topic_partition, state.log_start_offset, offset)
+            assert offset <= state.segments.first_base_offset, (state.topic_partition, state.segments, offset)
+            state.log_start_known = True
+            state.high_watermark = max(state.high_watermark, offset)
+            if not await self._raise_log_start(offset):
+                await state.keeper.save_log_start_offsets()
+
+    async def delete_local_segments(self, up_to_offset: int) -> int:
+        """Remove closed segments that lie wholly below `up_to_offset`; the log start stays. Returns how many."""
+        state = self._state
+        async with state.gate, state.flush_lock:
+            state.check_usable()
+            return await self._remove_first(below_log_start(state.segments.as_tuple(), up_to_offset).count)
+
+    async def delete_old_segments_by_log_start(self) -> int:
+        """Remove closed segments that lie wholly below the log start."""
+        return await self.delete_local_segments(self._state.log_start_offset)
+
+    async def delete_old_segments(self) -> int:
+        """Remove what retention lets go of; returns how many segments."""
+        state = self._state
+        async with state.gate, state.flush_lock:
+            state.check_usable()
+            decision = self._expired()
+            if decision.roll_first:
+                await self._appender.roll_locked()
+            if decision.count == 0:
+                return 0
+            if not state.config.remote_storage_enable:
+                last_to_go = state.segments.as_tuple()[decision.count - 1]
+                await self._raise_log_start(last_to_go.next_offset)
+            return await self._remove_first(decision.count)
+
+    def _expired(self) -> Expired:
+        state = self._state
+        return expired(
+            state.segments.as_tuple(),
+            state.config,
+            now_ms=state.now_ms(),
+            high_watermark=state.high_watermark,
+            log_start_offset=state.log_start_offset,
+        )
+
+    async def _raise_log_start(self, offset: int) -> bool:
+        state = self._state
+        if offset <= state.log_start_offset:
+            return False
+        state.log_start_offset, state.log_start_known = offset, True
+        state.producers.on_log_start_offset(offset)
+        state.epochs.truncate_from_start(offset)
+        try:
+            await state.keeper.save_log_start_offsets()
+            await state.save_epochs()
+        except OSError as error:
+            raise state.fail(error) from error
+        state.notify()
+        return True
+
+    async def _remove_first(self, count: int) -> int:
+        state = self._state
+        assert count < len(state.segments), (state.topic_partition, count, len(state.segments))
+        if count == 0:
+            return 0
+        removed = state.segments.remove_first(count)
+        state.removals += 1
+        state.recovery_point = max(state.recovery_point, state.segments.first_base_offset)
+        try:
+            for segment in removed:
+                await segment.remove_files()
+            await state.snapshots.remove_below(state.segments.first_base_offset)
+        except OSError as error:
+            raise state.fail(error) from error
+        await state.retire(removed)
+        return count

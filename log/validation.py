@@ -1,0 +1,99 @@
+"""What a leader demands of bytes before they become a batch of its log. Pure.
+
+The header and the CRC are looked at, the records are not: a wrong body costs those who read it, not the log. So these
+of Kafka's checks are absent: that record offsets in a batch are consecutive, that each record's timestamp is near the
+clock, that keys are present in a compacted topic.
+
+| found | answer |
+|---|---|
+| not one whole batch v2, or a wrong CRC | CORRUPT_MESSAGE; INVALID_RECORD for a second batch |
+| more bytes than `max.message.bytes`, `segment.bytes` | MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE |
+| no records, or a count that is not the offset range | INVALID_RECORD |
+| a control batch from a client; a transaction without a producer id | INVALID_RECORD |
+| a timestamp outside `message.timestamp.{before,after}.max.ms`, or of the log-append type | INVALID_TIMESTAMP |
+"""
+
+from __future__ import annotations
+
+from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
+from ..protocol.records import BATCH_HEADER_SIZE, BatchHeader, TimestampType, check_batch, iter_batches, parse_header
+from .config import LogConfig
+from .disk import Buffer
+from .producer_state import AppendOrigin
+
+
+def check_leader_batch(data: Buffer, config: LogConfig, origin: AppendOrigin, now_ms: int) -> BatchHeader:
+    """The header of the one batch in `data`; KafkaError as in the table."""
+    header = parse_header(data)
+    if header.size_bytes < len(data):
+        raise KafkaError(
+            ErrorCode.invalid_record,
+            f"exactly one record batch is expected, found {len(data) - header.size_bytes} bytes behind the first",
+        )
+    if header.size_bytes > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.message_too_large,
+            f"a batch of {header.size_bytes} bytes, max.message.bytes is {config.max_message_bytes}",
+        )
+    if header.size_bytes > config.segment_bytes:
+        raise KafkaError(
+            ErrorCode.record_list_too_large,
+            f"a batch of {header.size_bytes} bytes, segment.bytes is {config.segment_bytes}",
+        )
+    check_batch(data, 0, header)
+    _check_contents(header, origin)
+    if config.message_timestamp_type is TimestampType.CREATE_TIME:
+        _check_timestamps(header, config, now_ms)
+    return header
+
+
+def _check_contents(header: BatchHeader, origin: AppendOrigin) -> None:
+    if header.record_count < 1 or header.record_count != header.last_offset_delta + 1:
+        raise KafkaError(
+            ErrorCode.invalid_record,
+            f"{header.record_count} records in a batch whose last offset delta is {header.last_offset_delta}",
+        )
+    if header.is_control and origin is AppendOrigin.CLIENT:
+        raise KafkaError(ErrorCode.invalid_record, "clients must not write control batches")
+    if header.is_transactional and not header.has_producer_id:
+        raise KafkaError(ErrorCode.invalid_record, "a transactional batch needs a producer id")
+
+
+def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    if header.timestamp_type is not TimestampType.CREATE_TIME:
+        raise KafkaError(ErrorCode.invalid_timestamp, "the topic has create time, the batch says log append time")
+    latest = now_ms + config.message_timestamp_after_max_ms
+    earliest = now_ms - config.message_timestamp_before_max_ms
+    if header.max_timestamp > latest or 0 <= header.base_timestamp < earliest:
+        raise KafkaError(
+            ErrorCode.invalid_timestamp,
+            f"timestamps {header.base_timestamp}..{header.max_timestamp} must lie in {earliest}..{latest}",
+        )
+
+
+def check_follower_batches(data: Buffer) -> list[BatchHeader]:
+    """The headers of the whole batches that fill `data`, CRCs checked. CorruptRecordError otherwise."""
+    headers = [header for _, header in iter_batches(data)]
+    end = sum(header.size_bytes for header in headers)
+    if end != len(data):
+        left = len(data) - end
+        wanted = parse_header(data, end).size_bytes if left >= BATCH_HEADER_SIZE else BATCH_HEADER_SIZE
+        raise CorruptRecordError(f"a batch ends early: {left} bytes are left where {wanted} are expected", end)
+    return headers
+
+
+def check_follower_order(headers: list[BatchHeader], next_offset: int, latest_epoch: int) -> None:
+    """INVALID_RECORD unless offsets rise from `next_offset` and epochs do not fall below `latest_epoch`."""
+    for header in headers:
+        epoch = header.partition_leader_epoch
+        if header.base_offset < next_offset:
+            raise KafkaError(
+                ErrorCode.invalid_record,
+                f"the leader sent a batch at offset {header.base_offset} where {next_offset} or more is expected",
+            )
+        if epoch < latest_epoch or epoch < 0:
+            raise KafkaError(
+                ErrorCode.invalid_record,
+                f"the leader sent a batch of epoch {epoch} at offset {header.base_offset}, behind epoch {latest_epoch}",
+            )
+        next_offset, latest_epoch = header.base_offset + header.last_offset_delta + 1, epoch

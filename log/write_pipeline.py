@@ -1,0 +1,107 @@
+"""The writes of one log, in the order in which their offsets were assigned.
+
+An append decides without an await, submits its bytes here, and waits. One write is under way at a time; what queues up
+behind it and is small goes into the file as one write. A write is published, which makes its offsets visible, once its
+bytes and all before them are in the file. When one fails, it and everything behind it fail: none of them is ever
+acknowledged, and the log takes no more (`fail` sees to that) until it is opened anew.
+
+Bytes belong to the pipeline from `submit` until the write ended, also when who submitted them was cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from .disk import Buffer
+from .segment import LogSegment, Published
+
+QUEUED_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Above this an append waits until all is written."""
+JOINED_BYTES_MAX: Final = 256 * 1024
+"""Small writes are copied into one of at most this size: cheaper than a thread's turn for each."""
+
+
+@dataclass(slots=True, eq=False)
+class _Write:
+    segment: LogSegment
+    position: int
+    data: Buffer
+    published: Published
+    done: asyncio.Future[None]
+
+
+class WritePipeline:
+    """`publish(segment, published)` and `fail(error)` do not wait; `fail` gives what the appenders are told."""
+
+    def __init__(
+        self, publish: Callable[[LogSegment, Published], None], fail: Callable[[BaseException], BaseException]
+    ) -> None:
+        self._publish = publish
+        self._fail = fail
+        self._queue: deque[_Write] = deque()
+        self._runner: asyncio.Task[None] | None = None
+        self.queued_bytes = 0
+
+    def submit(self, segment: LogSegment, data: Buffer) -> asyncio.Future[None]:
+        """Queue what the active segment has just accounted for; the future is done once it is published."""
+        loop = asyncio.get_running_loop()
+        published = segment.accounted
+        write = _Write(segment, published.end_position - len(data), data, published, loop.create_future())
+        self._queue.append(write)
+        self.queued_bytes += len(data)
+        if self._runner is None or self._runner.done():
+            self._runner = loop.create_task(self._run())
+        return write.done
+
+    async def drain(self) -> None:
+        """Wait until everything submitted so far is written or has failed."""
+        while self._runner is not None and not self._runner.done():
+            await asyncio.wait([self._runner])
+
+    async def _run(self) -> None:
+        try:
+            while self._queue:
+                group = self._take_group()
+                first, last = group[0], group[-1]
+                data = first.data if len(group) == 1 else b"".join(write.data for write in group)
+                with first.segment.pinned():
+                    file = await first.segment.file()
+                    await file.write(first.position, data)
+                self._publish(first.segment, last.published)
+                self._settle(group, None)
+        except OSError as error:
+            self._settle_all(self._fail(error))
+        except BaseException as error:
+            self._settle_all(self._fail(error))
+            raise
+
+    def _take_group(self) -> list[_Write]:
+        group = [self._queue[0]]
+        size = len(group[0].data)
+        for write in islice(self._queue, 1, None):
+            size += len(write.data)
+            if size > JOINED_BYTES_MAX or write.segment is not group[0].segment:
+                break
+            assert write.position == group[-1].published.end_position, (group[-1], write)
+            group.append(write)
+        return group
+
+    def _settle(self, group: list[_Write], error: BaseException | None) -> None:
+        for write in group:
+            assert self._queue[0] is write, (self._queue[0], write)
+            self._queue.popleft()
+            self.queued_bytes -= len(write.data)
+            if write.done.done():
+                continue
+            if error is None:
+                write.done.set_result(None)
+            else:
+                write.done.set_exception(error)
+
+    def _settle_all(self, error: BaseException) -> None:
+        self._settle(list(self._queue), error)
