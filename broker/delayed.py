@@ -65,8 +65,8 @@ class Wakeup:
         if not self._future.done():
             self._future.set_result(None)
 
-    async def wait(self, timeout_s: float) -> bool:
-        """False if the time passed without news."""
+    async def wait(self, timeout_s: float | None) -> bool:
+        """False if the time passed without news; None: without a limit of its own."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._future

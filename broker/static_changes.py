@@ -37,20 +37,33 @@ class LostReplica:
 def register(
     image: ClusterImage, broker: BrokerRegistration, found: Collection[TopicPartition]
 ) -> tuple[ClusterImage, list[LostReplica]]:
-    """Take up the broker's endpoint and directory ids.
+    """Take up the broker's endpoint and directory ids, at each start of its process.
 
     If a directory that was registered before is missing now, each of its replicas whose log was not found leaves the
-    ISR, also as its last member, and a partition it led is left without a leader.
+    ISR, also as its last member, and a partition it led is left without a leader. What it goes on leading it leads
+    under a new leader epoch: after a crash of the machine its log may end before that of its followers.
     """
     known = image.brokers.get(broker.id)
     lost: list[LostReplica] = []
-    if known is not None and not set(known.directory_ids) <= set(broker.directory_ids):
+    if known is not None and known.directory_ids:
+        has_lost_directory = not set(known.directory_ids) <= set(broker.directory_ids)
         present = set(found)
         for partition, before in image.hosted_by(broker.id).items():
-            if partition.topic_partition not in present and broker.id in (*before.isr, before.leader):
+            is_lost = has_lost_directory and partition.topic_partition not in present
+            if is_lost and broker.id in (*before.isr, before.leader):
                 lost.append(LostReplica(partition, before))
                 image = _with_partition(image, partition, _without(before, broker.id))
+            elif before.leader == broker.id:
+                image = _with_partition(image, partition, _led_anew(before))
     return replace(image, brokers={**image.brokers, broker.id: broker}), lost
+
+
+def _led_anew(registration: PartitionRegistration) -> PartitionRegistration:
+    return replace(
+        registration,
+        leader_epoch=registration.leader_epoch + 1,
+        partition_epoch=registration.partition_epoch + 1,
+    )
 
 
 def _without(registration: PartitionRegistration, broker_id: int) -> PartitionRegistration:

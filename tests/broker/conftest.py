@@ -13,6 +13,7 @@ from tierfetch.broker.cluster_view import BrokerRegistration
 from tierfetch.broker.config import BrokerConfig, parse
 from tierfetch.broker.static_view import StaticClusterView
 from tierfetch.log.disk_os import OsDisk
+from tierfetch.tests.broker.hosting import Host
 
 
 @pytest.fixture
@@ -35,3 +36,10 @@ async def view(tmp_path: Path, disk: OsDisk) -> AsyncIterator[StaticClusterView]
 @pytest.fixture
 def config(tmp_path: Path) -> BrokerConfig:
     return parse({"node.id": "1", "log.dirs": str(tmp_path / "data"), "static.cluster.file": "c.yaml"}, "test")[0]
+
+
+@pytest.fixture
+async def host(view: StaticClusterView, disk: OsDisk, tmp_path: Path) -> AsyncIterator[Host]:
+    host = Host(view, disk, tmp_path / "data")
+    yield host
+    await host.close()

@@ -20,13 +20,22 @@ def registered(before: ClusterImage, broker: int, directory: int) -> BrokerRegis
     return replace(before.brokers[broker], directory_ids=(UUID(int=directory),))
 
 
-def test_registering_again_with_the_same_directory_changes_only_the_endpoint() -> None:
-    before = image(topic("t", partition(1, (1, 2))))
+def test_registering_again_with_the_same_directory_leads_anew_what_it_led() -> None:
+    before = image(topic("t", partition(1, (1, 2), leader_epoch=3, epoch=8), partition(2, (1, 2))))
     moved = replace(before.brokers[1], port=1234)
     after, lost = changes.register(before, moved, found=[])
     assert lost == []
-    assert after.topics == before.topics
+    led, followed = after.topics["t"].partitions.values()
+    assert led == partition(1, (1, 2), leader_epoch=4, epoch=9)
+    assert followed == before.topics["t"].partitions[1]
     assert after.brokers[1].port == 1234
+
+
+def test_first_registration_of_a_broker_in_a_file_written_by_hand_changes_no_epoch() -> None:
+    before = image(topic("t", partition(1, (1, 2))))
+    by_hand = replace(before, brokers={1: replace(before.brokers[1], directory_ids=())})
+    after, lost = changes.register(by_hand, before.brokers[1], found=[])
+    assert (after.topics, lost) == (before.topics, [])
 
 
 def test_C1_new_directory_id_leaves_every_isr_even_as_the_last_member() -> None:
@@ -40,6 +49,7 @@ def test_C1_new_directory_id_leaves_every_isr_even_as_the_last_member() -> None:
     assert [replica.partition.partition for replica in lost] == [0, 1]
     again, lost_again = changes.register(after, registered(before, 1, 9999), found=[])
     assert (again, lost_again) == (after, [])
+    assert again.topics["t"].partitions[1].leader == NO_LEADER
 
 
 def test_replicas_found_in_the_remaining_directories_stay() -> None:
@@ -49,7 +59,7 @@ def test_replicas_found_in_the_remaining_directories_stay() -> None:
     one_gone = replace(both, directory_ids=(UUID(int=2), UUID(int=3)))
     after, lost = changes.register(before, one_gone, found=[TopicPartition("t", 1)])
     assert [replica.partition.partition for replica in lost] == [0]
-    assert after.topics["t"].partitions[1] == before.topics["t"].partitions[1]
+    assert after.topics["t"].partitions[1].isr == (1, 2)
 
 
 def test_C9_alter_partition_is_conditional_on_both_epochs() -> None:

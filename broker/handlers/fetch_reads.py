@@ -1,0 +1,237 @@
+"""What a Fetch finds in each of its partitions: decide by `epoch_fetch`, then read what was decided.
+
+    decision                    answer
+    --------------------------  -----------------------------------------------------------------------------------
+    Refuse                      its error; OUT_OF_RANGE and MOVED_TO_TIERED_STORAGE with high watermark and log start
+    DivergingEpoch              the diverging epoch
+    ServeEmpty                  no records; the request may wait for more
+    Serve                       a slice of the local log, within what is left of the request's bytes
+    ReadRemote                  records from the tier
+
+The first records of a response come even if they exceed its limit (KIP-74). A follower's position is noted once a
+request, before its answer is made, so that the answer tells the high watermark it caused. Between a decision and the
+read that follows it local retention may move on: then it is decided again; the next segment upward never takes the
+place of the asked offset.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from ...fetcher.epoch_fetch import (
+    DivergingEpoch,
+    FetchIsolation,
+    FetchPosition,
+    LeaderView,
+    ReadRemote,
+    Refuse,
+    Serve,
+    validate_fetch,
+)
+from ...fetcher.leader_replicas import FollowerFetch
+from ...log.slices import LogSlice
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.fetch_wire import (
+    READ_COMMITTED,
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+)
+from ...protocol.primitives import part_size
+from ..fetch_sessions import FetchKey
+from ..hosted_partitions import HostedPartitions
+from ..partition import Partition
+
+DECISIONS_MAX: Final = 3
+"""Local retention may overtake a read this often."""
+_WRONG_BROKER: Final = frozenset(
+    {ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch, ErrorCode.unknown_leader_epoch}
+)
+_OUTSIDE: Final = frozenset({ErrorCode.offset_out_of_range, ErrorCode.offset_moved_to_tiered_storage})
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRecords:
+    """Whole batches from the tier, and the aborted transactions among them for a read_committed consumer."""
+
+    records: bytes | memoryview
+    aborted_transactions: Sequence[AbortedTransaction] = ()
+
+
+class RemoteReads(Protocol):
+    """Reads of the tier for consumers."""
+
+    async def read(
+        self, partition: Partition, offset: int, *, max_bytes: int, max_offset: int, isolation: FetchIsolation
+    ) -> RemoteRecords:
+        """Records from the batch that holds `offset` on; empty if the tier did not answer in time. KafkaError."""
+
+
+def isolation_of(request: FetchRequest) -> FetchIsolation:
+    if request.replica_id >= 0:
+        return FetchIsolation.LOG_END
+    if request.isolation_level == READ_COMMITTED:
+        return FetchIsolation.TXN_COMMITTED
+    return FetchIsolation.HIGH_WATERMARK
+
+
+class FetchReads:
+    """One pass over the partitions of one request. Release it unless the response was handed on."""
+
+    def __init__(self, hosted: HostedPartitions, remote: RemoteReads | None, request: FetchRequest) -> None:
+        self._hosted = hosted
+        self._remote = remote
+        self._request = request
+        self._isolation = isolation_of(request)
+        self._bytes_left = request.max_bytes
+        self.answers: list[tuple[FetchKey, FetchPartitionResponse, bool]] = []
+        """With each answer whether it has records."""
+        self.size = 0
+        """Bytes of records."""
+        self.must_answer = False
+        """Whether there is something to say without further waiting: an error, a divergence, a read of the tier."""
+
+    async def run(self, partitions: Sequence[tuple[FetchKey, FetchPartition]], *, note_positions: bool) -> None:
+        """Answer each partition in order; `note_positions` at the first pass of a request only."""
+        for key, wanted in partitions:
+            answer = await self._answer(key, wanted, note_positions=note_positions)
+            size = 0 if answer.records is None else part_size(answer.records)
+            self.size += size
+            self._bytes_left -= size
+            self.answers.append((key, answer, size > 0))
+
+    def release(self) -> None:
+        """Let go of all slices."""
+        for _, answer, _ in self.answers:
+            if isinstance(answer.records, LogSlice):
+                answer.records.release()
+
+    async def _answer(self, key: FetchKey, wanted: FetchPartition, *, note_positions: bool) -> FetchPartitionResponse:
+        topic, number = key
+        try:
+            partition = self._hosted.find(topic, number)
+            for _ in range(DECISIONS_MAX):
+                try:
+                    return await self._read(partition, wanted, note_positions=note_positions)
+                except KafkaError as error:
+                    if error.code is not ErrorCode.offset_out_of_range:
+                        raise
+                    note_positions = False
+            raise KafkaError(ErrorCode.not_leader_or_follower, f"{topic}-{number}: retention overtakes every read")
+        except KafkaError as error:
+            self.must_answer = True
+            hint = self._hosted.leader_hint(topic, number) if error.code in _WRONG_BROKER else None
+            return FetchPartitionResponse(number, error_code=error.code, current_leader=hint)
+        except OSError as error:
+            self.must_answer = True
+            _log.error("%s-%d: a read at offset %d failed: %s", topic, number, wanted.fetch_offset, error)
+            return FetchPartitionResponse(number, error_code=ErrorCode.kafka_storage_error)
+
+    async def _read(
+        self, partition: Partition, wanted: FetchPartition, *, note_positions: bool
+    ) -> FetchPartitionResponse:
+        leadership = partition.leader()
+        view = leadership.view_now()
+        decision = validate_fetch(view, self._position(wanted))
+        if isinstance(decision, Refuse):
+            self.must_answer = True
+            return self._refused(partition, view, decision)
+        if isinstance(decision, DivergingEpoch):
+            self.must_answer = True
+            diverging = EpochEndOffset(decision.epoch, decision.end_offset)
+            return _response(wanted, view)._replace(diverging_epoch=diverging)
+        if note_positions and self._request.replica_id >= 0:
+            leadership.record_fetch(
+                self._request.replica_id,
+                FollowerFetch(wanted.fetch_offset, wanted.log_start_offset, self._request.replica_epoch),
+            )
+            view = leadership.view_now()
+        if isinstance(decision, ReadRemote):
+            return await self._from_tier(partition, view, wanted, decision.max_offset)
+        if isinstance(decision, Serve) and self._bytes_left > 0:
+            return await self._from_log(partition, view, wanted, decision.max_offset)
+        return _response(wanted, view)
+
+    def _position(self, wanted: FetchPartition) -> FetchPosition:
+        return FetchPosition(
+            fetch_offset=wanted.fetch_offset,
+            current_leader_epoch=wanted.current_leader_epoch,
+            last_fetched_epoch=wanted.last_fetched_epoch,
+            replica_id=self._request.replica_id,
+            broker_epoch=self._request.replica_epoch,
+            isolation=self._isolation,
+        )
+
+    def _refused(self, partition: Partition, view: LeaderView, refusal: Refuse) -> FetchPartitionResponse:
+        number = partition.partition.partition
+        if refusal.error in _OUTSIDE:
+            return FetchPartitionResponse(
+                number,
+                error_code=refusal.error,
+                high_watermark=view.high_watermark,
+                log_start_offset=view.log_start_offset,
+            )
+        hint = None
+        if refusal.error in _WRONG_BROKER:
+            hint = self._hosted.leader_hint(partition.partition.topic, number)
+        return FetchPartitionResponse(number, error_code=refusal.error, current_leader=hint)
+
+    async def _from_log(
+        self, partition: Partition, view: LeaderView, wanted: FetchPartition, max_offset: int
+    ) -> FetchPartitionResponse:
+        log_slice = await partition.log.read(
+            wanted.fetch_offset,
+            max_bytes=min(wanted.partition_max_bytes, self._bytes_left),
+            max_offset=max_offset,
+            min_one_batch=self.size == 0,
+        )
+        response = _response(wanted, view)
+        if self._isolation is not FetchIsolation.TXN_COMMITTED:
+            return response._replace(records=log_slice)
+        try:
+            aborted = await partition.log.aborted_transactions(wanted.fetch_offset, max_offset)
+        except BaseException:
+            log_slice.release()
+            raise
+        return response._replace(
+            records=log_slice,
+            aborted_transactions=tuple(AbortedTransaction(each.producer_id, each.first_offset) for each in aborted),
+        )
+
+    async def _from_tier(
+        self, partition: Partition, view: LeaderView, wanted: FetchPartition, max_offset: int
+    ) -> FetchPartitionResponse:
+        self.must_answer = True
+        if self._remote is None:
+            raise KafkaError(
+                ErrorCode.kafka_storage_error,
+                f"{partition.partition.topic_partition}: offset {wanted.fetch_offset} is in the tier, and this broker "
+                "has none (remote.log.storage.system.enable)",
+            )
+        if self._bytes_left <= 0:
+            return _response(wanted, view)
+        found = await self._remote.read(
+            partition,
+            wanted.fetch_offset,
+            max_bytes=min(wanted.partition_max_bytes, self._bytes_left),
+            max_offset=max_offset,
+            isolation=self._isolation,
+        )
+        aborted = tuple(found.aborted_transactions) if self._isolation is FetchIsolation.TXN_COMMITTED else None
+        return _response(wanted, view)._replace(records=found.records, aborted_transactions=aborted)
+
+
+def _response(wanted: FetchPartition, view: LeaderView) -> FetchPartitionResponse:
+    return FetchPartitionResponse(
+        wanted.partition,
+        high_watermark=view.high_watermark,
+        last_stable_offset=view.last_stable_offset,
+        log_start_offset=view.log_start_offset,
+    )

@@ -1,0 +1,186 @@
+"""ListOffsets and OffsetForLeaderEpoch, answered by leaders only.
+
+| timestamp | since | answer |
+|---|---|---|
+| -1 -2 -4 -5 -6 | `fetcher.leader_offsets` | special offsets |
+| -3 | v7 | the record with the largest timestamp, in the tier or here |
+| >= 0 | v1 | the first record not older: the lineage's remote segments are searched first, then the local log |
+| any other | - | UNSUPPORTED_VERSION |
+
+A record at or above what the asker may fetch is not told (-1), or OFFSET_NOT_AVAILABLE while a new leader does not know
+yet how far it is committed (KIP-207).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from ...fetcher.epoch_fetch import FetchIsolation, LeaderView, Refuse, check_leader_epoch, end_offset_for_leader_epoch
+from ...fetcher.leader_offsets import MINIMUM_VERSIONS, special_offset
+from ...log.reader import TimestampAndOffset
+from ...protocol.dispatch import RequestContext
+from ...protocol.entities import milliseconds
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.fetch_wire import READ_COMMITTED
+from ...protocol.topics import TopicIdPartition
+from ...remote.ledger import RemoteLogLedger
+from ..hosted_partitions import HostedPartitions
+from ..leadership import Leadership
+from ..partition import Partition
+from . import Plain
+
+MAX_TIMESTAMP: Final = -3
+MAX_TIMESTAMP_SINCE: Final = 7
+UNKNOWN: Final = -1
+
+
+class RemoteOffsets(Protocol):
+    """What is known of a partition's remote segments, and searches among them."""
+
+    def ledger(self, partition: TopicIdPartition) -> RemoteLogLedger | None:
+        """None until the remote log metadata has been read."""
+
+    async def offset_for_timestamp(self, partition: Partition, timestamp_ms: int) -> TimestampAndOffset | None:
+        """The first record below the local log start that is not older; None if there is none in the tier."""
+
+    async def max_timestamp_offset(self, partition: Partition) -> TimestampAndOffset | None:
+        """The first record below the local log start with their largest timestamp."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    """Who asks: isolation, version, and by when an answer is of use."""
+
+    isolation: FetchIsolation
+    version: int
+    timeout_s: float
+
+
+class OffsetHandlers:
+    """`remote` is None where there is no tier; `search_timeout_ms` bounds searches that need it."""
+
+    def __init__(self, hosted: HostedPartitions, remote: RemoteOffsets | None, *, search_timeout_ms: int) -> None:
+        self._hosted = hosted
+        self._remote = remote
+        self._search_timeout_ms = search_timeout_ms
+
+    async def list_offsets(self, _: RequestContext, request: Any) -> Plain:
+        asker = self._asker(request)
+        async with asyncio.TaskGroup() as group:
+            answers = [
+                (topic.name, [group.create_task(self._list(topic.name, wanted, asker)) for wanted in topic.partitions])
+                for topic in request.topics
+            ]
+        return {"topics": [{"name": name, "partitions": [task.result() for task in tasks]} for name, tasks in answers]}
+
+    def _asker(self, request: Any) -> _Asker:
+        isolation = FetchIsolation.HIGH_WATERMARK
+        if request.replica_id >= 0:
+            isolation = FetchIsolation.LOG_END
+        elif getattr(request, "isolation_level", 0) == READ_COMMITTED:
+            isolation = FetchIsolation.TXN_COMMITTED
+        asked_ms = milliseconds(request.timeout) if hasattr(request, "timeout") else 0
+        timeout_ms = min(asked_ms, self._search_timeout_ms) if asked_ms > 0 else self._search_timeout_ms
+        return _Asker(isolation, request.__version__, timeout_ms / 1000)
+
+    async def _list(self, topic: str, wanted: Any, asker: _Asker) -> Plain:
+        number = wanted.partition_index
+        try:
+            partition = self._hosted.find(topic, number)
+            leadership = partition.leader()
+            _check(check_leader_epoch(leadership.leader_epoch, getattr(wanted, "current_leader_epoch", -1)))
+            if wanted.timestamp in MINIMUM_VERSIONS:
+                return self._special(partition, leadership, wanted.timestamp, asker)
+            found = await self._search(partition, leadership, wanted.timestamp, asker)
+        except KafkaError as error:
+            return {"partition_index": number, "error_code": error.code}
+        except TimeoutError:
+            return {"partition_index": number, "error_code": ErrorCode.request_timed_out}
+        except OSError:
+            return {"partition_index": number, "error_code": ErrorCode.kafka_storage_error}
+        if found is None:
+            return {"partition_index": number}
+        return {
+            "partition_index": number,
+            "timestamp": found.timestamp,
+            "offset": found.offset,
+            "leader_epoch": found.leader_epoch,
+        }
+
+    def _special(self, partition: Partition, leadership: Leadership, timestamp: int, asker: _Asker) -> Plain:
+        ledger = None if self._remote is None else self._remote.ledger(partition.partition)
+        answer = special_offset(leadership.view_now(), ledger, timestamp, asker.isolation, asker.version)
+        if isinstance(answer, Refuse):
+            raise KafkaError(answer.error, answer.reason)
+        return {
+            "partition_index": partition.partition.partition,
+            "offset": answer.offset,
+            "leader_epoch": answer.leader_epoch,
+        }
+
+    async def _search(
+        self, partition: Partition, leadership: Leadership, timestamp: int, asker: _Asker
+    ) -> TimestampAndOffset | None:
+        async with asyncio.timeout(asker.timeout_s):
+            if timestamp >= 0:
+                found = await self._first_not_older(partition, timestamp)
+            elif timestamp == MAX_TIMESTAMP and asker.version >= MAX_TIMESTAMP_SINCE:
+                found = await self._largest(partition)
+            else:
+                raise KafkaError(
+                    ErrorCode.unsupported_version, f"timestamp {timestamp} in ListOffsets v{asker.version}"
+                )
+        view = leadership.view_now()
+        if found is not None and found.offset < view.end_visible_to(asker.isolation):
+            return found
+        _check(_not_available(view, asker))
+        return None
+
+    async def _first_not_older(self, partition: Partition, timestamp_ms: int) -> TimestampAndOffset | None:
+        if self._remote is not None and partition.log.local_log_start_offset > partition.log.log_start_offset:
+            found = await self._remote.offset_for_timestamp(partition, timestamp_ms)
+            if found is not None:
+                return found
+        return await partition.log.offset_for_timestamp(timestamp_ms)
+
+    async def _largest(self, partition: Partition) -> TimestampAndOffset | None:
+        found = []
+        if self._remote is not None and partition.log.local_log_start_offset > partition.log.log_start_offset:
+            found.append(await self._remote.max_timestamp_offset(partition))
+        found.append(await partition.log.max_timestamp_offset())
+        return max((each for each in found if each is not None), key=lambda each: each.timestamp, default=None)
+
+    # -- OffsetForLeaderEpoch -----------------------------------------------------------------------------------------
+
+    async def offset_for_leader_epoch(self, _: RequestContext, request: Any) -> Plain:
+        return {
+            "topics": [
+                {"topic": topic.topic, "partitions": [self._epoch_end(topic.topic, each) for each in topic.partitions]}
+                for topic in request.topics
+            ]
+        }
+
+    def _epoch_end(self, topic: str, wanted: Any) -> Mapping[str, Any]:
+        try:
+            view = self._hosted.find(topic, wanted.partition).leader().view_now()
+            answer = end_offset_for_leader_epoch(view, wanted.current_leader_epoch, wanted.leader_epoch)
+            if isinstance(answer, Refuse):
+                raise KafkaError(answer.error, answer.reason)
+        except KafkaError as error:
+            return {"partition": wanted.partition, "error_code": error.code}
+        return {"partition": wanted.partition, "leader_epoch": answer.epoch, "end_offset": answer.end_offset}
+
+
+def _check(refusal: Refuse | None) -> None:
+    if refusal is not None:
+        raise KafkaError(refusal.error, refusal.reason)
+
+
+def _not_available(view: LeaderView, asker: _Asker) -> Refuse | None:
+    if asker.isolation is FetchIsolation.LOG_END or view.high_watermark >= view.epoch_start_offset:
+        return None
+    code = ErrorCode.offset_not_available if asker.version >= 5 else ErrorCode.leader_not_available
+    return Refuse(code, "the high watermark is below the start of this leader's epoch")

@@ -1,0 +1,83 @@
+"""WriteTxnMarkers: commit and abort markers from whoever coordinates transactions, appended like records."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from ...log.producer_state import AppendOrigin
+from ...protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from ...protocol.dispatch import RequestContext
+from ...protocol.errors import ErrorCode, KafkaError
+from ..hosted_partitions import HostedPartitions
+from ..partition import WallClock
+from . import Plain
+
+COMMIT_TIMEOUT_S: Final = 30.0
+"""The request has no timeout of its own; Kafka takes `request.timeout.ms`."""
+
+
+class TransactionMarkerHandler:
+    """Answers for the partitions that this broker leads."""
+
+    def __init__(self, hosted: HostedPartitions, now_ms: WallClock) -> None:
+        self._hosted = hosted
+        self._now_ms = now_ms
+
+    async def write_txn_markers(self, _: RequestContext, request: Any) -> Plain:
+        async with asyncio.TaskGroup() as group:
+            answers = [
+                (
+                    marker.producer_id,
+                    [
+                        (topic.name, number, group.create_task(self._write(topic.name, number, marker)))
+                        for topic in marker.topics
+                        for number in topic.partition_indexes
+                    ],
+                )
+                for marker in request.markers
+            ]
+        return {
+            "markers": [{"producer_id": producer_id, "topics": _by_topic(written)} for producer_id, written in answers]
+        }
+
+    async def _write(self, topic: str, number: int, wanted: Any) -> ErrorCode:
+        marker = EndTransactionMarker(
+            ControlType.COMMIT if wanted.transaction_result else ControlType.ABORT, wanted.coordinator_epoch
+        )
+        batch = build_end_transaction_batch(
+            marker,
+            base_offset=0,
+            timestamp_ms=self._now_ms(),
+            producer_id=wanted.producer_id,
+            producer_epoch=wanted.producer_epoch,
+        )
+        try:
+            partition = self._hosted.find(topic, number)
+            appended = await partition.append(memoryview(bytearray(batch)), AppendOrigin.COORDINATOR, acks_all=True)
+            committed = partition.committed(appended.last_offset + 1)
+            if committed is not None:
+                async with asyncio.timeout(COMMIT_TIMEOUT_S):
+                    await committed
+        except KafkaError as error:
+            return error.code
+        except TimeoutError:
+            return ErrorCode.request_timed_out
+        except OSError:
+            return ErrorCode.kafka_storage_error
+        return ErrorCode.none
+
+
+def _by_topic(written: list[tuple[str, int, asyncio.Task[ErrorCode]]]) -> list[Plain]:
+    names = sorted({topic for topic, _, _ in written})
+    return [
+        {
+            "name": name,
+            "partitions": [
+                {"partition_index": number, "error_code": task.result()}
+                for topic, number, task in written
+                if topic == name
+            ],
+        }
+        for name in names
+    ]

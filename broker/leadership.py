@@ -1,0 +1,186 @@
+"""One leader epoch of one led partition: followers' positions, the high watermark they allow, and ISR changes.
+
+What moves the high watermark: an append, a follower's fetch, a change of the ISR, and the timer (a replica that fell
+behind counts no more). The decision is `fetcher.leader_replicas`; here it is carried out.
+
+    ISR change: decided -> pending (both outcomes count for the high watermark) -> asked of the cluster view
+        accepted                         committed, the high watermark moves
+        refused: another change was      abandoned; the image that is on its way tells what holds now
+          first, or we lead no more
+        outcome unknown (OSError)        stays pending and is asked again after a back-off, until it is known
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Collection
+from typing import Final
+
+from ..fetcher.epoch_fetch import LeaderView
+from ..fetcher.leader_replicas import FollowerFetch, LeaderReplicas
+from ..log.partition_log import PartitionLog
+from ..protocol.errors import KafkaError
+from ..protocol.topics import TopicIdPartition
+from .cluster_view import ClusterView, PartitionRegistration
+
+ALTER_RETRY_MIN_S: Final = 0.05
+ALTER_RETRY_MAX_S: Final = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+def monotonic_ms() -> int:
+    """The event loop's clock in ms."""
+    return int(asyncio.get_running_loop().time() * 1000)
+
+
+class Leadership:
+    """From `PartitionLog.assign_epoch` until `close`. `on_high_watermark` is called when it rose or the ISR changed,
+    `on_low_watermark` when a follower's log start rose.
+    """
+
+    def __init__(
+        self,
+        partition: TopicIdPartition,
+        log: PartitionLog,
+        registration: PartitionRegistration,
+        view: ClusterView,
+        rng: random.Random,
+        *,
+        lag_time_max_ms: int,
+        on_high_watermark: Callable[[], None],
+        on_low_watermark: Callable[[], None],
+    ) -> None:
+        self.partition = partition
+        self.leader_epoch = registration.leader_epoch
+        self._log = log
+        self._view = view
+        self._rng = rng
+        self._on_high_watermark = on_high_watermark
+        self._on_low_watermark = on_low_watermark
+        self._altering: asyncio.Task[None] | None = None
+        self._followers = _follower_epochs(registration)
+        self.replicas = LeaderReplicas(
+            leader_id=registration.leader,
+            epoch_start_offset=log.log_end_offset,
+            replicas=registration.replicas,
+            isr=registration.isr,
+            partition_epoch=registration.partition_epoch,
+            min_insync_replicas=log.config.min_insync_replicas,
+            lag_time_max_ms=lag_time_max_ms,
+            now_ms=monotonic_ms(),
+        )
+        self.advance_high_watermark()
+
+    @property
+    def isr(self) -> frozenset[int]:
+        """The committed ISR."""
+        return self.replicas.isr
+
+    def view_now(self) -> LeaderView:
+        """The replica at this instant, as the decisions of a Fetch want it."""
+        log = self._log
+        return LeaderView(
+            leader_epoch=self.leader_epoch,
+            epochs=log.epochs,
+            log_start_offset=log.log_start_offset,
+            local_log_start_offset=log.local_log_start_offset,
+            last_stable_offset=log.last_stable_offset,
+            high_watermark=log.high_watermark,
+            log_end_offset=log.log_end_offset,
+            epoch_start_offset=self.replicas.epoch_start_offset,
+            followers=self._followers,
+        )
+
+    def advance_high_watermark(self) -> None:
+        """Raise it as far as the replicas allow now."""
+        log = self._log
+        candidate = self.replicas.high_watermark(log.log_end_offset, monotonic_ms())
+        if candidate is not None and candidate > log.high_watermark and log.update_high_watermark(candidate):
+            self._on_high_watermark()
+
+    def record_fetch(self, replica_id: int, fetch: FollowerFetch) -> None:
+        """Note a fetch that `validate_fetch` let pass."""
+        log_start_offset = self.replicas.followers[replica_id].log_start_offset
+        if self.replicas.record_fetch(replica_id, fetch, self._log.log_end_offset, monotonic_ms()):
+            if fetch.log_start_offset > log_start_offset:
+                self._on_low_watermark()
+            self.advance_high_watermark()
+            grown = self.replicas.expanded_isr(replica_id, self._log.high_watermark)
+            if grown is not None:
+                self._alter(grown)
+
+    def low_watermark(self) -> int:
+        """The lowest log start of the ISR; -1 while a member has not fetched from this leader."""
+        return self.replicas.lowest_log_start(self._log.log_start_offset, self.isr)
+
+    def check_lag(self) -> None:
+        """For the timer: take laggards out of the ISR."""
+        shrunk = self.replicas.shrunk_isr(self._log.log_end_offset, monotonic_ms())
+        if shrunk is not None:
+            _log.info("%s: %s fell behind", self.partition, sorted(self.isr - shrunk))
+            self._alter(shrunk)
+        self.advance_high_watermark()
+
+    def on_registration(self, registration: PartitionRegistration) -> None:
+        """What the cluster knows of the partition now, under the same leader epoch."""
+        assert registration.leader_epoch == self.leader_epoch, (self.partition, registration, self.leader_epoch)
+        self._followers = _follower_epochs(registration)
+        before = self.isr
+        if self.replicas.commit_isr(registration.isr, registration.partition_epoch):
+            self.replicas.assign(registration.replicas, monotonic_ms())
+        self._after_isr_change(before)
+
+    def on_config(self) -> None:
+        """The log's configuration has changed."""
+        self.replicas.min_insync_replicas = self._log.config.min_insync_replicas
+        self.advance_high_watermark()
+
+    async def close(self) -> None:
+        """Stop; an ISR change whose outcome is unknown is left to the next leader epoch."""
+        if self._altering is not None:
+            self._altering.cancel()
+            await asyncio.gather(self._altering, return_exceptions=True)
+
+    def _after_isr_change(self, before: Collection[int]) -> None:
+        if self.isr != before:
+            _log.info(
+                "%s: ISR %s -> %s at epoch %d", self.partition, sorted(before), sorted(self.isr), self.leader_epoch
+            )
+            self._on_high_watermark()
+        self.advance_high_watermark()
+
+    def _alter(self, isr: frozenset[int]) -> None:
+        self.replicas.begin_change(isr)
+        self._altering = asyncio.create_task(self._ask(isr), name=f"alter-partition-{self.partition.topic_partition}")
+
+    async def _ask(self, isr: frozenset[int]) -> None:
+        retry_s = ALTER_RETRY_MIN_S
+        while self.replicas.pending_isr == isr:
+            try:
+                registered = await self._view.alter_partition(
+                    self.partition,
+                    leader_epoch=self.leader_epoch,
+                    partition_epoch=self.replicas.partition_epoch,
+                    isr=sorted(isr),
+                )
+            except KafkaError as refusal:
+                _log.info("%s: ISR %s was refused: %s", self.partition, sorted(isr), refusal)
+                self.replicas.abandon_change()
+            except OSError as failure:
+                _log.warning("%s: the outcome of ISR %s is not known: %s", self.partition, sorted(isr), failure)
+                await asyncio.sleep(retry_s * self._rng.uniform(0.5, 1.0))
+                retry_s = min(2 * retry_s, ALTER_RETRY_MAX_S)
+            else:
+                before = self.isr
+                if registered.leader_epoch == self.leader_epoch:
+                    self.replicas.commit_isr(registered.isr, registered.partition_epoch)
+                self._after_isr_change(before)
+                return
+
+
+def _follower_epochs(registration: PartitionRegistration) -> dict[int, int]:
+    """Followers and their registered broker epochs, which a static cluster does not have."""
+    return dict.fromkeys((replica for replica in registration.replicas if replica != registration.leader), -1)

@@ -1,0 +1,184 @@
+"""A hosted replica in a role: leader of one epoch, follower, or neither while its leader is not known.
+
+    role        produce, fetch, ListOffsets             replication
+    ----------  --------------------------------------  ------------------------------------------------------
+    leader      served, by `leadership`                 answers its followers
+    follower    NOT_LEADER_OR_FOLLOWER                  a fetcher appends; it stops before the replica leads
+    idle        NOT_LEADER_OR_FOLLOWER                  none
+
+A new leader makes its epoch durable, at its log end, before it serves anything (also without data: its followers ask
+for that epoch). Whoever waits for offsets of a leadership that ended is told so at once. Which role and when is
+decided by the replica manager, one change at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..log.partition_log import LogAppendInfo, PartitionLog
+from ..log.producer_state import AppendOrigin
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.topics import TopicIdPartition
+from .cluster_view import ClusterView, PartitionRegistration
+from .delayed import OffsetWaiters, Sleepers
+from .leadership import Leadership
+
+
+class WallClock(Protocol):
+    """Time since the epoch in ms, for records."""
+
+    def __call__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionServices:
+    """What every partition of a broker shares."""
+
+    node_id: int
+    view: ClusterView
+    rng: random.Random
+    now_ms: WallClock
+    lag_time_max_ms: int
+
+
+class Partition:
+    """`log` may be exchanged while the replica follows (`replace_log`), never while it leads."""
+
+    def __init__(self, partition: TopicIdPartition, log: PartitionLog, services: PartitionServices) -> None:
+        self.partition = partition
+        self.log = log
+        self.registration: PartitionRegistration | None = None
+        self.leadership: Leadership | None = None
+        self.is_never_in_isr = False
+        """Not once in the ISR since state was adopted from the tier."""
+        self.log_end_news = Sleepers()
+        """For followers that fetch: the log has grown, or leadership ended."""
+        self.high_watermark_news = Sleepers()
+        """For consumers that fetch: the high watermark rose, or leadership ended."""
+        self.low_watermark_news = Sleepers()
+        """For DeleteRecords: a follower's log start rose, or the ISR changed, or leadership ended."""
+        self._services = services
+        self._committed = OffsetWaiters()
+        self._log_end_offset = log.log_end_offset
+        log.listeners.append(self._on_offsets)
+
+    @property
+    def leader_epoch(self) -> int:
+        """As the cluster's metadata has it now, -1 before the first."""
+        return self.registration.leader_epoch if self.registration is not None else -1
+
+    def leader(self) -> Leadership:
+        """NOT_LEADER_OR_FOLLOWER unless this replica leads."""
+        if self.leadership is None:
+            raise self._not_leader()
+        return self.leadership
+
+    # -- roles --------------------------------------------------------------------------------------------------------
+
+    async def lead(self, registration: PartitionRegistration) -> None:
+        """Become the leader of the registration's epoch; its fetcher has stopped."""
+        await self._end_leadership()
+        await self.log.assign_epoch(registration.leader_epoch)
+        self.leadership = Leadership(
+            self.partition,
+            self.log,
+            registration,
+            self._services.view,
+            self._services.rng,
+            lag_time_max_ms=self._services.lag_time_max_ms,
+            on_high_watermark=self._on_high_watermark,
+            on_low_watermark=self.low_watermark_news.wake,
+        )
+        self.note_registration(registration)
+        self._on_high_watermark()
+
+    async def step_down(self, registration: PartitionRegistration | None) -> None:
+        """Lead no more; a fetcher may be started afterwards."""
+        if registration is not None:
+            self.note_registration(registration)
+        await self._end_leadership()
+
+    def note_registration(self, registration: PartitionRegistration) -> None:
+        """Take note of what the cluster knows now, which may be ahead of the role that is being changed."""
+        self.registration = registration
+        if self._services.node_id in registration.isr:
+            self.is_never_in_isr = False
+        leadership = self.leadership
+        if leadership is not None and registration.leader_epoch == leadership.leader_epoch:
+            leadership.on_registration(registration)
+
+    def on_config(self) -> None:
+        """The log's configuration has changed."""
+        if self.leadership is not None:
+            self.leadership.on_config()
+
+    def replace_log(self, log: PartitionLog) -> None:
+        """Go on with another log in place of the one that was deleted (state was adopted from the tier)."""
+        assert self.leadership is None, f"{self.partition}: the log of a leader is never replaced"
+        self.log.listeners.remove(self._on_offsets)
+        self.log = log
+        self._log_end_offset = log.log_end_offset
+        log.listeners.append(self._on_offsets)
+
+    async def close(self) -> None:
+        await self._end_leadership()
+        self.log.listeners.remove(self._on_offsets)
+
+    # -- leader -------------------------------------------------------------------------------------------------------
+
+    async def append(self, data: memoryview, origin: AppendOrigin, *, acks_all: bool) -> LogAppendInfo:
+        """Append one batch as the leader. KafkaError otherwise; with `acks_all` also while the ISR is too small."""
+        leadership = self.leader()
+        if acks_all and leadership.replicas.is_under_min_isr:
+            raise KafkaError(
+                ErrorCode.not_enough_replicas,
+                f"{self.partition.topic_partition}: ISR {sorted(leadership.isr)}, "
+                f"min.insync.replicas is {leadership.replicas.min_insync_replicas}",
+            )
+        return await self.log.append_as_leader(
+            data, leader_epoch=leadership.leader_epoch, now_ms=self._services.now_ms(), origin=origin
+        )
+
+    def committed(self, end_offset: int) -> asyncio.Future[None] | None:
+        """None if everything below `end_offset` is committed, else a future for that; KafkaError when we stop leading.
+
+        Cancel the future to give up.
+        """
+        self.leader()
+        return None if self.log.high_watermark >= end_offset else self._committed.wait_for(end_offset)
+
+    # -- events -------------------------------------------------------------------------------------------------------
+
+    def _on_offsets(self) -> None:
+        """An offset of the log has moved."""
+        if self.log.log_end_offset == self._log_end_offset:
+            return
+        self._log_end_offset = self.log.log_end_offset
+        if self.leadership is not None:
+            self.leadership.advance_high_watermark()
+            self.log_end_news.wake()
+
+    def _on_high_watermark(self) -> None:
+        self._committed.advance(self.log.high_watermark)
+        self.high_watermark_news.wake()
+        self.low_watermark_news.wake()
+
+    async def _end_leadership(self) -> None:
+        leadership, self.leadership = self.leadership, None
+        if leadership is not None:
+            self._committed.fail(self._not_leader())
+            for news in (self.high_watermark_news, self.log_end_news, self.low_watermark_news):
+                news.wake()
+            await leadership.close()
+
+    def _not_leader(self) -> KafkaError:
+        leader = self.registration.leader if self.registration is not None else -1
+        return KafkaError(
+            ErrorCode.not_leader_or_follower,
+            f"{self.partition.topic_partition}: broker {self._services.node_id} does not lead it, broker {leader} does"
+            if leader >= 0
+            else f"{self.partition.topic_partition} has no leader",
+        )

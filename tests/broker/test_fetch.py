@@ -1,0 +1,369 @@
+"""Fetch on real logs: what followers and consumers see, waiting, sessions, limits, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tierfetch.broker.fetch_sessions import FetchSessionCache
+from tierfetch.broker.handlers.fetch import FetchHandler
+from tierfetch.broker.handlers.fetch_reads import RemoteRecords
+from tierfetch.broker.partition import Partition
+from tierfetch.fetcher.epoch_fetch import FetchIsolation
+from tierfetch.log.config import LogConfig
+from tierfetch.log.producer_state import AppendOrigin
+from tierfetch.log.slices import LogSlice
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.fetch_wire import (
+    READ_COMMITTED,
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from tierfetch.protocol.leader_hints import LeaderIdAndEpoch
+from tierfetch.protocol.records import iter_batches
+from tierfetch.tests.broker.hosting import NOW_MS, Host, batch
+from tierfetch.tests.broker.requests import context_of
+from tierfetch.tests.broker.waiting import until
+
+CONTEXT = context_of(ApiKey.FETCH, 12)
+
+
+class Tier:
+    """Answers reads of the tier with what the test says."""
+
+    def __init__(self, records: bytes = b"tiered", error: KafkaError | None = None) -> None:
+        self.asked: list[tuple[int, int, FetchIsolation]] = []
+        self._records = records
+        self._error = error
+
+    async def read(
+        self, partition: Partition, offset: int, *, max_bytes: int, max_offset: int, isolation: FetchIsolation
+    ) -> RemoteRecords:
+        self.asked.append((offset, max_offset, isolation))
+        if self._error is not None:
+            raise self._error
+        return RemoteRecords(self._records, [AbortedTransaction(9, offset)])
+
+
+@pytest.fixture
+def handler(host: Host) -> FetchHandler:
+    return FetchHandler(host.hosted, FetchSessionCache(10, random.Random(1)), None, max_bytes=1 << 20)
+
+
+def request(
+    topic: str = "t", offset: int = 0, *, partition_fields: dict[str, Any] | None = None, **fields: Any
+) -> FetchRequest:
+    wanted = FetchPartition(0, fetch_offset=offset, **(partition_fields or {}))
+    values: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1, **fields}
+    return FetchRequest(topics=(FetchTopic((wanted,), topic),), **values)
+
+
+def from_follower(offset: int, replica: int = 2, **fields: Any) -> FetchRequest:
+    return request(offset=offset, replica_id=replica, partition_fields={"log_start_offset": 0, **fields})
+
+
+async def fetched(handler: FetchHandler, asked: FetchRequest) -> tuple[FetchPartitionResponse, list[int]]:
+    """The answer for the only partition, and the base offsets of the batches it brought."""
+    response = await handler.fetch(CONTEXT, asked)
+    return await taken(response)
+
+
+async def taken(response: FetchResponse) -> tuple[FetchPartitionResponse, list[int]]:
+    answer = response.topics[0].partitions[0]
+    records = answer.records
+    assert isinstance(records, LogSlice | bytes), records
+    data = records
+    if isinstance(records, LogSlice):
+        with records:
+            data = await records.read()
+    return answer, [header.base_offset for _, header in iter_batches(data)] if data != b"tiered" else []
+
+
+async def append(partition: Partition, *batches: memoryview) -> None:
+    for data in batches:
+        await partition.append(data, AppendOrigin.CLIENT, acks_all=False)
+
+
+async def test_E5_consumers_see_up_to_the_high_watermark(host: Host, handler: FetchHandler) -> None:
+    partition = await host.topic("t", 1, 2)
+    await append(partition, batch(b"a"), batch(b"b"), batch(b"c"))
+    await fetched(handler, from_follower(2))
+    answer, offsets = await fetched(handler, request())
+    assert (answer.high_watermark, offsets) == (2, [0, 1])
+    between, nothing = await fetched(handler, request(offset=2))
+    assert (between.error_code, nothing) == (ErrorCode.none, [])
+    beyond, _ = await fetched(handler, request(offset=4))
+    assert beyond.error_code is ErrorCode.offset_out_of_range
+
+
+async def test_followers_see_the_whole_log_and_move_the_high_watermark(host: Host, handler: FetchHandler) -> None:
+    partition = await host.topic("t", 1, 2)
+    await append(partition, batch(b"a"), batch(b"b"))
+    answer, offsets = await fetched(handler, from_follower(0))
+    assert (answer.high_watermark, offsets) == (0, [0, 1])
+    answer, offsets = await fetched(handler, from_follower(2))
+    assert (answer.high_watermark, offsets, partition.log.high_watermark) == (2, [], 2)
+
+
+async def test_follower_joins_the_isr_when_it_has_caught_up(host: Host, handler: FetchHandler) -> None:
+    partition = await host.topic("t", 1, 2)
+    await host.view.alter_partition(partition.partition, leader_epoch=0, partition_epoch=0, isr=[1])
+    partition.note_registration(host.view.image.topics["t"].partitions[0])
+    await append(partition, batch(b"a"))
+    await fetched(handler, from_follower(0))
+    assert partition.leader().isr == {1}
+    changed = asyncio.Event()
+    host.view.subscribe(lambda old, new: changed.set())
+    await fetched(handler, from_follower(1))
+    async with asyncio.timeout(5):
+        await changed.wait()
+    assert host.view.image.topics["t"].partitions[0].isr == (1, 2)
+
+
+async def test_C7_laggard_leaves_the_isr_and_the_high_watermark_goes_on(host: Host, handler: FetchHandler) -> None:
+    partition = await host.topic("t", 1, 2)
+    await append(partition, batch(b"a"))
+    leadership = partition.leader()
+    leadership.replicas.followers[2].last_caught_up_time_ms = -1_000_000
+    changed = asyncio.Event()
+    host.view.subscribe(lambda old, new: changed.set())
+    leadership.check_lag()
+    async with asyncio.timeout(5):
+        await changed.wait()
+    await until(lambda: partition.log.high_watermark == 1)
+    assert leadership.isr == {1}
+
+
+async def test_waits_for_news_and_not_longer_than_asked(host: Host, handler: FetchHandler) -> None:
+    partition = await host.topic("t", 1)
+    began = asyncio.get_running_loop().time()
+    _, offsets = await fetched(handler, request(max_wait_ms=20))
+    assert offsets == []
+    assert asyncio.get_running_loop().time() - began >= 0.019
+    waiting = asyncio.create_task(fetched(handler, request(max_wait_ms=60_000)))
+    await until(lambda: bool(partition.high_watermark_news))
+    await append(partition, batch(b"a"))
+    _, offsets = await waiting
+    assert offsets == [0]
+    assert len(partition.high_watermark_news) == 0
+
+
+async def test_followers_wait_for_the_log_and_consumers_for_the_high_watermark(
+    host: Host, handler: FetchHandler
+) -> None:
+    partition = await host.topic("t", 1, 2)
+    consumer = asyncio.create_task(fetched(handler, request(max_wait_ms=60_000)))
+    follower = asyncio.create_task(
+        fetched(handler, request(replica_id=2, max_wait_ms=60_000, partition_fields={"log_start_offset": 0}))
+    )
+    await until(lambda: bool((partition.high_watermark_news and partition.log_end_news)))
+    await append(partition, batch(b"a"))
+    assert (await follower)[1] == [0]
+    assert not consumer.done()
+    await fetched(handler, from_follower(1))
+    assert (await consumer)[1] == [0]
+
+
+async def test_waits_for_min_bytes(host: Host, handler: FetchHandler) -> None:
+    partition = await host.topic("t", 1)
+    size = len(batch(b"a"))
+    waiting = asyncio.create_task(fetched(handler, request(max_wait_ms=60_000, min_bytes=2 * size)))
+    await append(partition, batch(b"a"))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    await append(partition, batch(b"b"))
+    assert (await waiting)[1] == [0, 1]
+
+
+async def test_a_cancelled_wait_leaves_nothing_behind(host: Host, handler: FetchHandler) -> None:
+    partition = await host.topic("t", 1)
+    await append(partition, batch(b"a"))
+    waiting = asyncio.create_task(fetched(handler, request(max_wait_ms=60_000, min_bytes=1000)))
+    await until(lambda: bool(partition.high_watermark_news))
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert len(partition.high_watermark_news) == 0
+    assert all(segment.pins == 0 for segment in partition.log.segments)
+
+
+async def test_leadership_that_ends_wakes_everybody(host: Host, handler: FetchHandler) -> None:
+    partition = await host.topic("t", 1, 2)
+    waiting = asyncio.create_task(fetched(handler, request(max_wait_ms=60_000)))
+    await until(lambda: bool(partition.high_watermark_news))
+    await host.view.elect_leader(partition.partition, 2)
+    await partition.step_down(host.view.image.topics["t"].partitions[0])
+    answer, _ = await waiting
+    assert answer.error_code is ErrorCode.not_leader_or_follower
+    assert answer.current_leader == LeaderIdAndEpoch(2, 1)
+
+
+async def test_limits_of_bytes(host: Host, handler: FetchHandler) -> None:
+    partition = await host.topic("t", 1)
+    await append(partition, *(batch(b"a" * 100) for _ in range(10)))
+    size = len(batch(b"a" * 100))
+    assert (await fetched(handler, request(max_bytes=3 * size + 1)))[1] == [0, 1, 2]
+    by_partition = request(partition_fields={"partition_max_bytes": 2 * size})
+    assert (await fetched(handler, by_partition))[1] == [0, 1]
+    assert (await fetched(handler, request(max_bytes=1)))[1] == [0]
+
+
+async def test_first_partition_may_exceed_the_limit_and_others_wait_their_turn(
+    host: Host, handler: FetchHandler
+) -> None:
+    for name in ("t", "u"):
+        await append(await host.topic(name, 1), batch(b"a" * 100))
+    asked = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=10,
+        topics=tuple(FetchTopic((FetchPartition(0),), name) for name in ("t", "u")),
+    )
+    response = await handler.fetch(CONTEXT, asked)
+    sizes = [topic.partitions[0].records.size for topic in response.topics[:1]]  # type: ignore[union-attr]
+    assert (len(response.topics), sizes) == (2, [len(batch(b"a" * 100))])
+    assert response.topics[1].partitions[0].records == b""
+    await taken(response)
+
+
+async def test_session_tells_only_news(host: Host, handler: FetchHandler) -> None:
+    partition = await host.topic("t", 1)
+    first = await handler.fetch(CONTEXT, request(session_epoch=0))
+    assert first.session_id > 0
+    idle = FetchRequest(max_wait_ms=0, min_bytes=1, topics=(), session_id=first.session_id, session_epoch=1)
+    assert (await handler.fetch(CONTEXT, idle)).topics == ()
+    await append(partition, batch(b"a"))
+    news = await handler.fetch(
+        CONTEXT, FetchRequest(max_wait_ms=0, min_bytes=1, topics=(), session_id=first.session_id, session_epoch=2)
+    )
+    assert (await taken(news))[1] == [0]
+    unknown = await handler.fetch(CONTEXT, request(session_id=first.session_id + 1, session_epoch=1))
+    assert (unknown.error_code, unknown.topics) == (ErrorCode.fetch_session_id_not_found, ())
+
+
+async def test_read_committed_stops_at_the_last_stable_offset_and_names_aborted_transactions(
+    host: Host, handler: FetchHandler
+) -> None:
+    partition = await host.topic("t", 1)
+    await append(partition, batch(b"a"), batch(b"x", producer_id=5, sequence=0, transactional=True), batch(b"b"))
+    answer, offsets = await fetched(handler, request(isolation_level=READ_COMMITTED))
+    assert (answer.last_stable_offset, answer.high_watermark, offsets) == (1, 3, [0])
+    assert answer.aborted_transactions == ()
+    marker = build_end_transaction_batch(
+        EndTransactionMarker(ControlType.ABORT, 0), base_offset=0, timestamp_ms=NOW_MS, producer_id=5, producer_epoch=0
+    )
+    await partition.append(memoryview(bytearray(marker)), AppendOrigin.COORDINATOR, acks_all=True)
+    answer, offsets = await fetched(handler, request(isolation_level=READ_COMMITTED))
+    assert (answer.last_stable_offset, offsets) == (4, [0, 1, 2, 3])
+    assert answer.aborted_transactions == (AbortedTransaction(5, 1),)
+    answer, _ = await fetched(handler, request())
+    assert answer.aborted_transactions is None
+
+
+async def tiered(host: Host) -> Partition:
+    """Log start 1, local log start 3, log end 4."""
+    partition = await host.topic("t", 1, config=LogConfig(segment_bytes=100, remote_storage_enable=True))
+    await append(partition, *(batch(b"a" * 30) for _ in range(4)))
+    await partition.log.increment_log_start_offset(1)
+    await partition.log.delete_local_segments(3)
+    assert (partition.log.log_start_offset, partition.log.local_log_start_offset) == (1, 3)
+    return partition
+
+
+async def test_F4_below_the_log_start_out_of_range_and_below_the_local_start_moved(
+    host: Host, handler: FetchHandler
+) -> None:
+    partition = await tiered(host)
+    partition.leader().replicas.assign([1, 2], 0)
+    view = partition.leader()
+    view._followers = {2: -1}
+    below, _ = await fetched(handler, from_follower(0))
+    assert (below.error_code, below.log_start_offset, below.high_watermark) == (ErrorCode.offset_out_of_range, 1, 4)
+    moved, _ = await fetched(handler, from_follower(2))
+    assert moved.error_code is ErrorCode.offset_moved_to_tiered_storage
+    assert (moved.log_start_offset, moved.high_watermark) == (1, 4)
+
+
+async def test_R4_consumers_get_tiered_offsets_through_the_leader(host: Host) -> None:
+    await tiered(host)
+    tier = Tier()
+    handler = FetchHandler(host.hosted, FetchSessionCache(10, random.Random(1)), tier, max_bytes=1 << 20)
+    answer, _ = await fetched(handler, request(offset=1, max_wait_ms=60_000))
+    assert (answer.error_code, answer.records, answer.aborted_transactions) == (ErrorCode.none, b"tiered", None)
+    answer, _ = await fetched(handler, request(offset=2, isolation_level=READ_COMMITTED))
+    assert answer.aborted_transactions == (AbortedTransaction(9, 2),)
+    assert tier.asked == [(1, 3, FetchIsolation.HIGH_WATERMARK), (2, 3, FetchIsolation.TXN_COMMITTED)]
+    local, offsets = await fetched(handler, request(offset=3))
+    assert (local.error_code, offsets) == (ErrorCode.none, [3])
+
+
+async def test_R4_trouble_of_the_tier_is_an_error_of_the_partition(host: Host) -> None:
+    await tiered(host)
+    tier = Tier(error=KafkaError(ErrorCode.kafka_storage_error, "the tier is down"))
+    for remote in (tier, None):
+        handler = FetchHandler(host.hosted, FetchSessionCache(10, random.Random(1)), remote, max_bytes=1 << 20)
+        answer, _ = await fetched(handler, request(offset=1))
+        assert answer.error_code is ErrorCode.kafka_storage_error
+
+
+Refusal = tuple[FetchRequest, ErrorCode]
+REFUSALS: Sequence[Refusal] = [
+    (request("absent"), ErrorCode.unknown_topic_or_partition),
+    (request("followed"), ErrorCode.not_leader_or_follower),
+    (from_follower(0, replica=1, current_leader_epoch=1), ErrorCode.unknown_leader_epoch),
+    (from_follower(0, replica=3, current_leader_epoch=1), ErrorCode.unknown_leader_epoch),
+    (from_follower(0, replica=3), ErrorCode.not_leader_or_follower),
+    (from_follower(0, current_leader_epoch=0), ErrorCode.fenced_leader_epoch),
+    (from_follower(0, current_leader_epoch=2), ErrorCode.unknown_leader_epoch),
+    (from_follower(9), ErrorCode.offset_out_of_range),
+    (from_follower(0, last_fetched_epoch=7), ErrorCode.offset_out_of_range),
+    (from_follower(0), ErrorCode.none),
+    (from_follower(0, current_leader_epoch=1), ErrorCode.none),
+]
+
+
+@pytest.mark.parametrize(("asked", "code"), REFUSALS)
+async def test_refusals_as_apache_kafka_gives_them(
+    host: Host, handler: FetchHandler, asked: FetchRequest, code: ErrorCode
+) -> None:
+    partition = await host.topic("t", 1, 2)
+    await host.topic("followed", 2, 1)
+    await host.view.elect_leader(partition.partition, 1)
+    await partition.lead(host.view.image.topics["t"].partitions[0])
+    await append(partition, batch(b"a"))
+    assert (await fetched(handler, asked))[0].error_code is code
+
+
+async def test_E3_divergence_is_told_before_the_range(host: Host, handler: FetchHandler) -> None:
+    partition = await host.topic("t", 1, 2)
+    await append(partition, batch(b"a"))
+    await host.view.elect_leader(partition.partition, 1)
+    await partition.lead(host.view.image.topics["t"].partitions[0])
+    await append(partition, batch(b"b"))
+    answer, _ = await fetched(handler, from_follower(5, last_fetched_epoch=0))
+    assert (answer.error_code, answer.diverging_epoch) == (ErrorCode.none, EpochEndOffset(0, 1))
+
+
+async def test_read_that_fails_on_disk_is_an_error_of_the_partition(
+    host: Host, handler: FetchHandler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = await host.topic("t", 1)
+
+    async def broken(*_: Any, **__: Any) -> LogSlice:
+        raise OSError(5, "Input/output error")
+
+    await append(partition, batch(b"a"))
+    monkeypatch.setattr(type(partition.log), "read", broken)
+    answer, _ = await fetched(handler, request())
+    assert answer.error_code is ErrorCode.kafka_storage_error
