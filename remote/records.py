@@ -23,6 +23,8 @@ What is read comes from outside: whatever is malformed, unknown or impossible ra
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -76,27 +78,44 @@ def encode_event(event: RemoteLogEvent) -> bytes:
 def decode_event(value: bytes) -> RemoteLogEvent:
     """The inverse of `encode_event`; MetadataRecordError says what is wrong."""
     reader = _Reader(value)
-    try:
-        frame, key, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
-        if frame != FRAME_VERSION:
-            raise MetadataRecordError(f"frame version {frame} where {FRAME_VERSION} is expected")
-        if key > PARTITION_DELETE_KEY or version > VERSION_MAX:
-            raise MetadataRecordError(f"unknown record: api key {key}, version {version}")
+    with _malformed_is_said(value):
+        key = _read_key(reader)
         if key == SEGMENT_METADATA_KEY:
             event: RemoteLogEvent = _decode_segment(reader)
         elif key == SEGMENT_UPDATE_KEY:
             event = _decode_update(reader)
         else:
             event = _decode_partition_delete(reader)
+        if reader.position != len(value):
+            raise MetadataRecordError(f"{len(value) - reader.position} bytes too many")
+        return event
+
+
+def decode_partition(value: bytes) -> TopicIdPartition:
+    """Whose event this is, for a third of the price of `decode_event`."""
+    reader = _Reader(value)
+    with _malformed_is_said(value):
+        _read_key(reader)
+        return reader.partition()
+
+
+@contextmanager
+def _malformed_is_said(value: bytes) -> Iterator[None]:
+    try:
+        yield
     except (struct.error, IndexError) as error:
         raise MetadataRecordError(f"record of {len(value)} bytes ends early") from error
-    except MetadataRecordError:
-        raise
     except ValueError as error:
-        raise MetadataRecordError(str(error)) from error
-    if reader.position != len(value):
-        raise MetadataRecordError(f"record of {len(value)} bytes has {len(value) - reader.position} bytes too many")
-    return event
+        raise MetadataRecordError(f"record of {len(value)} bytes: {error}") from error
+
+
+def _read_key(reader: _Reader) -> int:
+    frame, key, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
+    if frame != FRAME_VERSION:
+        raise MetadataRecordError(f"frame version {frame} where {FRAME_VERSION} is expected")
+    if key > PARTITION_DELETE_KEY or version > VERSION_MAX:
+        raise MetadataRecordError(f"unknown: api key {key}, version {version}")
+    return key
 
 
 def _encode_segment(event: RemoteLogSegmentMetadata) -> bytes:

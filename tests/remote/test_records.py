@@ -14,7 +14,8 @@ from tierfetch.log.epochs import EpochEntry
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.protocol.topics import TopicIdPartition, uuid_to_text
 from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.records import MetadataRecordError, decode_event, encode_event
+from tierfetch.remote.ledger_book import partition_of
+from tierfetch.remote.records import MetadataRecordError, decode_event, decode_partition, encode_event
 from tierfetch.remote.segment import (
     RemoteLogEvent,
     RemoteLogSegmentId,
@@ -131,6 +132,7 @@ deletes = st.builds(
 @settings(max_examples=60, deadline=None)
 def test_round_trip(event: RemoteLogEvent) -> None:
     assert decode_event(encode_event(event)) == event
+    assert decode_partition(encode_event(event)) == partition_of(event)
 
 
 @given(st.data(), segments() | updates | deletes)
@@ -158,6 +160,8 @@ def test_truncated_and_padded_records_are_refused() -> None:
     for end in range(len(value)):
         with pytest.raises(MetadataRecordError):
             decode_event(value[:end])
+    with pytest.raises(MetadataRecordError, match="ends early"):
+        decode_partition(value[:20])
     with pytest.raises(MetadataRecordError, match="2 bytes too many"):
         decode_event(value + b"\0\0")
 

@@ -1,0 +1,96 @@
+"""The `MetadataTopic` port: what the topic-based metadata manager needs of `__remote_log_metadata`.
+
+Also Kafka's rule for which of its partitions holds the events of a user partition.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from ..protocol.topics import TopicIdPartition
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataTopicSettings:
+    """How to create the topic; `retention_ms` -1 keeps everything."""
+
+    num_partitions: int
+    replication_factor: int
+    min_insync_replicas: int
+    retention_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataBatch:
+    """Records as (offset, value) by offset. `next_offset` is where to read on: beyond the last record, further where
+    the log has control records there.
+    """
+
+    records: Sequence[tuple[int, bytes]]
+    next_offset: int
+
+
+class MetadataTopic(Protocol):
+    """The topic, always through the leaders of its partitions: a local replica may hold what is not committed, or lack
+    what is.
+
+    Every call may be cancelled, and raises RemoteLogMetadataError, OSError or KafkaError where it fails; all but
+    OFFSET_OUT_OF_RANGE from `read` count as retriable.
+    """
+
+    async def ensure(self, settings: MetadataTopicSettings) -> int:
+        """The number of the topic's partitions; creates the topic where it is absent."""
+
+    async def bounds(self, partition: int) -> tuple[int, int]:
+        """Log start offset and high watermark."""
+
+    async def append(self, partition: int, value: bytes) -> int:
+        """The offset of a record with this value and no key, once all in-sync replicas have it. If it fails, the record
+        may be there all the same, now or later.
+        """
+
+    async def read(self, partition: int, offset: int) -> MetadataBatch:
+        """Records from `offset` on and below the high watermark, at least one if there is any; waits for a while (half
+        a second, say) if there is none. OFFSET_OUT_OF_RANGE if the log does not have `offset` (nor ends there).
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteLogMetadataContext:
+    """What a broker gives to a metadata plugin besides its configuration."""
+
+    topic: MetadataTopic
+    random: Random
+
+
+def metadata_partition(partition: TopicIdPartition, partition_count: int) -> int:
+    """As Kafka's RemoteLogMetadataTopicPartitioner: murmur2 of a Java hash of topic id and partition number."""
+    topic_id = partition.topic_id.int
+    java_hash = 1
+    for item in (_java_long_hash(topic_id), _java_long_hash(topic_id >> 64), partition.partition):
+        java_hash = (31 * java_hash + item) & 0xFFFFFFFF
+    return (murmur2(java_hash.to_bytes(4, "big")) & 0x7FFFFFFF) % partition_count
+
+
+def _java_long_hash(value: int) -> int:
+    """`Long.hashCode` of the low 64 bits."""
+    return (value ^ value >> 32) & 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """The 32-bit hash that Kafka partitions by, unsigned."""
+    multiplier = 0x5BD1E995
+    result = 0x9747B28C ^ len(data)
+    whole = len(data) & ~3
+    for (word,) in struct.iter_unpack("<I", data[:whole]):
+        word = word * multiplier & 0xFFFFFFFF
+        word = (word ^ word >> 24) * multiplier & 0xFFFFFFFF
+        result = result * multiplier & 0xFFFFFFFF ^ word
+    if tail := data[whole:]:
+        result = (result ^ int.from_bytes(tail, "little")) * multiplier & 0xFFFFFFFF
+    result = (result ^ result >> 13) * multiplier & 0xFFFFFFFF
+    return result ^ result >> 15

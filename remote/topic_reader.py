@@ -1,0 +1,191 @@
+"""Reads one partition of the metadata topic into a `LedgerBook`, for the user partitions whose events it holds.
+
+Two cursors, each with its own task:
+
+    live     from the high watermark at its start onwards; feeds the partitions that have joined
+    joining  from the log start, for partitions that were added since the last time; when it has passed both the high
+             watermark of its start and the live cursor, its partitions become ready and go over to the live one
+
+so that a new partition reads all its past while the others go on. One join at a time: partitions added meanwhile share
+the next one.
+
+If a call fails, the cursor's task tries again after a back-off, where it was. If the topic has lost the offset they
+are at (OFFSET_OUT_OF_RANGE: an unclean election, or retention), what is known may be wrong: every ledger is built anew
+from the log start, and is not ready until then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.topics import TopicIdPartition
+from .backoff import Backoff
+from .ledger_book import LedgerBook
+from .metadata import RemoteLogMetadataError
+from .metadata_topic import MetadataTopic
+from .records import MetadataRecordError, decode_event, decode_partition
+
+_log = logging.getLogger(__name__)
+
+RECORDS_PER_SLICE_MAX = 256
+"""Records applied before the event loop gets its turn: about two milliseconds."""
+
+OUTSIDE_ERRORS = (RemoteLogMetadataError, KafkaError, OSError)
+"""What a `MetadataTopic` raises; a deadline's TimeoutError is an OSError."""
+
+
+BEFORE_START = -1
+
+
+@dataclass(slots=True)
+class _Cursor:
+    """`position` is the next offset to read; `partitions` maps each to the first offset it has not seen. `target` is
+    what the position must reach before its partitions are ready.
+    """
+
+    position: int
+    target: int = 0
+    partitions: dict[TopicIdPartition, int] = field(default_factory=dict)
+
+
+class MetadataPartitionReader:
+    """`start` it once; `join` and `leave` at any time, even before; `close` it."""
+
+    def __init__(
+        self,
+        topic: MetadataTopic,
+        partition: int,
+        book: LedgerBook,
+        new_backoff: Callable[[], Backoff],
+        call_timeout_ms: int,
+    ) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._book = book
+        self._new_backoff = new_backoff
+        self._call_timeout_s = call_timeout_ms / 1000
+        self._waiting: set[TopicIdPartition] = set()
+        self._has_waiting = asyncio.Event()
+        self._joining: _Cursor | None = None
+        self._live: _Cursor | None = None
+        self._has_live = asyncio.Event()
+        self._skipped_to = -1
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        assert not self._tasks, f"reader of metadata partition {self._partition} has been started already"
+        self._tasks = [asyncio.create_task(self._supervise(step)) for step in (self._follow, self._join)]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def join(self, partitions: Iterable[TopicIdPartition]) -> None:
+        """Begin to read for partitions that the book has just begun."""
+        self._waiting.update(partitions)
+        if self._waiting:
+            self._has_waiting.set()
+
+    def leave(self, partition: TopicIdPartition) -> None:
+        self._waiting.discard(partition)
+        for cursor in self._cursors():
+            cursor.partitions.pop(partition, None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nobody needs it any more."""
+        return not self._waiting and not any(cursor.partitions for cursor in self._cursors())
+
+    def _cursors(self) -> list[_Cursor]:
+        return [cursor for cursor in (self._joining, self._live) if cursor is not None]
+
+    async def _supervise(self, step: Callable[[], Awaitable[None]]) -> None:
+        backoff = self._new_backoff()
+        while True:
+            try:
+                await step()
+                backoff.reset()
+            except OUTSIDE_ERRORS as error:
+                _log.warning("cannot read metadata partition %d, trying again: %r", self._partition, error)
+                if isinstance(error, KafkaError) and error.code is ErrorCode.offset_out_of_range:
+                    self._begin_anew()
+                await asyncio.sleep(backoff.next_delay_ms() / 1000)
+            except Exception:  # noqa: BLE001 the supervisor of this task
+                _log.exception("bug in reading metadata partition %d; trying again", self._partition)
+                await asyncio.sleep(backoff.next_delay_ms() / 1000)
+
+    def _begin_anew(self) -> None:
+        """A task that is at a former cursor finds it without partitions, and then not in its place any more."""
+        known = [partition for cursor in self._cursors() for partition in cursor.partitions]
+        _log.error(
+            "metadata partition %d lost records that were read before; reading it from its start for %d partitions",
+            self._partition,
+            len(known),
+        )
+        for cursor in self._cursors():
+            cursor.partitions.clear()
+        self._live = self._joining = None
+        self._has_live.clear()
+        for partition in known:
+            self._book.restart(partition)
+        self.join(known)
+
+    async def _follow(self) -> None:
+        """One step of the live cursor."""
+        if self._live is None:
+            _, end_offset = await self._bounds()
+            self._live = _Cursor(end_offset)
+            self._has_live.set()
+        await self._advance(self._live)
+
+    async def _join(self) -> None:
+        """One step of the joining cursor: begin, read on, or hand its partitions over."""
+        await self._has_live.wait()
+        await self._has_waiting.wait()
+        if self._joining is None:
+            self._joining = _Cursor(BEFORE_START, partitions=dict.fromkeys(self._waiting, 0))
+            self._waiting.clear()
+        cursor = self._joining
+        if cursor.position == BEFORE_START:
+            cursor.position, cursor.target = await self._bounds()
+        if self._live is None or self._joining is not cursor:
+            return
+        if cursor.position < max(cursor.target, self._live.position):
+            await self._advance(cursor)
+            return
+        self._joining = None
+        for partition in cursor.partitions:
+            self._live.partitions[partition] = cursor.position
+            self._book.mark_ready(partition)
+        if not self._waiting:
+            self._has_waiting.clear()
+
+    async def _bounds(self) -> tuple[int, int]:
+        async with asyncio.timeout(self._call_timeout_s):
+            return await self._topic.bounds(self._partition)
+
+    async def _advance(self, cursor: _Cursor) -> None:
+        """Read and apply one batch. Its records may begin before the position."""
+        async with asyncio.timeout(self._call_timeout_s):
+            batch = await self._topic.read(self._partition, cursor.position)
+        for count, (offset, value) in enumerate(batch.records, start=1):
+            if offset >= cursor.position:
+                self._apply(offset, value, cursor.partitions)
+                cursor.position = offset + 1
+            if count % RECORDS_PER_SLICE_MAX == 0:
+                await asyncio.sleep(0)
+        cursor.position = max(cursor.position, batch.next_offset)
+
+    def _apply(self, offset: int, value: bytes, partitions: dict[TopicIdPartition, int]) -> None:
+        try:
+            if offset >= partitions.get(decode_partition(value), offset + 1):
+                self._book.apply(decode_event(value))
+        except MetadataRecordError as error:
+            if offset > self._skipped_to:
+                self._skipped_to = offset
+                _log.warning("skipped offset %d of metadata partition %d: %s", offset, self._partition, error)
