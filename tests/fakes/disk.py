@@ -113,11 +113,11 @@ _Change = tuple[_Directory, str, _Node | None]
 
 
 def _apply(content: bytearray, offset: int, data: bytes | None) -> None:
-    if len(content) < offset:
+    if len(content) < offset and data != b"":
         content.extend(bytes(offset - len(content)))
     if data is None:
         del content[offset:]
-    else:
+    elif data:
         content[offset : offset + len(data)] = data
 
 

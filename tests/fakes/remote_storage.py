@@ -39,6 +39,7 @@ class MemoryRemoteStorage:
         self.tamper: Callable[[str, bytes], bytes] = lambda operation, data: data
         self.objects: dict[ObjectKey, bytes] = {}
         self.calls: list[tuple[str, RemoteLogSegmentId]] = []
+        self.on_call: Callable[[str, RemoteLogSegmentId], None] = lambda operation, segment_id: None
 
     def put(self, metadata: RemoteLogSegmentMetadata, log: bytes, indexes: Mapping[IndexType, bytes]) -> None:
         """Store a segment without a call."""
@@ -97,6 +98,7 @@ class MemoryRemoteStorage:
         if before_effect is not None and before_effect == self.fail_after_effect:
             return
         self.calls.append((operation, metadata.segment_id))
+        self.on_call(operation, metadata.segment_id)
         await asyncio.sleep(0)
         if operation in self.hang_on or operation.split()[0] in self.hang_on:
             await self._hang(operation)

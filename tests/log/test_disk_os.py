@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log import disk_os
+from tierfetch.log import disk_os, disk_send, disk_threads
+from tierfetch.log.disk_file import OsFile
 from tierfetch.log.disk_os import OsDisk
 
 
@@ -27,17 +28,22 @@ class Gate:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         self.calls = 0
-        self.entered = threading.Event()
+        self._entered = threading.Semaphore(0)
         self._open = threading.Event()
         real = getattr(os, name)
 
         def held(*arguments: object) -> object:
             self.calls += 1
-            self.entered.set()
+            self._entered.release()
             assert self._open.wait(10)
             return real(*arguments)
 
         monkeypatch.setattr(disk_os.os, name, held)
+
+    async def entered(self, calls: int = 1) -> None:
+        """Until that many more calls have come."""
+        for _ in range(calls):
+            assert await asyncio.to_thread(self._entered.acquire, timeout=10)
 
     def open(self) -> None:
         self._open.set()
@@ -59,7 +65,7 @@ async def test_syncs_that_wait_together_are_one_fsync(
     gate = Gate(monkeypatch, "fdatasync")
     file = await disk.open(tmp_path / "f", create=True)
     first = asyncio.create_task(file.sync())
-    await asyncio.to_thread(gate.entered.wait, 10)
+    await gate.entered()
     async with asyncio.TaskGroup() as group:
         for number in range(10):
             group.create_task(file.write(number, b"x"))
@@ -89,23 +95,180 @@ async def test_a_failed_fsync_poisons_the_file(disk: OsDisk, tmp_path: Path, mon
     await file.close()
 
 
+def nothing_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every page is cold, as far as can be seen without waiting."""
+
+    def cold(*_: object) -> int:
+        raise BlockingIOError
+
+    monkeypatch.setattr(disk_os.os, "preadv", cold)
+
+
 async def test_reads_do_not_queue_behind_reads(disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "f").write_bytes(b"abc")
     file = await disk.open(tmp_path / "f")
+    nothing_in_memory(monkeypatch)
     gate = Gate(monkeypatch, "pread")
     reads = [asyncio.create_task(file.read(0, 3)) for _ in range(2)]
-    while gate.calls < 2:
-        await asyncio.to_thread(gate.entered.wait, 10)
+    await gate.entered(2)
     gate.open()
     assert await asyncio.gather(*reads) == [b"abc", b"abc"]
     await file.close()
+
+
+async def test_what_is_in_memory_is_read_without_a_thread(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = await disk.open(tmp_path / "f", create=True)
+    await file.write(0, b"abc")
+    if file.read_on_loop(0, 1) is None:
+        pytest.skip("this file system cannot say what is in memory (RWF_NOWAIT)")
+    Gate(monkeypatch, "pread")  # never opened
+    assert await file.read(0, 3) == b"abc"
+    assert await file.read(1, 100) == b"bc"
+    assert await file.read(3, 1) == b""
+    await file.close()
+
+
+async def test_a_stalled_fsync_holds_up_neither_writes_nor_reads(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch, "fdatasync")
+    file = await disk.open(tmp_path / "f", create=True)
+    sync = asyncio.create_task(file.sync())
+    await gate.entered()
+    await file.write(0, b"abc")
+    assert await file.read(0, 3) == b"abc"
+    assert await file.size() == 3
+    await file.truncate(1)
+    assert not sync.done()
+    gate.open()
+    await sync
+    await file.close()
+
+
+async def test_a_sync_waits_for_the_writes_before_it(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing, syncing = Gate(monkeypatch, "pwrite"), Gate(monkeypatch, "fdatasync")
+    syncing.open()
+    file = await disk.open(tmp_path / "f", create=True)
+    write = asyncio.create_task(file.write(0, b"abc"))
+    sync = asyncio.create_task(file.sync())
+    await writing.entered()
+    assert syncing.calls == 0
+    writing.open()
+    await asyncio.gather(write, sync)
+    assert syncing.calls == 1
+    await file.close()
+
+
+async def test_a_truncation_waits_for_readers_above_the_cut_alone(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f").write_bytes(b"0123456789")
+    file = await disk.open(tmp_path / "f")
+    nothing_in_memory(monkeypatch)
+    gate = Gate(monkeypatch, "pread")
+    read = asyncio.create_task(file.read(2, 6))
+    await gate.entered()
+    await file.truncate(8)
+    cut = asyncio.create_task(file.truncate(7))
+    late = asyncio.create_task(file.read(2, 6))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert (tmp_path / "f").stat().st_size == 8
+    gate.open()
+    assert await read == b"234567"
+    await cut
+    assert await late == b"23456"
+    await file.close()
+
+
+async def test_a_failed_write_fails_what_was_queued_behind_it_and_no_more(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = await disk.open(tmp_path / "f", create=True)
+    real = os.pwrite
+
+    def full(descriptor: int, data: memoryview, offset: int) -> int:
+        if offset >= 4:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data, offset)
+
+    monkeypatch.setattr(disk_os.os, "pwrite", full)
+    calls = [file.write(0, b"good"), file.write(4, b"bad"), file.write(0, b"late"), file.sync(), file.truncate(0)]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert outcomes[0] is None
+    assert isinstance(outcomes[1], OSError)
+    assert (outcomes[1].errno, outcomes[1].filename) == (errno.ENOSPC, str(tmp_path / "f"))
+    for outcome in outcomes[2:]:
+        assert isinstance(outcome, OSError)
+        assert outcome.errno == errno.ECANCELED
+        assert "an earlier write failed" in str(outcome)
+    assert await file.read(0, 10) == b"good"
+    await file.write(0, b"next")
+    await file.sync()
+    assert (tmp_path / "f").read_bytes() == b"next"
+    await file.close()
+
+
+async def test_an_error_that_is_no_os_error_reaches_its_caller(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = await disk.open(tmp_path / "f", create=True)
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch:
+        for name in ("pwrite", "fdatasync"):
+            patch.setattr(disk_os.os, name, fail)
+        with pytest.raises(ZeroDivisionError):
+            await file.write(0, b"bytes")
+        with pytest.raises(ZeroDivisionError):
+            await file.sync()
+    await file.close()
+    assert disk.queue_depth == 0
+
+
+async def test_a_cancelled_write_still_takes_effect_in_its_turn(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch, "pwrite")
+    file = await disk.open(tmp_path / "f", create=True)
+    writes = [asyncio.create_task(file.write(0, data)) for data in (b"1", b"2")]
+    await gate.entered()
+    for write in writes:
+        write.cancel()
+    await asyncio.wait(writes)
+    gate.open()
+    assert await file.read(0, 10) == b"2"
+    await file.close()
+    assert disk.queue_depth == 0
+
+
+async def test_calls_beyond_the_limit_wait_their_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_threads, "CALLS_MAX", 2)
+    disk = OsDisk()
+    file = await disk.open(tmp_path / "f", create=True)
+    gate = Gate(monkeypatch, "pwrite")
+    writes = [asyncio.create_task(file.write(0, b"%d" % number)) for number in range(5)]
+    await gate.entered()
+    assert disk.queue_depth == 2
+    gate.open()
+    await asyncio.gather(*writes)
+    assert disk.queue_depth == 0
+    assert await file.read(0, 1) == b"4"
+    await file.close()
+    await disk.close()
 
 
 async def test_close_waits_for_what_is_under_way(disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = await disk.open(tmp_path / "f", create=True)
     gate = Gate(monkeypatch, "pwrite")
     write = asyncio.create_task(file.write(0, b"late"))
-    await asyncio.to_thread(gate.entered.wait, 10)
+    await gate.entered()
     close = asyncio.create_task(file.close())
     await asyncio.sleep(0)
     assert not close.done()
@@ -127,6 +290,23 @@ async def test_short_reads_only_at_the_end(disk: OsDisk, tmp_path: Path) -> None
     await file.close()
 
 
+async def test_an_open_whose_caller_is_cancelled_leaves_no_descriptor(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await disk.write_file(tmp_path / "f", b"")
+    before = os.listdir("/proc/self/fd")
+    with monkeypatch.context() as patch:
+        gate = Gate(patch, "open")
+        opening = asyncio.create_task(disk.open(tmp_path / "f"))
+        await gate.entered()
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        gate.open()
+        assert await disk.exists(tmp_path / "f")  # in its turn, behind the open
+    assert os.listdir("/proc/self/fd") == before
+
+
 async def test_absent_file_is_named(disk: OsDisk, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         await disk.open(tmp_path / "absent")
@@ -144,7 +324,7 @@ async def test_write_file_replaces_whole_or_not_at_all(
 
     with monkeypatch.context() as patch:
         patch.setattr(disk_os.os, "fsync", fail)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match=r"No space left.*checkpoint'"):
             await disk.write_file(path, b"new")
     assert path.read_bytes() == b"old"
     assert [entry.name for entry in await disk.list_directory(tmp_path)] == ["checkpoint"]
@@ -169,37 +349,169 @@ async def test_directory_calls(disk: OsDisk, tmp_path: Path) -> None:
     assert await disk.free_bytes(tmp_path) > 0
 
 
-async def send_over_loopback(disk: OsDisk, path: Path, offset: int, count: int) -> bytes:
-    outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+class Peer:
+    """A connection whose sending end, a transport, is `transport`; the other is `reader` and `writer`."""
 
-    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        file = await disk.open(path)
-        try:
-            await file.send(offset, count, writer.transport)
-            outcome.set_result(None)
-        except OSError as error:
-            outcome.set_exception(error)
-        finally:
-            await file.close()
-            writer.close()
+    async def __aenter__(self) -> Peer:
+        connected: asyncio.Future[asyncio.StreamWriter] = asyncio.get_running_loop().create_future()
+        self.server = await asyncio.start_server(lambda _, writer: connected.set_result(writer), "127.0.0.1", 0)
+        self.reader, self.writer = await asyncio.open_connection(*self.server.sockets[0].getsockname())
+        self.transport = (await connected).transport
+        return self
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-    received = await reader.read(-1)
-    writer.close()
-    server.close()
-    await outcome
-    return received
+    async def __aexit__(self, *_: object) -> None:
+        self.transport.abort()
+        self.writer.transport.abort()
+        self.server.close()
+        await asyncio.sleep(0)
 
 
-async def test_send_is_exact(disk: OsDisk, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_cold", [False, True])
+async def test_send_is_exact(disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_cold: bool) -> None:
     data = os.urandom(3_000_001)
     (tmp_path / "f").write_bytes(data)
-    assert await send_over_loopback(disk, tmp_path / "f", 17, 2_900_000) == data[17:2_900_017]
-    assert await send_over_loopback(disk, tmp_path / "f", 17, 0) == b""
+    file = await disk.open(tmp_path / "f")
+    if is_cold:
+        nothing_in_memory(monkeypatch)
+    async with Peer() as peer:
+        peer.transport.write(b"before")
+        send = asyncio.create_task(file.send(17, 2_900_000, peer.transport))
+        assert await peer.reader.readexactly(6) == b"before"
+        assert await peer.reader.readexactly(2_900_000) == data[17:2_900_017]
+        await send
+        await file.send(17, 0, peer.transport)
+        peer.transport.write(b"after")
+        assert await peer.reader.readexactly(5) == b"after"
+    await file.close()
+
+
+async def test_what_the_transport_has_buffered_goes_out_first(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f").write_bytes(b"file")
+    file = await disk.open(tmp_path / "f")
+    real = os.sendfile
+    async with Peer() as peer:
+
+        def sendfile(*arguments: int) -> int:
+            assert peer.transport.get_write_buffer_size() == 0
+            return real(*arguments)
+
+        monkeypatch.setattr(disk_send.os, "sendfile", sendfile)
+        before = bytes(8_000_000)
+        peer.transport.write(before)
+        assert peer.transport.get_write_buffer_size()
+        send = asyncio.create_task(file.send(0, 4, peer.transport))
+        assert await peer.reader.readexactly(8_000_004) == before + b"file"
+        await send
+    await file.close()
 
 
 async def test_send_of_a_short_file_is_an_error(disk: OsDisk, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"12345")
-    with pytest.raises(OSError, match=r"bytes \[2, 12\) were to be sent, the file ended after 3"):
-        await send_over_loopback(disk, tmp_path / "f", 2, 10)
+    file = await disk.open(tmp_path / "f")
+    async with Peer() as peer:
+        with pytest.raises(OSError, match=r"bytes \[2, 12\) were to be sent, the file ended after 3"):
+            await file.send(2, 10, peer.transport)
+    await file.close()
+
+
+async def stalled_send(disk: OsDisk, file: OsFile, peer: Peer) -> asyncio.Task[None]:
+    """A send whose peer reads nothing, once it waits for the socket."""
+    send = asyncio.create_task(file.send(0, 50_000_000, peer.transport))
+    peer.reader._transport.pause_reading()  # type: ignore[attr-defined]  # streams cannot be asked to stop
+    for _ in range(300):
+        await asyncio.sleep(0)
+    assert not send.done()
+    return send
+
+
+async def test_a_connection_that_is_aborted_during_a_send_leaves_the_loop_intact(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_send, "CLOSED_CHECK_S", 0.01)
+    file = await disk.open(tmp_path / "f", create=True)
+    await file.truncate(50_000_000)
+    descriptors = set(os.listdir("/proc/self/fd"))
+    for is_cancelled in (False, True):
+        async with Peer() as peer:
+            send = await stalled_send(disk, file, peer)
+            peer.transport.abort()
+            if is_cancelled:
+                send.cancel()
+            with pytest.raises(asyncio.CancelledError if is_cancelled else ConnectionResetError):
+                await send
+    async with Peer() as peer:  # with the same descriptors
+        await file.send(0, 1000, peer.transport)
+        assert await peer.reader.readexactly(1000) == bytes(1000)
+    await asyncio.sleep(0)
+    assert set(os.listdir("/proc/self/fd")) <= descriptors
+    await file.close()
+
+
+async def test_a_truncation_waits_until_a_send_above_the_cut_has_ended(disk: OsDisk, tmp_path: Path) -> None:
+    file = await disk.open(tmp_path / "f", create=True)
+    await file.truncate(50_000_000)
+    async with Peer() as peer:
+        send = await stalled_send(disk, file, peer)
+        cut = asyncio.create_task(file.truncate(10))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert (tmp_path / "f").stat().st_size == 50_000_000
+        send.cancel()
+        await cut
+    assert (tmp_path / "f").stat().st_size == 10
+    await file.close()
+
+
+async def test_close_waits_for_a_send(disk: OsDisk, tmp_path: Path) -> None:
+    file = await disk.open(tmp_path / "f", create=True)
+    await file.truncate(50_000_000)
+    async with Peer() as peer:
+        send = await stalled_send(disk, file, peer)
+        close = asyncio.create_task(file.close())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert os.fstat(file.fileno()).st_size == 50_000_000
+        send.cancel()
+        await close
+    assert file.fileno() == -1
+
+
+class CopiedTo(asyncio.Transport):
+    """A transport that is no plain socket; it wants to be waited for after each write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.received = bytearray()
+        self.drains = 0
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self  # type: ignore[return-value]
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.received += data
+
+    async def drain(self) -> None:
+        self.drains += 1
+
+
+@pytest.mark.parametrize("is_cold", [False, True])
+async def test_send_copies_where_the_bytes_cannot_go_as_they_are(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_cold: bool
+) -> None:
+    data = os.urandom(600_000)
+    (tmp_path / "f").write_bytes(data)
+    file = await disk.open(tmp_path / "f")
+    if is_cold:
+        nothing_in_memory(monkeypatch)
+    transport = CopiedTo()
+    await file.send(5, 590_000, transport)
+    assert transport.received == data[5:590_005]
+    assert transport.drains == 3
+    with pytest.raises(OSError, match="the file ended after 1"):
+        await file.send(599_999, 2, CopiedTo())
+    await file.close()
