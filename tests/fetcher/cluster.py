@@ -12,6 +12,7 @@ from tierfetch.fetcher.aux_state import AuxStateBuilder
 from tierfetch.fetcher.bootstrap import BootstrapPolicy
 from tierfetch.fetcher.bootstrapper import Bootstrapper, BootstrapSettings
 from tierfetch.fetcher.policies import TierFirst
+from tierfetch.fetcher.ports import LeaderEndpoint
 from tierfetch.fetcher.replica_fetcher import FetcherConfig, ReplicaFetcher
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.tests.fetcher.model_follower import ModelFollower
@@ -41,13 +42,13 @@ class Cluster:
         self.settings = BootstrapSettings(
             policy=policy or TierFirst(), is_option_enabled=True, is_feature_supported=True
         )
-        aux_states = AuxStateBuilder(
+        self.endpoint: LeaderEndpoint = self.leader
+        self.config = config
+        self.aux_states = AuxStateBuilder(
             self.tier.storage, self.tier.metadata, ledger_wait_s=ledger_wait_s, storage_deadline_s=0.05
         )
-        self.fetcher = ReplicaFetcher(
-            self.leader, Bootstrapper(lambda: self.settings, aux_states), config, Random(1), wall_clock=lambda: 1000.0
-        )
         self.follower = ModelFollower(leader_epoch=log.leader_epoch)
+        self.fetcher = self._new_fetcher()
 
     def change_settings(self, **changes: object) -> None:
         self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
@@ -55,6 +56,7 @@ class Cluster:
     @asynccontextmanager
     async def running(self, *, add: bool = True) -> AsyncIterator[ReplicaFetcher]:
         await self.tier.start()
+        self.fetcher = self._new_fetcher()
         task = asyncio.create_task(self.fetcher.run())
         if add:
             self.fetcher.add(self.follower)
@@ -76,6 +78,10 @@ class Cluster:
 
     def reason(self) -> str:
         return self.fetcher.replicas[PARTITION].reason
+
+    def _new_fetcher(self) -> ReplicaFetcher:
+        bootstrapper = Bootstrapper(lambda: self.settings, self.aux_states)
+        return ReplicaFetcher(self.endpoint, bootstrapper, self.config, Random(1), wall_clock=lambda: 1000.0)
 
     def _leaders_ledger(self, partition: TopicIdPartition):
         return self.tier.ledger() if self.is_ledger_read and partition == PARTITION else None
