@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tierfetch.cli.local_cluster import poll
+from tierfetch.cli.processes import poll
 
 from .measure import Results
 from .systems import System

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tierfetch.cli.local_cluster import poll
+from tierfetch.cli.processes import poll
 
 from .measure import Results
 from .systems import OPTION, Cluster, System

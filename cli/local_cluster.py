@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from .processes import Processes, free_ports, poll
+
 START_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 30.0
 LOG_TAIL_CHARACTERS = 2_000
 
 
@@ -32,26 +31,6 @@ class TierSettings:
 
     plugin: str
     options: Mapping[str, str]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that are free now, all different."""
-    with contextlib.ExitStack() as stack:
-        ports = []
-        for _ in range(count):
-            listener = stack.enter_context(socket.socket())
-            listener.bind(("127.0.0.1", 0))
-            ports.append(listener.getsockname()[1])
-        return ports
-
-
-def poll(timeout_s: float, what: str, interval_s: float = 0.02) -> Iterator[float]:
-    """Yield the seconds waited so far, again and again; TimeoutError naming `what` at the end."""
-    began = time.monotonic()
-    while (waited := time.monotonic() - began) < timeout_s:
-        yield waited
-        time.sleep(interval_s)
-    raise TimeoutError(f"waited {timeout_s:.0f} s in vain for {what}")
 
 
 class LocalCluster:
@@ -73,7 +52,7 @@ class LocalCluster:
         ports = free_ports(2 * len(self.broker_ids))
         self._ports = dict(zip(self.broker_ids, ports, strict=False))
         self._metrics_ports = dict(zip(self.broker_ids, ports[len(self.broker_ids) :], strict=True))
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._processes = Processes()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -111,8 +90,7 @@ class LocalCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for broker in list(self._processes):
-            self.kill(broker)
+        self._processes.kill_all()
 
     def properties(self, broker: int) -> dict[str, str]:
         properties = {
@@ -137,19 +115,10 @@ class LocalCluster:
 
     def start(self, broker: int) -> float:
         """Start a broker without waiting; returns time.monotonic() just before its process began."""
-        assert broker not in self._processes, f"broker {broker} runs already"
         path = self.base / f"broker-{broker}.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in self.properties(broker).items()))
-        began = time.monotonic()
-        with self.log_file(broker).open("ab") as output:
-            self._processes[broker] = subprocess.Popen(
-                [sys.executable, "-m", "tierfetch.cli.main", "broker", "--config", str(path)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        return began
+        command = [sys.executable, "-m", "tierfetch.cli.main", "broker", "--config", str(path)]
+        return self._processes.start(broker, command, self.log_file(broker))
 
     def wait_serving(self, broker: int) -> None:
         """Until the broker accepts connections."""
@@ -165,22 +134,11 @@ class LocalCluster:
 
     def stop(self, broker: int) -> None:
         """SIGTERM, and wait."""
-        self._end(broker, signal.SIGTERM)
+        self._processes.stop(broker)
 
     def kill(self, broker: int) -> None:
         """kill -9, and wait."""
-        self._end(broker, signal.SIGKILL)
-
-    def _end(self, broker: int, number: signal.Signals) -> None:
-        process = self._processes.pop(broker, None)
-        if process is None:
-            return
-        process.send_signal(number)
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        self._processes.kill(broker)
 
     def wipe(self, broker: int) -> None:
         """Remove everything a stopped broker kept."""

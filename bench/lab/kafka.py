@@ -6,21 +6,18 @@ Node 100 is the controller. Everything lives below one base directory; every pro
 from __future__ import annotations
 
 import shutil
-import signal
 import subprocess
-import time
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tierfetch.cli.local_cluster import free_ports, poll
+from tierfetch.cli.processes import Processes, free_ports, poll
 from tierfetch.protocol.topics import uuid_to_text
 
 from .jars import kafka_jars
 
 CONTROLLER_ID = 100
 START_TIMEOUT_S = 90.0
-STOP_TIMEOUT_S = 40.0
 TOOL_TIMEOUT_S = 120.0
 _PROTOCOLS = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"
 
@@ -67,7 +64,7 @@ class KafkaCluster:
         self.node_configs: dict[int, dict[str, str]] = {}
         ports = free_ports(len(self.broker_ids) + 1)
         self._ports = dict(zip((CONTROLLER_ID, *self.broker_ids), ports, strict=True))
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._processes = Processes()
         self.cluster_id = uuid_to_text(uuid.uuid4())
 
     @property
@@ -103,8 +100,7 @@ class KafkaCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for node in list(self._processes):
-            self.kill(node)
+        self._processes.kill_all()
 
     def properties(self, node: int) -> dict[str, str]:
         common = {
@@ -166,16 +162,8 @@ class KafkaCluster:
         logger = "-Dorg.slf4j.simpleLogger"
         options += [f"{logger}.showDateTime=true", f"{logger}.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS"]
         properties = self._write_properties(node)
-        began = time.monotonic()
-        with (self.base / f"server-{node}.log").open("ab") as output:
-            self._processes[node] = subprocess.Popen(
-                ["java", *options, "-cp", f"{kafka_jars()}/*", "kafka.Kafka", str(properties)],
-                stdout=output,
-                stderr=output,
-                cwd=self.base,
-                start_new_session=True,
-            )
-        return began
+        command = ["java", *options, "-cp", f"{kafka_jars()}/*", "kafka.Kafka", str(properties)]
+        return self._processes.start(node, command, self.base / f"server-{node}.log")
 
     def wait_serving(self, node: int) -> None:
         """Until a client sees the broker in its own metadata."""
@@ -197,22 +185,11 @@ class KafkaCluster:
 
     def stop(self, node: int) -> None:
         """SIGTERM, and wait."""
-        self._end(node, signal.SIGTERM)
+        self._processes.stop(node)
 
     def kill(self, node: int) -> None:
         """kill -9, and wait."""
-        self._end(node, signal.SIGKILL)
-
-    def _end(self, node: int, number: signal.Signals) -> None:
-        process = self._processes.pop(node, None)
-        if process is None:
-            return
-        process.send_signal(number)
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        self._processes.kill(node)
 
     def wipe(self, node: int) -> None:
         """Remove everything a stopped node keeps, and format it anew."""

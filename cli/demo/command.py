@@ -15,7 +15,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ..local_cluster import TierSettings, free_ports, poll
+from ..local_cluster import TierSettings
+from ..processes import free_ports, poll
 from . import scenario
 from .proof import consume_all
 from .report import DemoReport, print_table, write_chart

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from ..local_cluster import LocalCluster, TierSettings, poll
+from ..local_cluster import LocalCluster, TierSettings
 from ..offsets import list_offset as ask_offset
+from ..processes import poll
 from .proof import Checksum, local_start_offset, replicas_equal
 from .report import PolicyResult
 

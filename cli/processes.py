@@ -1,0 +1,79 @@
+"""Child processes by number: started with their output in a file, ended by SIGTERM or SIGKILL, waited for."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+STOP_TIMEOUT_S = 40.0
+
+
+class Processes:
+    """The running children of one cluster."""
+
+    def __init__(self) -> None:
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+
+    def __contains__(self, node: int) -> bool:
+        return node in self._running
+
+    def __getitem__(self, node: int) -> subprocess.Popen[bytes]:
+        return self._running[node]
+
+    def start(self, node: int, command: Sequence[str], output: Path) -> float:
+        """Returns time.monotonic() just before the process began; it has a session of its own."""
+        assert node not in self._running, f"node {node} runs already"
+        began = time.monotonic()
+        with output.open("ab") as file:
+            self._running[node] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=output.parent, start_new_session=True
+            )
+        return began
+
+    def stop(self, node: int) -> None:
+        """SIGTERM, and wait; SIGKILL when that takes too long."""
+        self._end(node, signal.SIGTERM)
+
+    def kill(self, node: int) -> None:
+        """kill -9, and wait."""
+        self._end(node, signal.SIGKILL)
+
+    def kill_all(self) -> None:
+        for node in list(self._running):
+            self.kill(node)
+
+    def _end(self, node: int, number: signal.Signals) -> None:
+        process = self._running.pop(node, None)
+        if process is None:
+            return
+        process.send_signal(number)
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface that are free now, all different."""
+    with contextlib.ExitStack() as stack:
+        ports = []
+        for _ in range(count):
+            listener = stack.enter_context(socket.socket())
+            listener.bind(("127.0.0.1", 0))
+            ports.append(listener.getsockname()[1])
+        return ports
+
+
+def poll(timeout_s: float, what: str, interval_s: float = 0.02) -> Iterator[float]:
+    """Yield the seconds waited so far, again and again; TimeoutError naming `what` at the end."""
+    began = time.monotonic()
+    while (waited := time.monotonic() - began) < timeout_s:
+        yield waited
+        time.sleep(interval_s)
+    raise TimeoutError(f"waited {timeout_s:.0f} s in vain for {what}")
