@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import click
 from rich.console import Console
@@ -26,27 +27,23 @@ MOTO_START_TIMEOUT_S = 60.0
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-class Size(click.ParamType):
-    """Bytes, or KiB/MiB/GiB with a K, M or G."""
-
-    name = "SIZE"
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        text = value.strip().upper().removesuffix("IB").removesuffix("B")
-        number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS and text[-1:] else (text, "")
-        if not number.isdigit():
-            self.fail(f"{value!r} is not a size: give bytes, or a number with K, M or G", param, ctx)
-        size = int(number) * _UNITS[unit]
-        if size < SIZE_BYTES_MIN:
-            self.fail(f"at least {SIZE_BYTES_MIN >> 20}M, so that there is something to tier", param, ctx)
-        return size
+def size(value: str | int) -> int:
+    """Bytes, or a number with K, M or G (1024 each)."""
+    text = str(value).strip().upper().removesuffix("IB").removesuffix("B")
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS and text else (text, "")
+    if not number.isdigit():
+        raise click.BadParameter(f"{value!r} is not a size: give bytes, or a number with K, M or G")
+    bytes_ = int(number) * _UNITS[unit]
+    if bytes_ < SIZE_BYTES_MIN:
+        raise click.BadParameter(f"at least {SIZE_BYTES_MIN >> 20}M, so that there is something to tier")
+    return bytes_
 
 
 @click.command("demo")
 @click.option("--tier", type=click.Choice(["local", "s3"]), default="local", help="Directory, or S3 (moto's server).")
-@click.option("--size", type=Size(), default="512M", show_default=True, help="How much to produce.")
+@click.option(
+    "--size", "size_bytes", type=size, metavar="SIZE", default="512M", show_default=True, help="How much to produce."
+)
 @click.option("--json", "json_path", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures here.")
 @click.option(
     "--html",
@@ -61,7 +58,12 @@ class Size(click.ParamType):
     "--keep", type=click.Path(path_type=Path, file_okay=False), help="Use this directory, and leave it there."
 )
 def demo(
-    tier: str, size: int, json_path: Path | None, html_path: Path, policies: tuple[str, ...], keep: Path | None
+    tier: Literal["local", "s3"],
+    size_bytes: int,
+    json_path: Path | None,
+    html_path: Path,
+    policies: tuple[str, ...],
+    keep: Path | None,
 ) -> None:
     """Kill and wipe a follower under each bootstrap policy, and time its return.
 
@@ -72,7 +74,7 @@ def demo(
     Ends with 1 if any check fails.
     """
     console = Console()
-    report = DemoReport(bytes_produced=size // scenario.VALUE_BYTES * scenario.VALUE_BYTES, tier=tier)  # type: ignore[arg-type]
+    report = DemoReport(bytes_produced=size_bytes // scenario.VALUE_BYTES * scenario.VALUE_BYTES, tier=tier)
     with workspace(keep) as base, tier_settings(tier, base) as settings:
         run(report, base, settings, policies or scenario.POLICIES, console)
     print_table(report, console)

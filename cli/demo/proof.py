@@ -100,11 +100,11 @@ def consume_all(
     heard = time.monotonic()
     while missing > 0 and time.monotonic() - heard < SILENCE_MAX_S:
         for message in consumer.consume(POLL_RECORDS, 0.5):
-            value = message.value()
-            if message.error() is not None or value is None:
+            value, partition = message.value(), message.partition()
+            if message.error() is not None or value is None or partition is None:
                 consumer.close()
                 return False
-            found[message.partition()].add(value)
+            found[partition].add(value)
             progress(len(value))
             missing -= 1
             heard = time.monotonic()
