@@ -49,6 +49,7 @@ READ_COMMITTED: Final = 1
 _LOG_START_OFFSET_SINCE: Final = 5
 _SESSION_SINCE: Final = 7
 _RACK_SINCE: Final = 11
+_CLUSTER_ID_SINCE: Final = 12
 _TOPIC_ID_SINCE: Final = 13
 _REPLICA_STATE_SINCE: Final = 15
 _NODE_ENDPOINTS_SINCE: Final = 16
@@ -300,7 +301,7 @@ def write_request(writer: Writer, request: FetchRequest, version: int) -> None:
 
 def _request_tags(request: FetchRequest, version: int) -> dict[int, bytes | None]:
     tags: dict[int, bytes | None] = {}
-    if request.cluster_id is not None:
+    if version >= _CLUSTER_ID_SINCE and request.cluster_id is not None:
         name = Writer(flexible=True)
         name.string(request.cluster_id)
         tags[_CLUSTER_ID_TAG] = bytes(name.out)

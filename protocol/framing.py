@@ -70,6 +70,11 @@ class FrameAssembler:
         else:
             self._scratch_end += count
 
+    def clear(self) -> None:
+        """Throw away what has arrived; the stream is of no use afterwards."""
+        self._frame = None
+        self._scratch_start = self._scratch_end = 0
+
     def next_size(self) -> int | None:
         """Size of the frame that `frame()` would begin or return, None while it is not known.
 

@@ -266,12 +266,13 @@ class Writer:
         if records is None:
             self._length(INT32, -1)
             return
-        self._length(INT32, part_size(records))
-        if isinstance(records, bytes | bytearray | memoryview) and len(records) <= INLINE_RECORDS_SIZE_MAX:
+        size = part_size(records)
+        self._length(INT32, size)
+        if isinstance(records, bytes | bytearray | memoryview) and size <= INLINE_RECORDS_SIZE_MAX:
             self.out += records
-            return
-        self._parts += (self.out, records)
-        self.out = bytearray()
+        elif size > 0:
+            self._parts += (self.out, records)
+            self.out = bytearray()
 
     def end_structure(self, tagged_fields: Mapping[int, bytes | None] = _NO_FIELDS) -> None:
         """The end of a structure. Fields in ascending order of tags; None leaves one out, as for a default value."""

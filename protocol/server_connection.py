@@ -7,7 +7,7 @@
 | on | | |
 | paused | `in_flight_max` requests are under way | a response has left |
 | paused | the next request's memory is not to be had | the server gives it |
-| off | closing: what is under way is answered, then the connection ends | never |
+| thrown away | closing; what is left unread would make the kernel reset the connection, last response and all | never |
 
 Rules:
 * Only the writer's task writes, so that nothing gets between the bytes of a slice that is being sent.
@@ -89,6 +89,9 @@ class ServerConnection(StreamProtocol):
         self._writer.add_done_callback(lambda _: self._end())
 
     def bytes_received(self) -> None:
+        if self._is_closing:
+            self.frames.clear()
+            return
         self._last_activity_s = self.loop.time()
         self._read_requests()
 
@@ -110,9 +113,10 @@ class ServerConnection(StreamProtocol):
         self._read_requests()
 
     def begin_close(self) -> None:
-        """Answer what is under way, read nothing more, then close."""
+        """Answer what is under way, start nothing more, then close."""
         self._is_closing = True
-        self.transport.pause_reading()
+        self._receive_deadline_s = None
+        self.transport.resume_reading()
         self._progress.set()
 
     def abort(self) -> None:
@@ -139,7 +143,7 @@ class ServerConnection(StreamProtocol):
                 self._start(frame)
         except (MalformedMessageError, UnsupportedVersionError) as error:
             self._refuse(str(error))
-        if self.transport.is_closing():
+        if self._is_closing or self.transport.is_closing():
             return
         if not self._may_read():
             self._receive_deadline_s = None
@@ -237,7 +241,10 @@ class ServerConnection(StreamProtocol):
         except (OSError, KafkaError) as error:
             log.info("%s: connection of %s ends: %s", server.listener_name, self.peer, error)
             self.transport.abort()
-        except Exception:
+        except Exception as error:
+            if self.transport.is_closing():  # asyncio refuses to send a slice then, with a RuntimeError
+                log.info("%s: connection of %s ends: %s", server.listener_name, self.peer, error)
+                return
             log.exception("%s: connection of %s is closed by a fault of ours", server.listener_name, self.peer)
             self.transport.abort()
 

@@ -1,0 +1,206 @@
+"""Fetch on the wire: byte for byte what kio writes, in every version, without a copy of the records."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.serial import entity_writer
+
+from tierfetch.protocol import fetch_wire
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.entities import build_entity
+from tierfetch.protocol.fetch_wire import (
+    HIGH_WATERMARK_NOT_TOLD,
+    EpochEndOffset,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    FetchTopicResponse,
+    ForgottenTopic,
+)
+from tierfetch.protocol.primitives import MalformedMessageError, Reader, Writer
+from tierfetch.tests.protocol.wire_strategies import (
+    FETCH_REQUEST,
+    FETCH_RESPONSE,
+    fetch_request_values,
+    fetch_response_values,
+)
+
+API = ApiKey.FETCH
+VERSIONS = st.integers(API.min_version, API.max_version)
+ALL_VERSIONS = range(API.min_version, API.max_version + 1)
+
+
+class FakeSlice:
+    """A slice of `size` bytes that knows whether it was let go."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.releases = 0
+
+    async def send(self, transport: Any) -> None:
+        raise AssertionError("not in these tests")
+
+    def release(self) -> None:
+        self.releases += 1
+
+
+def kio_bytes(entity_type: type[Any], values: dict[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    entity_writer(entity_type)(buffer, build_entity(entity_type, values))
+    return buffer.getvalue()
+
+
+def our_bytes(write: Any, message: Any, version: int) -> bytes:
+    writer = Writer(flexible=API.is_flexible(version))
+    write(writer, message, version)
+    return b"".join(writer.finish())
+
+
+def reader(data: bytes | bytearray, version: int) -> Reader:
+    return Reader(memoryview(data), 0, flexible=API.is_flexible(version))
+
+
+def request_of_version(request: FetchRequest, version: int) -> FetchRequest:
+    """What is left of the request once it went through that version."""
+
+    def partition_of_version(partition: FetchPartition) -> FetchPartition:
+        since = {"log_start_offset": 5, "current_leader_epoch": 9, "last_fetched_epoch": 12}
+        partition = partition._replace(**{name: -1 for name, first in since.items() if version < first})
+        if version < 17:
+            partition = partition._replace(replica_directory_id=None)
+        return partition if version >= 18 else partition._replace(high_watermark=HIGH_WATERMARK_NOT_TOLD)
+
+    by_id = version >= 13
+    return replace(
+        request,
+        replica_epoch=request.replica_epoch if version >= 15 else -1,
+        session_id=request.session_id if version >= 7 else 0,
+        session_epoch=request.session_epoch if version >= 7 else -1,
+        rack_id=request.rack_id if version >= 11 else "",
+        cluster_id=request.cluster_id if version >= 12 else None,
+        topics=tuple(
+            FetchTopic(
+                tuple(map(partition_of_version, topic.partitions)),
+                "" if by_id else topic.topic,
+                topic.topic_id if by_id else None,
+            )
+            for topic in request.topics
+        ),
+        forgotten_topics=tuple(
+            ForgottenTopic(topic.partitions, "" if by_id else topic.topic, topic.topic_id if by_id else None)
+            for topic in request.forgotten_topics
+        )
+        if version >= 7
+        else (),
+    )
+
+
+def response_of_version(response: FetchResponse, version: int) -> FetchResponse:
+    def partition_of_version(partition: FetchPartitionResponse) -> FetchPartitionResponse:
+        if version < 5:
+            partition = partition._replace(log_start_offset=-1)
+        if version < 11:
+            partition = partition._replace(preferred_read_replica=-1)
+        if version < 12:
+            partition = partition._replace(diverging_epoch=None, current_leader=None, snapshot_id=None)
+        return partition
+
+    by_id = version >= 13
+    return replace(
+        response,
+        error_code=response.error_code if version >= 7 else 0,
+        session_id=response.session_id if version >= 7 else 0,
+        node_endpoints=response.node_endpoints if version >= 16 else (),
+        topics=tuple(
+            FetchTopicResponse(
+                tuple(map(partition_of_version, topic.partitions)),
+                "" if by_id else topic.topic,
+                topic.topic_id if by_id else None,
+            )
+            for topic in response.topics
+        ),
+    )
+
+
+@given(request=FETCH_REQUEST, version=VERSIONS)
+def test_request_is_what_kio_writes_and_comes_back(request: FetchRequest, version: int) -> None:
+    written = our_bytes(fetch_wire.write_request, request, version)
+    assert written == kio_bytes(API.request_type(version), fetch_request_values(request))
+    source = reader(written, version)
+    assert fetch_wire.read_request(source, version) == request_of_version(request, version)
+    assert source.remaining == 0
+
+
+@given(response=FETCH_RESPONSE, version=VERSIONS)
+def test_response_is_what_kio_writes_and_comes_back(response: FetchResponse, version: int) -> None:
+    written = our_bytes(fetch_wire.write_response, response, version)
+    assert written == kio_bytes(API.response_type(version), fetch_response_values(response))
+    source = reader(written, version)
+    assert fetch_wire.read_response(source, version) == response_of_version(response, version)
+    assert source.remaining == 0
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+def test_slices_are_parts_of_their_own_between_the_headers(version: int) -> None:
+    slices = [FakeSlice(size) for size in (100, 0, 2**20)]
+    partitions = tuple(FetchPartitionResponse(i, records=records) for i, records in enumerate(slices))
+    writer = Writer(flexible=API.is_flexible(version))
+    fetch_wire.write_response(writer, FetchResponse(topics=(FetchTopicResponse(partitions, "t"),)), version)
+    parts = writer.finish()
+    assert [part for part in parts if isinstance(part, FakeSlice)] == [slices[0], slices[2]], "nothing of size 0"
+    with_bytes = b"".join(bytes(part.size) if isinstance(part, FakeSlice) else part for part in parts)
+    decoded = fetch_wire.read_response(reader(with_bytes, version), version)
+    assert [partition.records for partition in decoded.topics[0].partitions] == [bytes(s.size) for s in slices]
+
+
+def test_release_lets_go_of_every_slice() -> None:
+    slices = [FakeSlice(1), FakeSlice(2)]
+    partitions = (
+        FetchPartitionResponse(0, records=slices[0]),
+        FetchPartitionResponse(1, records=b"x"),
+        FetchPartitionResponse(2, records=None),
+        FetchPartitionResponse(3, records=slices[1]),
+    )
+    fetch_wire.release_records(FetchResponse(topics=(FetchTopicResponse(partitions, "t"),)))
+    assert [item.releases for item in slices] == [1, 1]
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+def test_records_of_a_response_are_views_of_the_frame(version: int) -> None:
+    records = bytes(range(256)) * 40
+    response = FetchResponse(topics=(FetchTopicResponse((FetchPartitionResponse(0, records=records),), "t"),))
+    frame = bytearray(our_bytes(fetch_wire.write_response, response, version))
+    view = fetch_wire.read_response(reader(frame, version), version).topics[0].partitions[0].records
+    assert isinstance(view, memoryview)
+    assert view.obj is frame
+
+
+def test_a_diverging_epoch_of_nothing_is_never_sent() -> None:
+    """A Java follower answers it with another fetch at once, about 2,000 a second."""
+    partition = FetchPartitionResponse(0, diverging_epoch=EpochEndOffset(-1, -1))
+    with pytest.raises(AssertionError, match="spins"):
+        our_bytes(fetch_wire.write_response, FetchResponse(topics=(FetchTopicResponse((partition,), "t"),)), 18)
+
+
+@given(request=FETCH_REQUEST, version=VERSIONS, data=st.data())
+def test_a_truncated_request_is_malformed(request: FetchRequest, version: int, data: st.DataObject) -> None:
+    written = our_bytes(fetch_wire.write_request, request, version)
+    cut = data.draw(st.integers(0, len(written) - 1))
+    with pytest.raises(MalformedMessageError):
+        fetch_wire.read_request(reader(written[:cut], version), version)
+
+
+@given(response=FETCH_RESPONSE, version=VERSIONS, data=st.data())
+def test_a_truncated_response_is_malformed(response: FetchResponse, version: int, data: st.DataObject) -> None:
+    written = our_bytes(fetch_wire.write_response, response, version)
+    cut = data.draw(st.integers(0, len(written) - 1))
+    with pytest.raises(MalformedMessageError):
+        fetch_wire.read_response(reader(written[:cut], version), version)

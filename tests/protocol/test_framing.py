@@ -1,0 +1,114 @@
+"""Frames from bytes that arrive in arbitrary pieces."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tierfetch.protocol.framing import MAPPED_FRAME_SIZE_MIN, SCRATCH_SIZE, FrameAssembler, FrameTooLargeError
+
+LIMIT = 100_000
+
+
+def framed(payload: bytes) -> bytes:
+    return struct.pack(">i", len(payload)) + payload
+
+
+def feed(assembler: FrameAssembler, data: bytes) -> int:
+    """Put as much of `data` as the next buffer takes; returns how much."""
+    buffer = assembler.get_buffer()
+    count = min(len(buffer), len(data))
+    assert count, "an empty buffer ends a connection"
+    buffer[:count] = data[:count]
+    assembler.filled(count)
+    return count
+
+
+def frames(assembler: FrameAssembler) -> list[bytes]:
+    found = []
+    while assembler.next_size() is not None and (frame := assembler.frame()) is not None:
+        found.append(bytes(frame))
+    return found
+
+
+PAYLOADS = st.lists(
+    st.binary(max_size=50) | st.sampled_from([0, 1, SCRATCH_SIZE - 4, SCRATCH_SIZE, 3 * SCRATCH_SIZE]).map(bytes),
+    max_size=8,
+)
+
+
+@given(payloads=PAYLOADS, cuts=st.lists(st.integers(1, 6000), min_size=1, max_size=30))
+def test_frames_come_out_whole_however_the_bytes_are_cut(payloads: list[bytes], cuts: list[int]) -> None:
+    stream = b"".join(map(framed, payloads))
+    assembler = FrameAssembler(LIMIT)
+    found: list[bytes] = []
+    step = 0
+    while stream:
+        stream = stream[feed(assembler, stream[: cuts[step % len(cuts)]]) :]
+        step += 1
+        found += frames(assembler)
+    assert found == payloads
+    assert not assembler.is_partial
+
+
+@given(payloads=PAYLOADS.filter(len), cut=st.integers(1, 10))
+def test_a_part_of_a_frame_is_seen_as_one(payloads: list[bytes], cut: int) -> None:
+    stream = b"".join(map(framed, payloads))
+    stream = stream[: max(len(stream) - cut, 0)]
+    assembler = FrameAssembler(LIMIT)
+    whole = 0
+    while stream:
+        stream = stream[feed(assembler, stream) :]
+        whole += sum(len(frame) + 4 for frame in frames(assembler))
+    assert assembler.is_partial == (whole < max(sum(len(framed(payload)) for payload in payloads) - cut, 0))
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), LIMIT + 1, 2**31 - 1])
+def test_an_absurd_size_is_refused_before_memory_is_taken(size: int) -> None:
+    assembler = FrameAssembler(LIMIT)
+    feed(assembler, struct.pack(">i", size))
+    with pytest.raises(FrameTooLargeError, match=str(size)):
+        assembler.next_size()
+
+
+def test_the_largest_allowed_size_is_taken() -> None:
+    assembler = FrameAssembler(LIMIT)
+    feed(assembler, struct.pack(">i", LIMIT))
+    assert assembler.next_size() == LIMIT
+
+
+def test_the_kernel_fills_the_frame_itself() -> None:
+    """What does not fit the scratch goes directly into the frame's own, exactly sized buffer."""
+    assembler = FrameAssembler(LIMIT)
+    feed(assembler, framed(bytes(50_000))[:SCRATCH_SIZE])
+    assert assembler.frame() is None
+    buffer = assembler.get_buffer()
+    assert len(buffer) == 50_000 - (SCRATCH_SIZE - 4)
+    buffer[:] = b"x" * len(buffer)
+    assembler.filled(len(buffer))
+    frame = assembler.frame()
+    assert frame is not None
+    assert frame.obj is buffer.obj
+    assert not frame.readonly
+    assert frame[-1:] == b"x"
+
+
+def test_a_large_frame_is_mapped_so_that_its_size_alone_takes_no_memory() -> None:
+    assembler = FrameAssembler(MAPPED_FRAME_SIZE_MIN)
+    feed(assembler, struct.pack(">i", MAPPED_FRAME_SIZE_MIN))
+    assert assembler.frame() is None
+    assert isinstance(assembler.get_buffer().obj, mmap.mmap)
+
+
+def test_frames_that_are_not_asked_for_wait() -> None:
+    assembler = FrameAssembler(LIMIT)
+    feed(assembler, framed(b"one") + framed(b"two"))
+    first = assembler.frame()
+    assert first == b"one"
+    assert assembler.is_partial
+    feed(assembler, framed(b"three"))
+    assert frames(assembler) == [b"two", b"three"]

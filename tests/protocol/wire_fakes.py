@@ -1,0 +1,146 @@
+"""Fakes for the tests of server and client: slices of a file, and peers that say exactly what a test tells them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tierfetch.protocol import codec
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.client import Address, ClientLimits, Connection
+from tierfetch.protocol.codec import RequestHeader
+from tierfetch.protocol.dispatch import Handlers
+from tierfetch.protocol.server import Server, ServerLimits
+
+HOST = "127.0.0.1"
+LISTENER = "PLAINTEXT"
+
+
+class FileSlice:
+    """A slice of a real file, sent by `sendfile`."""
+
+    def __init__(self, path: Path, offset: int, size: int) -> None:
+        self._file = path.open("rb")
+        self._offset = offset
+        self.size = size
+        self.releases = 0
+
+    async def send(self, transport: asyncio.WriteTransport) -> None:
+        assert os.fstat(self._file.fileno()).st_size >= self._offset + self.size
+        loop = asyncio.get_running_loop()
+        if transport.get_extra_info("sslcontext") is not None:
+            transport.write(os.pread(self._file.fileno(), self.size, self._offset))
+            await transport.get_protocol().drain()  # type: ignore[attr-defined]
+            return
+        sent = await loop.sendfile(transport, self._file, self._offset, self.size, fallback=False)
+        assert sent == self.size
+
+    def release(self) -> None:
+        self.releases += 1
+        self._file.close()
+
+
+class BrokenSlice:
+    """A slice whose file turns out to be shorter than it should be."""
+
+    size = 1000
+
+    def __init__(self) -> None:
+        self.releases = 0
+
+    async def send(self, transport: asyncio.WriteTransport) -> None:
+        transport.write(b"x" * 10)
+        raise OSError("the file ends at byte 10")
+
+    def release(self) -> None:
+        self.releases += 1
+
+
+@asynccontextmanager
+async def serving(handlers: Handlers, **limits: Any) -> AsyncIterator[Server]:
+    server = Server(handlers, listener_name=LISTENER, limits=ServerLimits(**limits))
+    await server.start(HOST, 0)
+    try:
+        yield server
+    finally:
+        await server.close(deadline_s=0)
+
+
+@asynccontextmanager
+async def connected(port: int, **limits: Any) -> AsyncIterator[Connection]:
+    connection = await Connection.connect(Address(HOST, port), client_id="test", limits=ClientLimits(**limits))
+    try:
+        yield connection
+    finally:
+        connection.close()
+        await asyncio.sleep(0)
+
+
+class RawPeer:
+    """A client that writes bytes and reads frames."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, api: ApiKey, version: int, correlation_id: int, body: Any) -> None:
+        for part in codec.write_request(RequestHeader(api, version, correlation_id, "raw"), body):
+            self.writer.write(part)  # type: ignore[arg-type]
+
+    async def frame(self) -> bytes:
+        (size,) = struct.unpack(">i", await self.reader.readexactly(4))
+        return await self.reader.readexactly(size)
+
+    async def response(self, api: ApiKey, version: int) -> tuple[int, Any]:
+        frame = memoryview(await self.frame())
+        return codec.correlation_id_of(frame), codec.read_response(api, version, frame)
+
+    async def is_closed(self) -> bool:
+        """Wait until the other side closes; False if bytes come instead."""
+        try:
+            return await self.reader.read(1) == b""
+        except ConnectionResetError:
+            return True
+
+
+@asynccontextmanager
+async def raw_peer(port: int) -> AsyncIterator[RawPeer]:
+    reader, writer = await asyncio.open_connection(HOST, port)
+    try:
+        yield RawPeer(reader, writer)
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+@asynccontextmanager
+async def fake_broker(script: Callable[[RawPeer], Awaitable[None]]) -> AsyncIterator[int]:
+    """A broker that runs `script` for each connection; yields its port."""
+
+    async def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await script(RawPeer(reader, writer))
+        except (asyncio.IncompleteReadError, OSError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(on_connection, HOST, 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the event loop run until the condition holds; the test's own timeout is the limit."""
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event of its own
+            await asyncio.sleep(0.001)
