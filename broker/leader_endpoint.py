@@ -88,7 +88,7 @@ class FollowerSession:
 
 
 class BrokerEndpoint:
-    """The broker `broker_id`; `address` tells where it listens now. Closes `fetches`, its own; `questions` is shared."""
+    """The broker `broker_id`; `address` tells where it listens. `fetches` is its own to close, `questions` shared."""
 
     def __init__(
         self,

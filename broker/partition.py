@@ -70,6 +70,11 @@ class Partition:
         """As the cluster's metadata has it now, -1 before the first."""
         return self.registration.leader_epoch if self.registration is not None else -1
 
+    @property
+    def is_in_isr(self) -> bool:
+        """As the cluster's metadata has it now."""
+        return self.registration is not None and self._services.node_id in self.registration.isr
+
     def leader(self) -> Leadership:
         """NOT_LEADER_OR_FOLLOWER unless this replica leads."""
         if self.leadership is None:
@@ -99,12 +104,13 @@ class Partition:
         """Lead no more; a fetcher may be started afterwards."""
         if registration is not None:
             self.note_registration(registration)
+            self.log.refuse_leaders_below(registration.leader_epoch)
         await self._end_leadership()
 
     def note_registration(self, registration: PartitionRegistration) -> None:
         """Take note of what the cluster knows now, which may be ahead of the role that is being changed."""
         self.registration = registration
-        if self._services.node_id in registration.isr:
+        if self.is_in_isr:
             self.is_never_in_isr = False
         leadership = self.leadership
         if leadership is not None and registration.leader_epoch == leadership.leader_epoch:

@@ -167,7 +167,7 @@ async def test_followers_wait_for_the_log_and_consumers_for_the_high_watermark(
     follower = asyncio.create_task(
         fetched(handler, request(replica_id=2, max_wait_ms=60_000, partition_fields={"log_start_offset": 0}))
     )
-    await until(lambda: bool((partition.high_watermark_news and partition.log_end_news)))
+    await until(lambda: bool(partition.high_watermark_news and partition.log_end_news))
     await append(partition, batch(b"a"))
     assert (await follower)[1] == [0]
     assert not consumer.done()

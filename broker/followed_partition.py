@@ -1,0 +1,88 @@
+"""A hosted partition as a fetcher sees it: `fetcher.ports.FollowerPartition` over `Partition` and its log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..log.adopt import AdoptedState
+from ..log.epochs import LeaderEpochCache
+from ..log.manager import LogManager
+from ..protocol.topics import TopicIdPartition
+from ..rlm.view import TierMode, TierPolicy
+from .partition import Partition
+
+TIERED = frozenset({TierMode.COPYING, TierMode.READ_ONLY})
+
+
+class FollowedPartition:
+    """`on_replaced` is called when state was adopted from the tier and the partition has a new log."""
+
+    def __init__(
+        self, partition: Partition, logs: LogManager, *, has_tier: bool, on_replaced: Callable[[Partition], None]
+    ) -> None:
+        self._partition = partition
+        self._logs = logs
+        self._has_tier = has_tier
+        self._on_replaced = on_replaced
+
+    @property
+    def topic_id_partition(self) -> TopicIdPartition:
+        return self._partition.partition
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._partition.leader_epoch
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._partition.log.log_start_offset
+
+    @property
+    def local_log_start_offset(self) -> int:
+        return self._partition.log.local_log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._partition.log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._partition.log.high_watermark
+
+    @property
+    def epochs(self) -> LeaderEpochCache:
+        return self._partition.log.epochs
+
+    @property
+    def is_tiered(self) -> bool:
+        policy = TierPolicy.of(self.topic_id_partition.topic, self._partition.log.config)
+        return self._has_tier and policy.mode in TIERED
+
+    @property
+    def is_compacted(self) -> bool:
+        return self._partition.log.config.is_compacted
+
+    @property
+    def is_never_in_isr(self) -> bool:
+        return self._partition.is_never_in_isr
+
+    async def append(self, records: memoryview) -> None:
+        await self._partition.log.append_as_follower(records)
+
+    async def truncate_to(self, offset: int) -> None:
+        await self._partition.log.truncate_to(offset)
+
+    async def start_at(self, offset: int) -> None:
+        await self._partition.log.truncate_fully_and_start_at(offset)
+
+    async def adopt(self, state: AdoptedState) -> None:
+        log = await self._logs.adopt(self.topic_id_partition.topic_partition, state)
+        self._partition.replace_log(log)
+        self._partition.is_never_in_isr = not self._partition.is_in_isr
+        self._on_replaced(self._partition)
+
+    def update_high_watermark(self, offset: int) -> None:
+        self._partition.log.update_high_watermark(offset)
+
+    async def increment_log_start_offset(self, offset: int) -> None:
+        await self._partition.log.increment_log_start_offset(offset)
