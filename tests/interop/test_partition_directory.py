@@ -1,0 +1,139 @@
+"""`kafka-dump-log` reads every file of partition directories that `PartitionLog` wrote, whatever happened to them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tierfetch.log.config import LogConfig
+from tierfetch.log.disk_os import OsDisk
+from tierfetch.log.partition_log import PartitionLog
+from tierfetch.log.producer_state import AppendOrigin
+from tierfetch.protocol.control import ControlType
+from tierfetch.protocol.records import Compression, Record, build_batch
+from tierfetch.tests.interop.java import kafka_dump, our_dump
+from tierfetch.tests.log.logs import NOW_MS, data_batch, marker_batch, open_log
+
+CONFIG = LogConfig(segment_bytes=6_000, index_interval_bytes=700)
+SUFFIXES = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
+
+
+@pytest.fixture
+async def disk() -> AsyncIterator[OsDisk]:
+    disk = OsDisk()
+    yield disk
+    await disk.close()
+
+
+async def lead(
+    log: PartitionLog, leader_epoch: int, data: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT
+) -> int:
+    return (await log.append_as_leader(data, leader_epoch=leader_epoch, now_ms=NOW_MS, origin=origin)).last_offset
+
+
+def compressed(codec: Compression, count: int, timestamp_ms: int) -> bytearray:
+    records = [Record(i, timestamp_ms - i, value=b"%d " % i * 20, headers=(("h", b"x"),)) for i in range(count)]
+    return bytearray(build_batch(records, base_offset=0, compression=codec))
+
+
+async def fill_as_leader(log: PartitionLog, leader_epoch: int, producer_id: int) -> None:
+    """Some segments: every codec, timestamps that fall, idempotent batches, transactions that end either way or stay
+    open.
+    """
+    await log.assign_epoch(leader_epoch)
+    sequence = 0
+    for round_number in range(6):
+        for codec in Compression:
+            await lead(
+                log, leader_epoch, compressed(codec, 3 + codec, NOW_MS + 1_000 * (2 * round_number + codec % 3))
+            )
+        batch = data_batch(2, producer_id=producer_id, producer_epoch=0, base_sequence=sequence, value=b"w" * 90)
+        await lead(log, leader_epoch, batch)
+        sequence += 2
+        kind = ControlType.ABORT if round_number % 2 else ControlType.COMMIT
+        for number in (1, 2):
+            await lead(
+                log,
+                leader_epoch,
+                data_batch(
+                    producer_id=producer_id + number,
+                    producer_epoch=0,
+                    base_sequence=round_number,
+                    is_transactional=True,
+                    value=b"t" * 300,
+                ),
+            )
+        for number in (1, 2) if round_number != 5 else (2,):
+            await lead(
+                log, leader_epoch, marker_batch(kind, producer_id=producer_id + number), AppendOrigin.COORDINATOR
+            )
+
+
+async def copy_as_follower(source: PartitionLog, target: PartitionLog) -> None:
+    while target.log_end_offset < source.log_end_offset:
+        piece = await source.read(target.log_end_offset, max_bytes=2_500, max_offset=source.log_end_offset)
+        await target.append_as_follower(await piece.read())
+        piece.release()
+
+
+def check_by_kafka(directory: Path) -> dict[Path, list[str]]:
+    """Every file is right in Kafka's eyes, and says there what it says in ours."""
+    files = sorted(path for path in directory.iterdir() if path.suffix in SUFFIXES)
+    ours = our_dump(files, with_records=True)
+    assert kafka_dump(files, "--deep-iteration", "--print-data-log") == ours
+    indexes = [path for path in files if path.suffix in {".index", ".timeindex"}]
+    assert kafka_dump(indexes, "--verify-index-only") == {path: [] for path in indexes}
+    sane = kafka_dump(indexes, "--index-sanity-check")
+    assert sane == {path: [f"{path} passed sanity check."] for path in indexes}
+    assert {path.suffix for path in files} == SUFFIXES
+    return ours
+
+
+async def test_directory_of_a_leader(disk: OsDisk, tmp_path: Path) -> None:
+    log = await open_log(disk, tmp_path / "t-0", config=CONFIG)
+    await fill_as_leader(log, 0, 100)
+    await fill_as_leader(log, 2, 200)
+    await log.close()
+    ours = check_by_kafka(tmp_path / "t-0")
+    assert len([path for path in ours if path.suffix == ".log"]) >= 4
+
+
+async def test_directory_of_a_follower(disk: OsDisk, tmp_path: Path) -> None:
+    """Truncated where its leader's log had another history, then filled by fetches of another size."""
+    leader = await open_log(disk, tmp_path / "leader" / "t-0", config=CONFIG)
+    await fill_as_leader(leader, 0, 100)
+    divergence = leader.log_end_offset // 2
+    follower = await open_log(disk, tmp_path / "follower" / "t-0", config=CONFIG)
+    await copy_as_follower(leader, follower)
+    await fill_as_leader(follower, 1, 300)
+    await follower.truncate_to(divergence)
+    await fill_as_leader(leader, 4, 200)
+    await copy_as_follower(leader, follower)
+    await follower.close()
+    await leader.close()
+    ours = check_by_kafka(tmp_path / "follower" / "t-0")
+    theirs = our_dump(sorted((tmp_path / "leader" / "t-0").glob("*.log")), with_records=True)
+    assert [lines for path, lines in ours.items() if path.suffix == ".log"] == list(theirs.values())
+
+
+async def test_directory_after_a_crash(disk: OsDisk, tmp_path: Path) -> None:
+    """A torn tail is cut, indexes and snapshots are made anew, and the log goes on."""
+    directory = tmp_path / "t-0"
+    log = await open_log(disk, directory, config=CONFIG)
+    await fill_as_leader(log, 0, 100)
+    end_offset = log.log_end_offset
+    await log.flush()
+    recovery_point = log.segments[-2].base_offset
+    await log.abandon()
+    last = max(directory.glob("*.log"))
+    with last.open("ab") as file:
+        file.write(data_batch(base_offset=end_offset, epoch=0, value=b"torn" * 50)[:-1])
+    for path in [*directory.glob("*.index"), *directory.glob("*.timeindex")]:
+        path.write_bytes(path.read_bytes()[:-3] + b"\x7f\xff\xff")
+    log = await open_log(disk, directory, config=CONFIG, recovery_point=recovery_point)
+    assert log.log_end_offset == end_offset
+    await fill_as_leader(log, 1, 400)
+    await log.close()
+    check_by_kafka(directory)
