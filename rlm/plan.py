@@ -91,19 +91,30 @@ class RollActive:
     base_offset: int
 
 
-Action = Copy | AbandonOrphan | RaiseLogStart | DeleteRemote | Prove | DeleteLocal | RollActive
+Upkeep = AbandonOrphan | RaiseLogStart | DeleteRemote | Prove | DeleteLocal | RollActive
+Action = Copy | Upkeep
 
 
 def plan(view: PartitionView, now_ms: int) -> list[Action]:
-    """What to do now, most urgent first."""
-    if is_deposed(view):
+    """What to do now: the next copy and the upkeep."""
+    copy = plan_copy(view)
+    upkeep = plan_upkeep(view, now_ms)
+    return [copy, *upkeep] if copy else [*upkeep]
+
+
+def plan_copy(view: PartitionView) -> Copy | None:
+    """The next copy, if it may begin now."""
+    copies = pending_copies(view)
+    return Copy(copies[0]) if copies and not view.in_flight else None
+
+
+def plan_upkeep(view: PartitionView, now_ms: int) -> list[Upkeep]:
+    """Everything else, in the order in which it is to be done."""
+    if view.policy.mode is TierMode.UNTIERED or is_deposed(view):
         return []
     usable = view.usable()
-    actions: list[Action] = []
+    actions: list[Upkeep] = []
     if view.is_leader:
-        copies = pending_copies(view, usable)
-        if copies and not view.in_flight:
-            actions.append(Copy(copies[0]))
         actions += _abandon_orphans(view, now_ms)
         actions += _raise_log_start(view, usable, now_ms)
         actions += _delete_remote(view, usable)
@@ -117,15 +128,15 @@ def is_deposed(view: PartitionView) -> bool:
     return any(segment.segment_leader_epochs[-1].epoch > view.leader_epoch for segment in view.remote)
 
 
-def pending_copies(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata]) -> list[LocalSegment]:
-    """The closed segments that are to be copied, in order.
+def pending_copies(view: PartitionView) -> list[LocalSegment]:
+    """The closed segments that are to be copied, in order, the one under way included.
 
     A segment is pending unless usable segments hold all its offsets: a new leader goes on where the old one stopped,
     also where its segments begin elsewhere, and what went missing in the tier is copied again while it is still here.
     """
-    if not view.is_leader or view.policy.mode is not TierMode.COPYING:
+    if not view.is_leader or view.policy.mode is not TierMode.COPYING or is_deposed(view):
         return []
-    coverage = Coverage(usable)
+    coverage = Coverage(view.usable())
     return [
         part
         for part in view.closed
@@ -135,11 +146,11 @@ def pending_copies(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadat
     ]
 
 
-def _abandon_orphans(view: PartitionView, now_ms: int) -> list[Action]:
+def _abandon_orphans(view: PartitionView, now_ms: int) -> list[Upkeep]:
     """Another broker's attempt is given the time that its upload may take: what arrives after the deletion would stay
     for ever.
     """
-    orphans: list[Action] = []
+    orphans: list[Upkeep] = []
     for segment in view.remote:
         if segment.state is not RemoteLogSegmentState.COPY_SEGMENT_STARTED or segment.segment_id in view.in_flight:
             continue
@@ -150,7 +161,7 @@ def _abandon_orphans(view: PartitionView, now_ms: int) -> list[Action]:
     return orphans
 
 
-def _raise_log_start(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata], now_ms: int) -> list[Action]:
+def _raise_log_start(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata], now_ms: int) -> list[Upkeep]:
     reason = "remote storage was disabled" if view.policy.mode is TierMode.DELETING else "retention"
     to_offset = _expired(view, usable, now_ms)
     if to_offset <= view.log_start_offset:
@@ -167,10 +178,10 @@ def _expired(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata], no
             return _expired_in_tier(view, usable, now_ms)
         case TierMode.READ_ONLY:
             return _expired_anywhere(view, usable, now_ms)
-        case TierMode.UNTIERED:
-            return _expired_locally(view, view.log_start_offset, now_ms)
         case TierMode.DELETING:
-            return _expired_locally(view, max(view.log_start_offset, view.local_log_start_offset), now_ms)
+            return view.local_log_start_offset
+        case TierMode.UNTIERED:
+            return view.log_start_offset
 
 
 def _expired_in_tier(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata], now_ms: int) -> int:
@@ -198,14 +209,10 @@ def _expired_anywhere(view: PartitionView, usable: Sequence[RemoteLogSegmentMeta
     expired_to = _expired_in_tier(view, usable, now_ms)
     if any(s.end_offset >= expired_to and s.start_offset < view.local_log_start_offset for s in usable):
         return expired_to
-    return _expired_locally(view, max(expired_to, view.local_log_start_offset), now_ms)
-
-
-def _expired_locally(view: PartitionView, start_offset: int, now_ms: int) -> int:
-    """Where a log that begins at `start_offset`, all local, starts once retention has taken its oldest segments."""
-    parts = [part for part in view.closed if part.end_offset > start_offset]
+    start = max(expired_to, view.local_log_start_offset)
+    parts = [part for part in view.closed if part.end_offset > start]
     breached = _breached_locally(view, parts, now_ms)
-    return max((p.end_offset for p in parts[:breached] if p.end_offset <= view.high_watermark), default=start_offset)
+    return max((p.end_offset for p in parts[:breached] if p.end_offset <= view.high_watermark), default=start)
 
 
 def _breached_locally(view: PartitionView, parts: Sequence[LocalSegment], now_ms: int) -> int:
@@ -225,7 +232,7 @@ def _first_offset_anywhere(view: PartitionView) -> int:
     without any event is no proof of that: then the remote metadata is lost, and the log start stays.
     """
     start = view.log_start_offset
-    if view.local_log_start_offset <= start or view.ledger_version == 0 or view.policy.mode is TierMode.UNTIERED:
+    if view.local_log_start_offset <= start or view.ledger_version == 0:
         return start
     finished = view.finished()
     if any(segment.start_offset <= start <= segment.end_offset for segment in finished):
@@ -233,9 +240,13 @@ def _first_offset_anywhere(view: PartitionView) -> int:
     return min((s.start_offset for s in finished if s.start_offset > start), default=view.local_log_start_offset)
 
 
-def _delete_remote(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata]) -> list[Action]:
-    if view.policy.mode is TierMode.UNTIERED:
-        return []
+def first_offset_of_tier(view: PartitionView) -> int:
+    """The log start of a replica that lost its own: where its history begins in the tier, or else locally."""
+    starts = [segment.start_offset for segment in view.usable()]
+    return min([*starts, view.closed[0].base_offset if view.closed else view.active.base_offset])
+
+
+def _delete_remote(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata]) -> list[Upkeep]:
     doomed = tuple(
         segment.segment_id
         for segment in view.remote
@@ -266,11 +277,11 @@ def _is_unreachable(view: PartitionView, segment: RemoteLogSegmentMetadata) -> b
     return bool(view.epochs) and segment.segment_leader_epochs[-1].epoch < view.epochs[0].epoch
 
 
-def _shrink_local(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata], now_ms: int) -> list[Action]:
+def _shrink_local(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata], now_ms: int) -> list[Upkeep]:
     committed = [part for part in view.closed if part.end_offset <= view.high_watermark]
     below = [part for part in committed if part.end_offset <= view.log_start_offset]
     kept = list(view.closed[len(below) :])
-    actions: list[Action] = []
+    actions: list[Upkeep] = []
     breached = _breached_locally(view, kept, now_ms)
     if view.policy.mode is TierMode.COPYING:
         wanted = committed[len(below) : len(below) + breached]
@@ -281,7 +292,7 @@ def _shrink_local(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata
         breached -= len(proven)
     if below:
         actions.append(DeleteLocal(below[-1].end_offset))
-    may_roll = view.is_leader or view.policy.mode is TierMode.COPYING
+    may_roll = view.policy.mode is TierMode.COPYING or (view.is_leader and view.policy.mode is TierMode.READ_ONLY)
     if may_roll and not kept and breached and view.high_watermark >= view.log_end_offset:
         actions.append(RollActive(view.active.base_offset))
     return actions
@@ -289,7 +300,7 @@ def _shrink_local(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata
 
 def _proven(
     view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata], wanted: Sequence[LocalSegment]
-) -> tuple[list[Action], list[LocalSegment]]:
+) -> tuple[list[Upkeep], list[LocalSegment]]:
     """The part of `wanted` that proven remote segments cover, and what else to prove so that more may go."""
     if not wanted:
         return [], []
@@ -301,5 +312,5 @@ def _proven(
     needed = [s for s in usable if s.end_offset >= start and s.start_offset < wanted[-1].end_offset]
     unproven = tuple(s.segment_id for s in needed if s.segment_id not in view.proven)
     proven_to = Coverage([s for s in needed if s.segment_id in view.proven]).end_of_run(start)
-    proofs: list[Action] = [Prove(unproven[:PROOFS_MAX])] if unproven else []
+    proofs: list[Upkeep] = [Prove(unproven[:PROOFS_MAX])] if unproven else []
     return proofs, [part for part in wanted if part.end_offset <= proven_to]

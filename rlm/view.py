@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from ..log.config import UNLIMITED, LogConfig
+from ..log.config import LogConfig
 from ..log.epochs import EpochEntry, LeaderEpochCache
 from ..protocol.topics import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ..remote.lineage import is_within_lineage
@@ -28,7 +28,7 @@ class TierMode(Enum):
     | DELETING  | false                 | any          | true              |
     | UNTIERED  | false                 | any          | false             |
 
-    Internal and compacted topics are UNTIERED whatever else they say.
+    Internal and compacted topics are UNTIERED whatever else they say. An UNTIERED log is no matter of ours at all.
     """
 
     COPYING = auto()
@@ -53,8 +53,6 @@ class TierPolicy:
     @classmethod
     def of(cls, topic: str, config: LogConfig) -> TierPolicy:
         mode = _mode(topic, config)
-        if "delete" not in config.cleanup_policy:
-            return cls(mode, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED)
         whole = (config.retention_ms, config.retention_bytes)
         if mode is not TierMode.COPYING:
             return cls(mode, *whole, *whole)

@@ -59,7 +59,7 @@ class TestCopy:
 
     def test_R1_segment_below_the_log_start_is_not_copied(self) -> None:
         raised = view(log_start_offset=150, local_log_start_offset=150)
-        assert pending_copies(raised, []) == [local(100, 200), local(200, 300)]
+        assert pending_copies(raised) == [local(100, 200), local(200, 300)]
 
     def test_R2_segment_that_straddles_a_divergence_does_not_count(self) -> None:
         changed = view(
@@ -98,11 +98,6 @@ def test_R4_local_retention_is_inherited_and_counts_only_while_copying() -> None
     assert TierPolicy.of("orders", config) == TierPolicy(TierMode.COPYING, 500, 600, 500, 60)
     read_only = replace(config, remote_log_copy_disable=True)
     assert TierPolicy.of("orders", read_only) == TierPolicy(TierMode.READ_ONLY, 500, 600, 500, 600)
-
-
-def test_retention_never_touches_a_compacted_topic() -> None:
-    config = LogConfig(cleanup_policy=frozenset({"compact"}), retention_ms=1, retention_bytes=1)
-    assert TierPolicy.of("orders", config) == TierPolicy(TierMode.UNTIERED, -1, -1, -1, -1)
 
 
 class TestOrphans:
@@ -225,7 +220,7 @@ class TestLocalRetention:
         assert plan(follower, NOW) == []
 
     def test_segments_below_the_log_start_go_without_proof(self) -> None:
-        assert plan(view(log_start_offset=250, policy=policy(TierMode.UNTIERED)), NOW) == [DeleteLocal(200)]
+        assert plan(view(log_start_offset=250, policy=policy(TierMode.DELETING)), NOW) == [DeleteLocal(200)]
         follower = view(log_start_offset=250, leader_epoch=None, policy=policy(TierMode.READ_ONLY))
         assert plan(follower, NOW) == [DeleteLocal(200)]
 
@@ -380,19 +375,19 @@ class TestDisableAndEnable:
         enabled = view(closed=(local(200, 300),), log_start_offset=200, local_log_start_offset=200, ledger_version=12)
         assert plan(enabled, NOW) == [Copy(local(200, 300))]
 
-    def test_R6_untiered_topic_leaves_the_tier_alone(self) -> None:
-        untiered = view(remote=TIERED, policy=policy(TierMode.UNTIERED), log_start_offset=300)
-        assert plan(untiered, NOW) == [DeleteLocal(300)]
+    def test_R6_untiered_topic_is_left_alone(self) -> None:
+        left = remote(4, 0, 10, state=STARTED)
+        untiered = view(
+            remote=(*TIERED, left),
+            policy=policy(TierMode.UNTIERED, retention_ms=0, local_retention_ms=0),
+            log_start_offset=300,
+        )
+        assert plan(untiered, NOW) == []
 
-    def test_untiered_topic_has_retention_too(self) -> None:
-        untiered = view(policy=policy(TierMode.UNTIERED, local_retention_bytes=1500, retention_bytes=1500))
-        assert plan(untiered, NOW) == [RaiseLogStart(200, "retention")]
-        assert plan(replace(untiered, log_start_offset=200), NOW) == [DeleteLocal(200)]
-
-    def test_untiered_active_segment_that_breaches_is_rolled(self) -> None:
-        untiered = view(closed=(), log_start_offset=300, policy=policy(TierMode.UNTIERED, local_retention_ms=0))
-        assert plan(untiered, NOW) == [RollActive(300)]
-        assert plan(replace(untiered, leader_epoch=None), NOW) == []
+    def test_R6_read_only_active_segment_that_breaches_is_rolled_by_the_leader(self) -> None:
+        read_only = view(closed=(), log_start_offset=300, policy=policy(TierMode.READ_ONLY, local_retention_ms=0))
+        assert plan(read_only, NOW) == [RollActive(300)]
+        assert plan(replace(read_only, leader_epoch=None), NOW) == []
 
 
 @pytest.mark.parametrize(

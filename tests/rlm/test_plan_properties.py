@@ -290,7 +290,7 @@ def test_R1_R2_R4_no_offset_in_neither_tier_and_the_plan_comes_to_rest(
     run(cluster, Random(seed), 80)
     cluster.settle()
     leader = cluster.look(cluster.leader)
-    assert pending_copies(leader, leader.usable()) == []
+    assert pending_copies(leader) == []
     assert all(segment.state is FINISHED for segment in cluster.tier.values())
     assert cluster.stored <= set(cluster.tier)
 

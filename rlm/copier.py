@@ -1,0 +1,125 @@
+"""Copies one closed segment to the tier, under an id that no earlier attempt had.
+
+    effect                                     if it fails, hangs, or the process dies here
+    -----------------------------------------  ----------------------------------------------------------------------
+    1 COPY_SEGMENT_STARTED is committed        nothing, or a started segment without objects
+    2 log, indexes, snapshot, epochs uploaded  a started segment with some of its objects
+    3 the store states the size of the log     the same; a size that differs fails the copy
+    4 COPY_SEGMENT_FINISHED is committed       started, or finished if only the answer was lost: the ledger tells
+
+Rules:
+
+* Only 4 makes the segment readable and lets the highest remote offset advance.
+* A failed attempt is not cleaned up here: the ledger shows a started segment that nobody works on, and the plan has it
+  deleted, in the same way after an error, a cancellation or a crash.
+* Unless another leader has given up on the attempt meanwhile: it may have deleted before our upload ended, and no
+  ledger will name what we stored. Then we delete it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..log.epochs import LeaderEpochCache
+from ..remote.ledger import IllegalTransitionError
+from ..remote.metadata import RemoteLogMetadataError
+from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
+from ..remote.storage import (
+    LogSegmentData,
+    RemoteStorageCorruptError,
+    RemoteStorageError,
+    RemoteStorageManager,
+)
+from .deadlines import MetadataWriter
+from .quota import TokenBucket
+from .view import LocalSegment, PartitionView
+
+_OURS = (RemoteLogSegmentState.COPY_SEGMENT_STARTED, RemoteLogSegmentState.COPY_SEGMENT_FINISHED)
+"""States in which nobody else has begun to delete a segment."""
+
+
+def describe_copy(
+    view: PartitionView, segment: LocalSegment, segment_id: RemoteLogSegmentId, *, txn_index_empty: bool, now_ms: int
+) -> RemoteLogSegmentMetadata:
+    """The event that starts a copy of `segment`."""
+    epochs = LeaderEpochCache(view.epochs).range(segment.base_offset, segment.end_offset)
+    assert epochs, f"{segment_id}: no leader epoch is known for {segment}; the epochs are {view.epochs}"
+    return RemoteLogSegmentMetadata(
+        segment_id=segment_id,
+        start_offset=segment.base_offset,
+        end_offset=segment.end_offset - 1,
+        max_timestamp_ms=segment.max_timestamp_ms,
+        broker_id=view.broker_id,
+        event_timestamp_ms=now_ms,
+        segment_size_in_bytes=segment.size_bytes,
+        segment_leader_epochs=epochs,
+        txn_index_empty=txn_index_empty,
+    )
+
+
+class CopyQuota:
+    """Lets copies through at a rate that all of them share."""
+
+    def __init__(self, bytes_per_second: int) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._bucket: TokenBucket | None = None
+
+    async def acquire(self, count: int) -> None:
+        """Wait until `count` bytes may be copied."""
+        now_s = asyncio.get_running_loop().time()
+        if self._bucket is None:
+            self._bucket = TokenBucket(self._bytes_per_second, now_s)
+        await asyncio.sleep(self._bucket.take(count, now_s))
+
+
+class SegmentCopier:
+    """See the module's docstring. One for all partitions of a broker."""
+
+    def __init__(
+        self,
+        storage: RemoteStorageManager,
+        writer: MetadataWriter,
+        quota: CopyQuota,
+        *,
+        custom_metadata_max_bytes: int,
+    ) -> None:
+        """`storage` keeps deadlines (`WatchedStorage`)."""
+        self._storage = storage
+        self._writer = writer
+        self._quota = quota
+        self._custom_metadata_max_bytes = custom_metadata_max_bytes
+
+    async def copy(self, segment: RemoteLogSegmentMetadata, data: LogSegmentData) -> None:
+        """Returns once the segment is finished. RemoteStorageError, RemoteLogMetadataError, OSError of the local files:
+        try again under a new id; IllegalTransitionError: another leader was faster.
+        """
+        assert data.log.size == segment.segment_size_in_bytes, (segment, data.log.size)
+        await self._quota.acquire(segment.segment_size_in_bytes)
+        await self._writer.start_copy(segment)
+        try:
+            await self._upload(segment, data)
+        except (RemoteStorageError, RemoteLogMetadataError, IllegalTransitionError, OSError):
+            if self._writer.state_of(segment.segment_id) not in _OURS:
+                await self._storage.delete_log_segment_data(segment)
+            raise
+
+    async def _upload(self, segment: RemoteLogSegmentMetadata, data: LogSegmentData) -> None:
+        custom_metadata = await self._storage.copy_log_segment_data(segment, data)
+        self._check_custom_metadata(segment, custom_metadata)
+        await self._verify(segment)
+        await self._writer.update(segment.segment_id, RemoteLogSegmentState.COPY_SEGMENT_FINISHED, custom_metadata)
+
+    async def _verify(self, segment: RemoteLogSegmentMetadata) -> None:
+        stored = await self._storage.log_segment_size(segment)
+        if stored != segment.segment_size_in_bytes:
+            found = "nothing" if stored is None else f"{stored} bytes"
+            raise RemoteStorageCorruptError(
+                f"{segment.segment_id}: {segment.segment_size_in_bytes} bytes were uploaded, the tier holds {found}"
+            )
+
+    def _check_custom_metadata(self, segment: RemoteLogSegmentMetadata, custom_metadata: bytes | None) -> None:
+        if custom_metadata is not None and len(custom_metadata) > self._custom_metadata_max_bytes:
+            raise RemoteStorageError(
+                f"{segment.segment_id}: the storage plugin returned {len(custom_metadata)} bytes of custom metadata; "
+                f"remote.log.metadata.custom.metadata.max.bytes is {self._custom_metadata_max_bytes}"
+            )

@@ -1,0 +1,139 @@
+"""Deadlines around everything remote: a plugin that hangs costs one call, never a partition.
+
+Plugins keep deadlines of their own; these here are the watchdog behind them. What runs out of time ends as the error
+that its caller retries anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from ..protocol.topics import TopicIdPartition
+from ..remote.metadata import RemoteLogMetadataError, RemoteLogMetadataManager
+from ..remote.segment import (
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+    RemotePartitionDeleteMetadata,
+    RemotePartitionDeleteState,
+)
+from ..remote.storage import (
+    IndexType,
+    LogSegmentData,
+    RemoteObject,
+    RemoteStorageManager,
+    RemoteStorageTimeoutError,
+)
+from .view import CopyDeadline
+
+
+@asynccontextmanager
+async def _storage_deadline(what: str, timeout_ms: int) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            yield
+    except TimeoutError as error:
+        raise RemoteStorageTimeoutError(f"{what} did not end within {timeout_ms} ms and was abandoned") from error
+
+
+class WatchedStorage:
+    """A `RemoteStorageManager` each of whose calls ends in time, by RemoteStorageTimeoutError."""
+
+    def __init__(self, storage: RemoteStorageManager, *, copy_deadline: CopyDeadline, request_timeout_ms: int) -> None:
+        self._storage = storage
+        self._copy_deadline = copy_deadline
+        self._timeout_ms = request_timeout_ms
+
+    async def copy_log_segment_data(self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes | None:
+        total_bytes = data.log.size + sum(source.size for source in data.indexes.values())
+        timeout_ms = self._copy_deadline.of_size_ms(total_bytes)
+        async with _storage_deadline(f"upload of {metadata.segment_id} ({total_bytes} bytes)", timeout_ms):
+            return await self._storage.copy_log_segment_data(metadata, data)
+
+    async def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
+        async with _storage_deadline(f"fetch of {metadata.segment_id} [{start}, {end})", self._timeout_ms):
+            return await self._storage.fetch_log_segment(metadata, start, end)
+
+    async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+        async with _storage_deadline(f"fetch of {index_type.value} of {metadata.segment_id}", self._timeout_ms):
+            return await self._storage.fetch_index(metadata, index_type)
+
+    async def log_segment_size(self, metadata: RemoteLogSegmentMetadata) -> int | None:
+        async with _storage_deadline(f"size of {metadata.segment_id}", self._timeout_ms):
+            return await self._storage.log_segment_size(metadata)
+
+    async def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
+        async with _storage_deadline(f"deletion of {metadata.segment_id}", self._timeout_ms):
+            await self._storage.delete_log_segment_data(metadata)
+
+    async def list_objects(self, partition: TopicIdPartition) -> AsyncIterator[RemoteObject]:
+        listing = self._storage.list_objects(partition)
+        while True:
+            async with _storage_deadline(f"listing of {partition}", self._timeout_ms):
+                try:
+                    listed = await anext(listing)
+                except StopAsyncIteration:
+                    return
+            yield listed
+
+    async def close(self) -> None:
+        await self._storage.close()
+
+
+class MetadataWriter:
+    """Writes events to the remote log metadata, as one broker, each within a deadline.
+
+    RemoteLogMetadataError if that ran out or the write failed (the event may be there all the same: look at the
+    ledger); IllegalTransitionError if the ledger refuses the event.
+    """
+
+    def __init__(
+        self,
+        metadata: RemoteLogMetadataManager,
+        *,
+        broker_id: int,
+        timeout_ms: int,
+        wall_clock_ms: Callable[[], int],
+    ) -> None:
+        self._metadata = metadata
+        self._broker_id = broker_id
+        self._timeout_ms = timeout_ms
+        self._wall_clock_ms = wall_clock_ms
+
+    def state_of(self, segment_id: RemoteLogSegmentId) -> RemoteLogSegmentState | None:
+        """As the ledger has it now; None if it does not name the segment."""
+        ledger = self._metadata.ledger(segment_id.topic_id_partition)
+        segment = None if ledger is None else ledger.get(segment_id)
+        return None if segment is None else segment.state
+
+    async def start_copy(self, segment: RemoteLogSegmentMetadata) -> None:
+        assert segment.state is RemoteLogSegmentState.COPY_SEGMENT_STARTED, segment
+        async with self._deadline(f"start of the copy {segment.segment_id}"):
+            await self._metadata.add_segment(segment)
+
+    async def update(
+        self, segment_id: RemoteLogSegmentId, state: RemoteLogSegmentState, custom_metadata: bytes | None = None
+    ) -> None:
+        event = RemoteLogSegmentMetadataUpdate(
+            segment_id, state, self._wall_clock_ms(), self._broker_id, custom_metadata
+        )
+        async with self._deadline(f"{state.name} of {segment_id}"):
+            await self._metadata.update_segment(event)
+
+    async def update_partition(self, partition: TopicIdPartition, state: RemotePartitionDeleteState) -> None:
+        event = RemotePartitionDeleteMetadata(partition, state, self._wall_clock_ms(), self._broker_id)
+        async with self._deadline(f"{state.name} of {partition}"):
+            await self._metadata.put_partition_delete(event)
+
+    @asynccontextmanager
+    async def _deadline(self, what: str) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                yield
+        except TimeoutError as error:
+            raise RemoteLogMetadataError(
+                f"remote log metadata: {what} was not committed within {self._timeout_ms} ms"
+            ) from error

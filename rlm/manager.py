@@ -1,0 +1,208 @@
+"""The remote log manager of one broker: a task for each tiered partition it hosts, and the limits they share.
+
+Told by the broker, by plain calls that take effect at once: which partitions it leads and follows, and when a log's
+configuration changed. A partition whose configuration asks for no tier is remembered and costs nothing.
+
+| the broker says       | what happens                                                                            |
+|-----------------------|-----------------------------------------------------------------------------------------|
+| lead, follow          | the partition's task is cancelled, a new one starts for the new role                    |
+| config_changed        | the task starts, stops or looks again                                                   |
+| stop                  | the task is cancelled and awaited, its remote log metadata no longer followed           |
+| delete_remote_partition | every segment of a deleted topic's partition goes, with retries, beside everything else |
+
+Does not know why a partition leads, who its followers are, or what a segment holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from random import Random
+
+from ..log.partition_log import PartitionLog
+from ..protocol.topics import TopicIdPartition
+from ..remote.ledger import RemoteLogLedger
+from ..remote.metadata import RemoteLogMetadataManager
+from ..remote.segment import RemotePartitionDeleteState
+from ..remote.storage import RemoteStorageManager
+from .config import RemoteLogManagerConfig
+from .copier import CopyQuota, SegmentCopier
+from .deadlines import MetadataWriter, WatchedStorage
+from .expiry import RemoteSegmentDeleter
+from .metrics import CopyLag, RemoteLogCounters
+from .partition_task import EXPECTED_FAILURES, Leadership, PartitionTask, TierServices
+from .view import TierMode, TierPolicy
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Hosted:
+    """A partition of this broker; `task` and `running` while its configuration asks for a tier. `turn` is held by the
+    task that works on the partition, until all that it began has ended.
+    """
+
+    log: PartitionLog
+    leadership: Leadership | None
+    turn: asyncio.Lock
+    task: PartitionTask | None = None
+    running: asyncio.Task[None] | None = None
+
+
+class RemoteLogManager:
+    """See the module's docstring. One event loop."""
+
+    def __init__(
+        self,
+        storage: RemoteStorageManager,
+        metadata: RemoteLogMetadataManager,
+        *,
+        broker_id: int,
+        config: RemoteLogManagerConfig,
+        random: Random,
+        wall_clock_ms: Callable[[], int],
+    ) -> None:
+        """Starts neither plugin and closes neither: whoever made them does."""
+        watched = WatchedStorage(
+            storage, copy_deadline=config.copy_deadline, request_timeout_ms=config.request_timeout_ms
+        )
+        writer = MetadataWriter(
+            metadata, broker_id=broker_id, timeout_ms=config.request_timeout_ms, wall_clock_ms=wall_clock_ms
+        )
+        quota = CopyQuota(config.copy_max_bytes_per_second)
+        self.counters = RemoteLogCounters()
+        self._metadata = metadata
+        self._services = TierServices(
+            broker_id=broker_id,
+            config=config,
+            metadata=metadata,
+            copier=SegmentCopier(watched, writer, quota, custom_metadata_max_bytes=config.custom_metadata_max_bytes),
+            deleter=RemoteSegmentDeleter(watched, writer, config.expiration_thread_pool_size),
+            copy_slots=asyncio.Semaphore(config.copier_thread_pool_size),
+            counters=self.counters,
+            random=random,
+            wall_clock_ms=wall_clock_ms,
+        )
+        self._hosted: dict[TopicIdPartition, _Hosted] = {}
+        self._deleting: set[TopicIdPartition] = set()
+        self._owned: set[asyncio.Task[None]] = set()
+
+    async def close(self) -> None:
+        """Cancel everything and wait for it. Copies under way are left for the next leader to sweep."""
+        self._hosted.clear()
+        for task in self._owned:
+            task.cancel()
+        if self._owned:
+            await asyncio.wait(self._owned)
+
+    def lead(
+        self,
+        partition: TopicIdPartition,
+        log: PartitionLog,
+        leader_epoch: int,
+        isr_log_start_min: Callable[[], int],
+    ) -> None:
+        """This broker leads the partition from now on. `isr_log_start_min`: the lowest log start offset in the ISR, the
+        leader's own included.
+        """
+        self._host(partition, log, Leadership(leader_epoch, isr_log_start_min))
+
+    def follow(self, partition: TopicIdPartition, log: PartitionLog) -> None:
+        """This broker follows from now on, and copies nothing."""
+        self._host(partition, log, None)
+
+    def config_changed(self, partition: TopicIdPartition) -> None:
+        """After the log got its new configuration."""
+        if (hosted := self._hosted.get(partition)) is not None:
+            self._adjust(partition, hosted)
+
+    def wake(self, partition: TopicIdPartition) -> None:
+        """Look at the partition now: the ISR has fetched a higher log start, or an operator asked."""
+        hosted = self._hosted.get(partition)
+        if hosted is not None and hosted.task is not None:
+            hosted.task.wake()
+
+    async def stop(self, partition: TopicIdPartition) -> None:
+        """Returns once nothing of the partition is touched any more; its log may then be closed or deleted."""
+        hosted = self._hosted.pop(partition, None)
+        if hosted is None:
+            return
+        self._end(hosted)
+        async with hosted.turn:
+            if partition not in self._deleting:
+                await self._metadata.unassign([partition])
+
+    def delete_remote_partition(self, partition: TopicIdPartition) -> None:
+        """The topic was deleted and this broker led the partition last: delete what the tier holds of it."""
+        if partition not in self._deleting:
+            self._deleting.add(partition)
+            self._own(self._delete_remote_partition(partition), f"deletion of {partition} from the tier")
+
+    def ledger(self, partition: TopicIdPartition) -> RemoteLogLedger | None:
+        """The partition's ledger once the remote log metadata has been read; None before, and if it is not tiered."""
+        return self._metadata.ledger(partition)
+
+    def copy_lag(self, partition: TopicIdPartition) -> CopyLag:
+        """As of the last time that the partition was looked at; nothing on a follower."""
+        hosted = self._hosted.get(partition)
+        return hosted.task.lag if hosted is not None and hosted.task is not None else CopyLag()
+
+    def _host(self, partition: TopicIdPartition, log: PartitionLog, leadership: Leadership | None) -> None:
+        before = self._hosted.get(partition)
+        if before is not None:
+            self._end(before)
+        hosted = self._hosted[partition] = _Hosted(log, leadership, before.turn if before else asyncio.Lock())
+        self._adjust(partition, hosted)
+
+    def _adjust(self, partition: TopicIdPartition, hosted: _Hosted) -> None:
+        mode = TierPolicy.of(partition.topic, hosted.log.config).mode
+        if mode is TierMode.UNTIERED:
+            self._end(hosted)
+        elif hosted.task is not None:
+            hosted.task.wake()
+        else:
+            hosted.task = PartitionTask(partition, hosted.log, hosted.leadership, self._services)
+            hosted.running = self._own(_in_turn(hosted.task, hosted.turn), f"tier of {partition}")
+
+    def _end(self, hosted: _Hosted) -> None:
+        if hosted.running is not None:
+            hosted.running.cancel()
+        hosted.task = hosted.running = None
+
+    def _own(self, work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._owned.add(task)
+        task.add_done_callback(self._disown)
+        return task
+
+    def _disown(self, task: asyncio.Task[None]) -> None:
+        self._owned.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("%s ended by a fault of ours", task.get_name(), exc_info=error)
+
+    async def _delete_remote_partition(self, partition: TopicIdPartition) -> None:
+        backoff = self._services.config.backoff(self._services.random)
+        finished = RemotePartitionDeleteState.DELETE_PARTITION_FINISHED
+        while True:
+            try:
+                await self._metadata.assign([partition])
+                ledger = await self._metadata.wait_newer(partition, -1)
+                if ledger.delete_state is not finished:
+                    await self._services.deleter.delete_partition(partition, ledger)
+                break
+            except EXPECTED_FAILURES as error:
+                self.counters.errors["partition deletion"] += 1
+                delay_ms = backoff.next_delay_ms()
+                logger.warning("%s: deletion from the tier failed, again in %.0f ms: %s", partition, delay_ms, error)
+                await asyncio.sleep(delay_ms / 1000)
+        self._deleting.discard(partition)
+        if partition not in self._hosted:
+            await self._metadata.unassign([partition])
+
+
+async def _in_turn(task: PartitionTask, turn: asyncio.Lock) -> None:
+    """After the task before it has ended: what that one uploads must not appear behind this one's back."""
+    async with turn:
+        await task.run()

@@ -1,0 +1,31 @@
+"""What the remote log manager counts, as plain numbers: whoever exposes metrics reads them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class RemoteLogCounters:
+    """Totals of one broker since it started. The comment names Kafka's metric of the same meaning."""
+
+    copied_bytes: int = 0  # RemoteCopyBytesPerSec
+    copied_segments: int = 0  # RemoteCopyRequestsPerSec
+    errors: Counter[str] = field(default_factory=Counter)
+    """By what failed: copy (RemoteCopyErrorsPerSec), upkeep (RemoteDeleteErrorsPerSec), ledger, partition deletion."""
+    disproven_segments: int = 0
+    """Segments whose object was absent or of another size when it was looked at."""
+    fetched_bytes: int = 0  # RemoteFetchBytesPerSec
+    fetch_requests: int = 0  # RemoteFetchRequestsPerSec
+    fetch_errors: int = 0  # RemoteFetchErrorsPerSec
+    fetched_ahead_bytes: int = 0
+    """The part of `fetched_bytes` that nobody had asked for yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyLag:
+    """Closed segments that are not in the tier yet (RemoteCopyLagSegments, RemoteCopyLagBytes)."""
+
+    segments: int = 0
+    bytes: int = 0

@@ -1,0 +1,273 @@
+"""Keeps one hosted partition's tier: looks, plans, performs, and looks again. A leader also copies; a follower never.
+
+Three loops run side by side, so that an upload of minutes holds up neither expiry nor what the ledger says:
+
+| loop   | woken by                                              | does                                   |
+|--------|-------------------------------------------------------|----------------------------------------|
+| copy   | a roll, the last stable offset, the ledger, `wake`    | the next copy, as long as there is one |
+| upkeep | the ledger, a copy that ended, `wake`                 | everything else that the plan asks for |
+| ledger | every new event of the partition                      | wakes the other two                    |
+
+All of them also look once in every task interval.
+
+Rules:
+
+* A loop survives every error: it waits, longer each time, and looks again. What failed is in the next view.
+* A plan that comes out as the one just performed has no effect: it waits for the next reason to look.
+* The task belongs to one leadership. When that ends it is cancelled, and what it was copying is an orphan in the
+  ledger for whoever leads next.
+* While the ledger is not ready, nothing is known and nothing is done. A log that lost its log start takes it from the
+  ledger before anything else (bootstrap rule 4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from uuid import UUID
+
+from ..log.partition_log import PartitionLog
+from ..log.segment import LogSegment
+from ..protocol.errors import KafkaError
+from ..protocol.topics import TopicIdPartition
+from ..remote.ledger import IllegalTransitionError
+from ..remote.metadata import RemoteLogMetadataError, RemoteLogMetadataManager
+from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from ..remote.storage import IndexType, RemoteStorageError
+from .config import RemoteLogManagerConfig
+from .copier import SegmentCopier, describe_copy
+from .expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter, first_error
+from .metrics import CopyLag, RemoteLogCounters
+from .plan import Prove, Upkeep, first_offset_of_tier, pending_copies, plan_upkeep
+from .segment_data import open_segment_data
+from .view import LocalSegment, PartitionView, TierMode, TierPolicy
+
+logger = logging.getLogger(__name__)
+
+EXPECTED_FAILURES = (OSError, RemoteStorageError, RemoteLogMetadataError, IllegalTransitionError, KafkaError)
+"""From outside: logged in one line and retried. Anything else is our own fault and logged with its trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """`isr_log_start_min` gives the lowest log start offset in the ISR, the leader's own included."""
+
+    leader_epoch: int
+    isr_log_start_min: Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class TierServices:
+    """What all partitions of a broker share. `storage` keeps deadlines."""
+
+    broker_id: int
+    config: RemoteLogManagerConfig
+    metadata: RemoteLogMetadataManager
+    copier: SegmentCopier
+    deleter: RemoteSegmentDeleter
+    copy_slots: asyncio.Semaphore
+    counters: RemoteLogCounters
+    random: Random
+    wall_clock_ms: Callable[[], int]
+
+
+class PartitionTask:
+    """See the module's docstring; `run` until cancelled."""
+
+    def __init__(
+        self, partition: TopicIdPartition, log: PartitionLog, leadership: Leadership | None, services: TierServices
+    ) -> None:
+        self.partition = partition
+        self.lag = CopyLag()
+        self._name = str(partition.topic_partition)
+        self._log = log
+        self._leadership = leadership
+        self._services = services
+        self._proofs = Proofs(disproven_for_s=services.config.task_interval_ms / 1000)
+        self._upkeep = PartitionUpkeep(partition, log, services.deleter, services.counters, self._proofs)
+        self._performed: list[Upkeep] = []
+        self._copy_wake = asyncio.Event()
+        self._upkeep_wake = asyncio.Event()
+        self._copying: RemoteLogSegmentId | None = None
+        self._copy_task: asyncio.Task[None] | None = None
+        self._seen_active_base_offset = -1
+        self._awaited_stable_offset: int | None = None
+        self._ledger_version = -1
+
+    @property
+    def policy(self) -> TierPolicy:
+        return TierPolicy.of(self.partition.topic, self._log.config)
+
+    def wake(self) -> None:
+        """Something changed that no listener tells: the configuration, or what the ISR has fetched."""
+        self._copy_wake.set()
+        self._upkeep_wake.set()
+        if self._copy_task is not None and self.policy.mode is not TierMode.COPYING:
+            self._copy_task.cancel()
+
+    async def run(self) -> None:
+        self._log.listeners.append(self._on_log_change)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._repeat(self._follow_ledger, asyncio.Event(), "following the ledger"))
+                group.create_task(self._repeat(self._do_upkeep, self._upkeep_wake, "upkeep"))
+                if self._leadership is not None:
+                    group.create_task(self._repeat(self._copy_next, self._copy_wake, "copy"))
+        finally:
+            self._log.listeners.remove(self._on_log_change)
+
+    async def _repeat(self, step: Callable[[], Awaitable[bool]], wake: asyncio.Event, what: str) -> None:
+        """`step` again at once while it says True, else when woken or after the task interval."""
+        backoff = self._services.config.backoff(self._services.random)
+        while True:
+            wake.clear()
+            try:
+                has_more = await step()
+            except EXPECTED_FAILURES as error:
+                delay_ms = backoff.next_delay_ms()
+                logger.warning("%s: %s failed, again in %.0f ms: %s", self._name, what, delay_ms, error)
+            except Exception:
+                delay_ms = backoff.next_delay_ms()
+                logger.exception("%s: %s failed by a fault of ours, again in %.0f ms", self._name, what, delay_ms)
+            else:
+                backoff.reset()
+                if not has_more:
+                    await _wait(wake, self._services.config.task_interval_ms)
+                continue
+            self._services.counters.errors[what] += 1
+            await asyncio.sleep(delay_ms / 1000)
+
+    async def _follow_ledger(self) -> bool:
+        metadata = self._services.metadata
+        if self._ledger_version < 0:
+            await metadata.assign([self.partition])
+        ledger = await metadata.wait_newer(self.partition, self._ledger_version)
+        self._ledger_version = ledger.version
+        self._copy_wake.set()
+        self._upkeep_wake.set()
+        return True
+
+    async def _do_upkeep(self) -> bool:
+        view = self._look()
+        if view is not None and not self._log.log_start_known:
+            await self._log.set_log_start_from_ledger(first_offset_of_tier(view))
+            return True
+        planned = plan_upkeep(view, self._services.wall_clock_ms()) if view else []
+        if view is None or not planned or planned == self._performed:
+            self._performed = []
+            return False
+        remote = {segment.segment_id: segment for segment in view.remote}
+        failures = [failure for action in planned if (failure := await self._try(action, remote))]
+        if failures:
+            raise failures[0]
+        self._performed = planned
+        return True
+
+    async def _try(
+        self, action: Upkeep, remote: Mapping[RemoteLogSegmentId, RemoteLogSegmentMetadata]
+    ) -> Exception | None:
+        """One action; what cannot be done now holds up none of the others."""
+        try:
+            await self._upkeep.perform(action, remote)
+        except EXPECTED_FAILURES as error:
+            return error
+        if isinstance(action, Prove):
+            self._copy_wake.set()
+        return None
+
+    async def _copy_next(self) -> bool:
+        if self._next_copy() is None:
+            return False
+        async with self._services.copy_slots:
+            found = self._next_copy()
+            if found is None:
+                return False
+            async with first_error(), asyncio.TaskGroup() as group:
+                self._copy_task = group.create_task(self._copy(*found))
+        return True
+
+    def _next_copy(self) -> tuple[PartitionView, LocalSegment] | None:
+        """The view and its oldest pending segment; without one, remember what could bring one."""
+        view = self._look()
+        pending = pending_copies(view) if view and self._log.log_start_known else []
+        self.lag = CopyLag(len(pending), sum(segment.size_bytes for segment in pending))
+        if view is None:
+            return None
+        if pending:
+            return view, pending[0]
+        self._seen_active_base_offset = view.active.base_offset
+        above = (segment.end_offset for segment in view.closed if segment.end_offset > view.last_stable_offset)
+        self._awaited_stable_offset = next(above, None)
+        return None
+
+    async def _copy(self, view: PartitionView, segment: LocalSegment) -> None:
+        services = self._services
+        source = next(each for each in self._log.segments if each.base_offset == segment.base_offset)
+        self._copying = RemoteLogSegmentId(self.partition, UUID(int=services.random.getrandbits(128), version=4))
+        try:
+            async with open_segment_data(self._log, source) as data:
+                now_ms = services.wall_clock_ms()
+                is_txn_index_empty = IndexType.TRANSACTION not in data.indexes
+                metadata = describe_copy(
+                    view, segment, self._copying, txn_index_empty=is_txn_index_empty, now_ms=now_ms
+                )
+                await services.copier.copy(metadata, data)
+        finally:
+            self._copying = None
+            self._copy_task = None
+            self._upkeep_wake.set()
+        services.counters.copied_segments += 1
+        services.counters.copied_bytes += segment.size_bytes
+
+    def _on_log_change(self) -> None:
+        """Called for every append: cheap, and wakes only for what can matter to a copy."""
+        has_rolled = self._log.active_segment.base_offset != self._seen_active_base_offset
+        awaited = self._awaited_stable_offset
+        if has_rolled or (awaited is not None and self._log.last_stable_offset >= awaited):
+            self._copy_wake.set()
+
+    def _look(self) -> PartitionView | None:
+        """The partition as it is now; None while its ledger is not ready."""
+        log, leadership = self._log, self._leadership
+        ledger = self._services.metadata.ledger(self.partition)
+        if ledger is None:
+            return None
+        remote = tuple(ledger.segments())
+        self._proofs.forget({segment.segment_id for segment in remote}, asyncio.get_running_loop().time())
+        *closed, active = [_local_segment(segment) for segment in log.segments]
+        return PartitionView(
+            partition=self.partition,
+            broker_id=self._services.broker_id,
+            leader_epoch=leadership.leader_epoch if leadership else None,
+            epochs=log.epochs.entries,
+            log_start_offset=log.log_start_offset,
+            local_log_start_offset=log.local_log_start_offset,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_end_offset=log.log_end_offset,
+            closed=tuple(closed),
+            active=active,
+            remote=remote,
+            ledger_version=ledger.version,
+            isr_log_start_min=leadership.isr_log_start_min() if leadership else log.log_start_offset,
+            policy=self.policy,
+            copy_deadline=self._services.config.copy_deadline,
+            in_flight=frozenset() if self._copying is None else frozenset({self._copying}),
+            proven=frozenset(self._proofs.proven),
+            disproven=frozenset(self._proofs.disproven),
+        )
+
+
+def _local_segment(segment: LogSegment) -> LocalSegment:
+    return LocalSegment(segment.base_offset, segment.next_offset, segment.size_bytes, segment.largest_timestamp_ms)
+
+
+async def _wait(wake: asyncio.Event, timeout_ms: int) -> None:
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            await wake.wait()
+    except TimeoutError:
+        return

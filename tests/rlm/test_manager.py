@@ -1,0 +1,319 @@
+"""The remote log manager over real logs on fake disks: copying, retention, leadership, disabling."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from tierfetch.log.config import LogConfig
+from tierfetch.remote.memory import SharedMetadata
+from tierfetch.remote.segment import RemoteLogSegmentState, RemotePartitionDeleteState
+from tierfetch.remote.storage import IndexType
+from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
+from tierfetch.tests.log.logs import NOW_MS, read_bytes
+
+from .brokers import PARTITION, QUICK, TIERED, Broker, check_tier, everything, until
+
+
+@pytest.fixture
+def storage() -> MemoryRemoteStorage:
+    return MemoryRemoteStorage()
+
+
+@pytest.fixture
+def shared() -> SharedMetadata:
+    return SharedMetadata()
+
+
+@pytest.fixture
+async def leader(storage: MemoryRemoteStorage, shared: SharedMetadata) -> AsyncIterator[Broker]:
+    broker = Broker(1, storage, shared)
+    await broker.open()
+    await broker.lead(0)
+    yield broker
+    await broker.close()
+
+
+@pytest.fixture
+async def follower(storage: MemoryRemoteStorage, shared: SharedMetadata) -> AsyncIterator[Broker]:
+    broker = Broker(2, storage, shared)
+    await broker.open()
+    broker.follow()
+    yield broker
+    await broker.close()
+
+
+class TestCopy:
+    async def test_R1_leader_copies_closed_segments_with_all_their_parts(self, leader: Broker) -> None:
+        await leader.fill(3)
+        await until(leader.is_all_tiered)
+        check_tier(leader.storage, leader.ledger)
+        assert [(s.start_offset, s.end_offset) for s in leader.ledger.finished()] == [(0, 5), (6, 11), (12, 17)]
+        first = leader.ledger.finished()[0].segment_id
+        assert leader.storage.objects[first, IndexType.LEADER_EPOCH] == b"0\n1\n0 0\n"
+        assert leader.storage.objects[first, IndexType.PRODUCER_SNAPSHOT] == await leader.log.producer_snapshot_at(6)
+
+    async def test_R1_copy_is_woken_by_a_roll_and_by_the_high_watermark(self, leader: Broker) -> None:
+        slow = Broker(3, leader.storage, SharedMetadata(), config=replace(QUICK, task_interval_ms=3_600_000))
+        await slow.open()
+        await slow.lead(0)
+        await slow.fill(1, commit=False)
+        await asyncio.sleep(0.01)
+        assert slow.tiered_to() == 0
+        slow.log.update_high_watermark(6)
+        await until(lambda: slow.tiered_to() == 6)
+        await slow.fill(1)
+        await until(lambda: slow.tiered_to() == slow.active_base_offset)
+        await slow.close()
+
+    async def test_R1_follower_never_copies(self, leader: Broker, follower: Broker) -> None:
+        await leader.manager.stop(PARTITION)
+        await leader.fill(2)
+        await follower.replicate_from(leader)
+        await asyncio.sleep(0.05)
+        assert leader.storage.calls == []
+
+    async def test_R1_new_leader_goes_on_where_the_old_one_stopped(self, leader: Broker, follower: Broker) -> None:
+        await leader.fill(2)
+        await until(leader.is_all_tiered)
+        tiered = leader.ledger.finished()
+        await leader.fill(1)
+        await leader.manager.stop(PARTITION)
+        await follower.replicate_from(leader)
+        await follower.lead(1)
+        await follower.fill(1)
+        await until(follower.is_all_tiered)
+        check_tier(follower.storage, follower.ledger)
+        assert set(tiered) <= set(follower.ledger.finished())
+        assert await everything(follower) == await read_bytes(follower.log, 0)
+
+    async def test_R1_copy_of_an_old_leadership_ends_at_once_and_is_swept(
+        self, leader: Broker, follower: Broker
+    ) -> None:
+        leader.storage.hang_on.add("copy_log_segment_data")
+        await leader.fill(1)
+        await until(lambda: leader.storage.calls)
+        (started,) = leader.ledger.segments()
+        leader.follow()
+        await follower.replicate_from(leader)
+        leader.storage.hang_on.clear()
+        follower.clock.now_ms += QUICK.copy_deadline.of_size_ms(started.segment_size_in_bytes) + 1
+        await follower.lead(1)
+        await until(lambda: follower.is_all_tiered() and len(follower.ledger) == len(follower.ledger.finished()))
+        check_tier(follower.storage, follower.ledger)
+        assert started.segment_id not in {segment.segment_id for segment in follower.ledger.segments()}
+
+    async def test_leader_again_under_a_new_epoch_sweeps_its_own_attempt_at_once(self, leader: Broker) -> None:
+        leader.storage.hang_on.add("copy_log_segment_data")
+        await leader.fill(1)
+        await until(lambda: leader.storage.calls)
+        (started,) = leader.ledger.segments()
+        leader.storage.hang_on.clear()
+        leader.follow()
+        await leader.lead(1)
+        await until(lambda: leader.is_all_tiered() and leader.ledger.get(started.segment_id) is None)
+        check_tier(leader.storage, leader.ledger)
+
+    async def test_copies_of_all_partitions_share_the_slots(self, leader: Broker) -> None:
+        await leader.manager.stop(PARTITION)
+        narrow = Broker(4, leader.storage, SharedMetadata(), config=replace(QUICK, copier_thread_pool_size=1))
+        await narrow.open()
+        other = replace(PARTITION, partition=1)
+        leader.storage.hang_on.add("copy_log_segment_data")
+        await narrow.lead(0)
+        narrow.manager.lead(other, narrow.log, 0, lambda: 0)
+        await narrow.fill(1)
+        await until(lambda: leader.storage.calls)
+        await asyncio.sleep(0.02)
+        assert len(leader.storage.calls) == 1
+        assert narrow.manager.copy_lag(PARTITION).segments == narrow.manager.copy_lag(other).segments == 1
+        await narrow.close()
+
+    async def test_lag_and_counters(self, leader: Broker) -> None:
+        leader.storage.hang_on.add("copy_log_segment_data")
+        await leader.fill(2)
+        await until(lambda: leader.manager.copy_lag(PARTITION).segments == 2)
+        size = leader.log.segments[0].size_bytes
+        assert leader.manager.copy_lag(PARTITION).bytes == 2 * size
+        leader.storage.hang_on.clear()
+        leader.follow()
+        await leader.lead(1)
+        await until(lambda: leader.manager.counters.copied_segments == 2)
+        assert leader.manager.counters.copied_bytes == 2 * size
+        await until(lambda: leader.manager.copy_lag(PARTITION).segments == 0)
+
+
+class TestRetention:
+    async def test_R4_local_segments_go_once_they_are_proven(self, leader: Broker) -> None:
+        leader.log.update_config(replace(TIERED, local_retention_bytes=1))
+        await leader.fill(3)
+        before = await read_bytes(leader.log, 0)
+        await until(lambda: leader.log.local_log_start_offset == leader.active_base_offset == 18)
+        assert leader.log.log_start_offset == 0
+        assert await everything(leader) == before
+        sizes = [call for call in leader.storage.calls if call[0] == "log_segment_size"]
+        assert len(sizes) == 6, "each once after its copy, once before the local segment goes"
+
+    async def test_R4_idle_partition_ends_up_wholly_in_the_tier(self, leader: Broker) -> None:
+        leader.log.update_config(replace(TIERED, local_retention_ms=0))
+        leader.clock.now_ms = NOW_MS + 1_000_000
+        await leader.fill(1)
+        await until(lambda: leader.log.local_log_start_offset == leader.log.log_end_offset == 7)
+        check_tier(leader.storage, leader.ledger)
+
+    async def test_R2_follower_deletes_what_is_tiered_on_its_own_lineage(
+        self, leader: Broker, follower: Broker
+    ) -> None:
+        follower.log.update_config(replace(TIERED, local_retention_bytes=1))
+        await leader.fill(2)
+        await follower.replicate_from(leader)
+        await until(lambda: follower.log.local_log_start_offset == 12)
+        assert follower.log.log_start_offset == 0
+        assert follower.tiered_to() == 12, "the follower knows the highest tiered offset"
+
+    async def test_R4_remote_retention_waits_until_the_isr_has_the_log_start(self, leader: Broker) -> None:
+        in_sync = 0
+        leader.isr_log_start = lambda: in_sync
+        await leader.fill(3)
+        await until(leader.is_all_tiered)
+        leader.log.update_config(replace(TIERED, retention_bytes=1))
+        leader.manager.config_changed(PARTITION)
+        await until(lambda: leader.log.log_start_offset == 18)
+        await asyncio.sleep(0.05)
+        assert len(leader.ledger.finished()) == 3
+        in_sync = 12
+        await until(lambda: len(leader.ledger.segments()) == 1)
+        in_sync = 18
+        leader.manager.wake(PARTITION)
+        await until(lambda: not leader.ledger.segments())
+        assert leader.storage.objects == {}
+
+    async def test_local_segment_without_its_object_stays_and_is_copied_again(self, leader: Broker) -> None:
+        await leader.fill(2)
+        await until(leader.is_all_tiered)
+        lost = leader.ledger.finished()[0]
+        for key in [key for key in leader.storage.objects if key[0] == lost.segment_id]:
+            del leader.storage.objects[key]
+        before = await read_bytes(leader.log, 0)
+        leader.log.update_config(replace(TIERED, local_retention_bytes=1))
+        leader.manager.config_changed(PARTITION)
+        await until(lambda: leader.log.local_log_start_offset == 12)
+        await until(lambda: leader.ledger.get(lost.segment_id) is None)
+        assert leader.manager.counters.disproven_segments == 1
+        assert await everything(leader) == before
+        check_tier(leader.storage, leader.ledger)
+
+    async def test_log_that_lost_its_start_takes_it_from_the_ledger(
+        self, leader: Broker, shared: SharedMetadata
+    ) -> None:
+        leader.log.update_config(replace(TIERED, local_retention_bytes=1))
+        await leader.fill(2)
+        await until(lambda: leader.log.local_log_start_offset == 12)
+        await leader.log.increment_log_start_offset(6)
+        await leader.log.close()
+        await leader.close()
+        await until(lambda: True)
+        again = Broker(1, leader.storage, shared, disk=leader.disk)
+        await again.open(log_start_offset=None)
+        assert not again.log.log_start_known
+        again.follow()
+        await until(lambda: again.log.log_start_known)
+        assert again.log.log_start_offset in {0, 6}
+        await again.close()
+
+
+class TestDisable:
+    async def test_R6_copy_disable_stops_copies_and_cancels_the_one_under_way(self, leader: Broker) -> None:
+        await leader.fill(1)
+        await until(leader.is_all_tiered)
+        leader.storage.hang_on.add("copy_log_segment_data")
+        calls = len(leader.storage.calls)
+        await leader.fill(1)
+        await until(lambda: len(leader.storage.calls) > calls)
+        leader.storage.hang_on.clear()
+        leader.log.update_config(replace(TIERED, remote_log_copy_disable=True))
+        leader.manager.config_changed(PARTITION)
+        await until(lambda: len(leader.ledger.segments()) == 1)
+        await leader.fill(1)
+        await asyncio.sleep(0.05)
+        assert leader.tiered_to() == 6
+        leader.log.update_config(TIERED)
+        leader.manager.config_changed(PARTITION)
+        await until(leader.is_all_tiered)
+
+    async def test_R6_disable_with_delete_empties_the_tier_and_enable_begins_at_the_log_start(
+        self, leader: Broker
+    ) -> None:
+        leader.log.update_config(replace(TIERED, local_retention_bytes=1))
+        await leader.fill(2)
+        await until(lambda: leader.log.local_log_start_offset == 12)
+        leader.log.update_config(LogConfig(remote_log_delete_on_disable=True))
+        leader.manager.config_changed(PARTITION)
+        await until(lambda: leader.storage.objects == {} and not leader.ledger.segments())
+        assert leader.log.log_start_offset == leader.log.local_log_start_offset == 12
+        await leader.fill(1)
+        leader.log.update_config(TIERED)
+        leader.manager.config_changed(PARTITION)
+        await until(lambda: leader.ledger.finished() and leader.is_all_tiered())
+        assert leader.ledger.finished()[0].start_offset == 12
+
+    async def test_R6_untiered_topic_costs_nothing_until_it_is_tiered(self, storage: MemoryRemoteStorage) -> None:
+        broker = Broker(5, storage, SharedMetadata())
+        await broker.open(LogConfig())
+        await broker.lead(0)
+        await broker.fill(1)
+        await asyncio.sleep(0.01)
+        assert broker.manager.ledger(PARTITION) is None
+        broker.log.update_config(TIERED)
+        broker.manager.config_changed(PARTITION)
+        await until(broker.is_all_tiered)
+        await broker.close()
+
+
+class TestDeletedTopic:
+    async def test_R3_remote_partition_goes_through_its_delete_states(
+        self, leader: Broker, shared: SharedMetadata
+    ) -> None:
+        await leader.fill(2)
+        await until(leader.is_all_tiered)
+        leader.metadata.fail_write(leader.metadata.write_count + 3)
+        leader.manager.delete_remote_partition(PARTITION)
+        await leader.manager.stop(PARTITION)
+        await until(lambda: leader.storage.objects == {} and leader.manager.ledger(PARTITION) is None)
+        events = shared.events(PARTITION)
+        states = [event.state for event in events if isinstance(event.state, RemotePartitionDeleteState)]
+        assert states == list(RemotePartitionDeleteState)
+        deleted = [event for event in events if event.state is RemoteLogSegmentState.DELETE_SEGMENT_FINISHED]
+        assert len(deleted) == 2
+
+
+async def test_R2_ledger_that_is_not_ready_holds_everything_up(
+    storage: MemoryRemoteStorage, shared: SharedMetadata
+) -> None:
+    broker = Broker(1, storage, shared)
+    broker.metadata.hold()
+    await broker.open()
+    await broker.lead(0)
+    await broker.fill(1)
+    await asyncio.sleep(0.02)
+    assert broker.manager.ledger(PARTITION) is None
+    assert storage.calls == []
+    broker.metadata.release()
+    await until(broker.is_all_tiered)
+    await broker.close()
+
+
+async def test_fault_of_ours_in_one_partition_ends_no_other(
+    leader: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("broken")
+
+    monkeypatch.setattr("tierfetch.rlm.partition_task.plan_upkeep", fail)
+    await leader.fill(1)
+    await until(leader.is_all_tiered)
+    await until(lambda: leader.manager.counters.errors["upkeep"] > 1)
+    assert "by a fault of ours" in caplog.text
