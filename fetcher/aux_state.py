@@ -24,7 +24,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from ..log.adopt import AdoptedState
+from ..log.adoption import AdoptedState
 from ..log.checkpoints import decode_leader_epochs
 from ..log.epochs import LeaderEpochCache
 from ..log.errors import CorruptFileError
@@ -228,7 +228,8 @@ def _candidates(ledger: RemoteLogLedger | None, adoption: AdoptFromTier) -> list
     holding = [
         segment
         for segment in (() if ledger is None else ledger.finished())
-        if any(
+        if segment.start_offset <= last_offset <= segment.end_offset
+        and any(
             epoch == adoption.last_epoch and first <= last_offset <= last
             for epoch, first, last in segment.epoch_ranges()
         )

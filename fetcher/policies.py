@@ -29,10 +29,11 @@ shows at the next one.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
-from ..log.epochs import EpochEnd, LeaderEpochCache
+from ..log.epochs import EpochEnd
 from ..protocol.errors import ErrorCode, KafkaError
 from ..remote.lineage import OffsetAndEpoch
 from ..remote.segment import RemoteLogSegmentMetadata
@@ -55,6 +56,7 @@ from .bootstrap import (
     Trigger,
     TruncateTo,
 )
+from .epoch_fetch import NO_EPOCH
 from .leader_offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
@@ -198,26 +200,30 @@ def boundary_keeping(
 
     None if `end_offset` itself does. Only what is tiered counts, what is pending comes on top. A gap ends the search.
     """
-    by_rank = sorted(segments, key=lambda segment: (segment.segment_leader_epochs[-1].epoch, segment.start_offset))
+    chain = list(_chain_below(segments, end_offset))
     boundary: Boundary | None = None
-    cursor, kept_bytes = end_offset, 0
-    while (segment := _covering(by_rank, cursor - 1)) is not None:
+    kept_bytes = 0
+    for segment, below in zip_longest(chain, chain[1:]):
         if kept_bytes >= bytes_min and (since_ms is None or segment.max_timestamp_ms < since_ms):
             break
         kept_bytes += segment.segment_size_in_bytes
-        cursor = segment.start_offset
-        below = _covering(by_rank, cursor - 1)
-        epoch_below = LeaderEpochCache(below.segment_leader_epochs).epoch_for_offset(cursor - 1) if below else None
-        boundary = Boundary(cursor, -1 if epoch_below is None else epoch_below)
+        boundary = Boundary(segment.start_offset, _epoch_at(below, segment.start_offset - 1) if below else NO_EPOCH)
     return boundary
 
 
-def _covering(by_rank: list[RemoteLogSegmentMetadata], offset: int) -> RemoteLogSegmentMetadata | None:
-    """Of the segments with `offset` the one of the latest leader."""
-    for segment in reversed(by_rank):
-        if segment.start_offset <= offset <= segment.end_offset:
-            return segment
-    return None
+def _chain_below(segments: Iterable[RemoteLogSegmentMetadata], end_offset: int) -> Iterator[RemoteLogSegmentMetadata]:
+    """From the end down, each holding the offset just below the one before; of overlapping ones the latest leader's."""
+    cursor = end_offset
+    by_rank = sorted(segments, key=lambda each: (each.segment_leader_epochs[-1].epoch, each.start_offset), reverse=True)
+    for segment in by_rank:
+        if segment.start_offset < cursor <= segment.end_offset + 1:
+            yield segment
+            cursor = segment.start_offset
+
+
+def _epoch_at(segment: RemoteLogSegmentMetadata, offset: int) -> int:
+    """The leader epoch of an offset that the segment holds."""
+    return next(epoch for epoch, first, last in segment.epoch_ranges() if first <= offset <= last)
 
 
 def bootstrap_policy(name: str, *, local_bytes_min: int = 0, local_ms_min: int = 0) -> BootstrapPolicy:

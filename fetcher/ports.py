@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..log.adopt import AdoptedState
+from ..log.adoption import AdoptedState
 from ..log.epochs import EpochEnd, LeaderEpochCache
 from ..protocol.errors import ErrorCode
 from ..protocol.topics import TopicIdPartition

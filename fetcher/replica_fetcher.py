@@ -22,10 +22,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition
@@ -153,7 +152,7 @@ class ReplicaFetcher:
     async def _bootstrap(self, replica: FollowedReplica) -> None:
         async with self._bootstraps:
             while replica.state is ReplicaState.BOOTSTRAPPING and replica.is_current:
-                await self._supervised(replica, self._attempt_bootstrap(replica), ReplicaState.BOOTSTRAPPING)
+                await self._supervised(replica, ReplicaState.BOOTSTRAPPING, self._attempt_bootstrap)
 
     async def _attempt_bootstrap(self, replica: FollowedReplica) -> None:
         elapsed_s = asyncio.get_running_loop().time() - replica.bootstrap_began_at
@@ -228,7 +227,7 @@ class ReplicaFetcher:
         for replica in fetching:
             answer = answers.get(replica.partition.topic_id_partition)
             if answer is not None and replica.is_current and not self._followed_quietly(replica, answer):
-                effects.append(self._supervised(replica, self._use(replica, answer), ReplicaState.FETCHING))
+                effects.append(self._supervised(replica, ReplicaState.FETCHING, self._use, answer))
         await asyncio.gather(*effects)
 
     def _request(self, replica: FollowedReplica) -> PartitionToFetch:
@@ -331,11 +330,11 @@ class ReplicaFetcher:
     # --- failures ---------------------------------------------------------------------------------------------------
 
     async def _supervised(
-        self, replica: FollowedReplica, work: Coroutine[Any, Any, None], resume: ReplicaState
+        self, replica: FollowedReplica, resume: ReplicaState, work: Callable[..., Awaitable[None]], *args: object
     ) -> None:
         """What is retriable backs off; a fault of our own stops this replica and no other."""
         try:
-            await work
+            await work(replica, *args)
         except KafkaError as error:
             if error.code is ErrorCode.fenced_leader_epoch:
                 replica.fail(str(error))

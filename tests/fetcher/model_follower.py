@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from tierfetch.log.adopt import AdoptedState
+from tierfetch.log.adoption import AdoptedState
 from tierfetch.log.epochs import LeaderEpochCache
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches

@@ -148,6 +148,38 @@ def test_bootstrap_rule_5_a_high_watermark_below_the_local_start_is_never_looked
     assert validate_fetch(thin_leader, committed) == ServeEmpty()
 
 
+@given(
+    st.lists(st.integers(0, 60), min_size=5, max_size=5).map(sorted),
+    st.integers(1, 3),
+    st.integers(0, 61),
+    st.sampled_from(FetchIsolation),
+)
+def test_bootstrap_rule_12_each_offset_is_read_from_its_own_tier_and_no_other(
+    ends: list[int], local_start_index: int, offset: int, isolation: FetchIsolation
+) -> None:
+    local_start = ends.pop(local_start_index)
+    log_start, last_stable, high_watermark, log_end = ends
+    view = replace(
+        leader_view(),
+        log_start_offset=log_start,
+        last_stable_offset=last_stable,
+        high_watermark=high_watermark,
+        local_log_start_offset=local_start,
+        log_end_offset=log_end,
+    )
+    visible_end = view.end_visible_to(isolation)
+    match validate_fetch(view, FetchPosition(fetch_offset=offset, isolation=isolation)):
+        case Serve(max_offset):
+            assert local_start <= offset < max_offset == visible_end
+        case ReadRemote(max_offset):
+            assert log_start <= offset < max_offset <= min(local_start, visible_end)
+        case ServeEmpty():
+            assert max(log_start, visible_end) <= offset <= log_end
+        case Refuse(error):
+            assert error is ErrorCode.offset_out_of_range
+            assert not log_start <= offset <= log_end
+
+
 def test_diverging_epoch_minus_one_cannot_be_built() -> None:
     with pytest.raises(AssertionError, match="spin"):
         DivergingEpoch(-1, -1)
