@@ -233,9 +233,6 @@ class Appender:
     async def _save_new_epochs(self, starts: Sequence[tuple[int, int]]) -> None:
         """Note the first offset of each epoch that is new, and make it durable."""
         state = self._state
-        latest = state.epochs.latest_epoch
-        if starts[-1][0] == latest:
-            return
         for epoch, start_offset in starts:
             if epoch > state.epochs.latest_epoch:
                 state.epochs.assign(epoch, start_offset)
@@ -254,7 +251,7 @@ class Appender:
         state.snapshots.stage(base_offset, state.producers.snapshot())
         state.segments.active.deactivate(base_offset)
         state.segments.append(segment)
-        state.names_changed = True
+        state.names_changed += 1
         state.keeper.segment_closed()
 
 

@@ -38,7 +38,11 @@ class Flusher:
         """The same for who holds `flush_lock`."""
         state = self._state
         state.check_usable()
-        if target <= state.recovery_point and not state.names_changed and not state.snapshots.has_staged:
+        if (
+            target <= state.recovery_point
+            and state.names_changed == state.names_synced
+            and not state.snapshots.has_staged
+        ):
             return
         assert target <= state.log_end_offset, (state.topic_partition, target, state.log_end_offset)
         try:
@@ -50,9 +54,10 @@ class Flusher:
                 if not segment.is_active and segment.next_offset <= target:
                     await segment.save_indexes()
             await state.snapshots.save()
-            if state.names_changed:
-                state.names_changed = False
+            names_changed = state.names_changed
+            if names_changed != state.names_synced:
                 await state.disk.sync_directory(state.directory)
+                state.names_synced = names_changed
         except OSError as error:
             raise state.fail(error) from error
         state.recovery_point = max(state.recovery_point, target)

@@ -23,7 +23,7 @@ from uuid import UUID
 
 from ..protocol.topics import TopicPartition
 from .appender import Appender, LogAppendInfo
-from .checkpoints import encode_leader_epochs
+from .checkpoints import PARTITION_METADATA, encode_leader_epochs, encode_partition_metadata
 from .config import LogConfig
 from .disk import Buffer
 from .epochs import EpochEnd, LeaderEpochCache
@@ -40,6 +40,7 @@ from .sources import BytesSource, FileSource, SegmentFiles
 from .state import LogState
 from .trimming import Trimming
 from .truncation import Truncation
+from .uninterrupted import uninterrupted
 
 __all__ = ["LogAppendInfo", "LogLocation", "LogSlice", "PartitionLog", "TimestampAndOffset"]
 
@@ -82,6 +83,15 @@ class PartitionLog:
     @property
     def config(self) -> LogConfig:
         return self._state.config
+
+    async def assign_topic_id(self, topic_id: UUID) -> None:
+        """Write `partition.metadata` for a log that has none."""
+        state = self._state
+        async with state.gate:
+            state.check_usable()
+            assert state.topic_id in (None, topic_id), (state.topic_partition, state.topic_id, topic_id)
+            await state.disk.write_file(state.directory / PARTITION_METADATA, encode_partition_metadata(topic_id))
+            state.topic_id = topic_id
 
     def update_config(self, config: LogConfig) -> None:
         """In force from the next append, roll or clean-up on; a segment keeps the index interval it began with."""
@@ -152,7 +162,6 @@ class PartitionLog:
 
     @property
     def active_segment(self) -> LogSegment:
-        """The last of `segments`, found without copying them: listeners look at it."""
         return self._state.segments.active
 
     @property
@@ -202,6 +211,7 @@ class PartitionLog:
         """Append whole batches byte for byte. CORRUPT_MESSAGE, INVALID_RECORD if they cannot follow what is here."""
         return await self._appender.append_as_follower(data)
 
+    @uninterrupted
     async def assign_epoch(self, leader_epoch: int) -> None:
         """A leader's first act: record, durably, that its epoch begins at the log's end, also without data.
 
@@ -213,6 +223,7 @@ class PartitionLog:
         """Appends of earlier leaders are refused from now on, those that wait for their turn included."""
         self._state.leader_epoch_floor = max(self._state.leader_epoch_floor, leader_epoch)
 
+    @uninterrupted
     async def roll(self) -> bool:
         """Begin a new segment; False if the active one is empty."""
         return await self._appender.roll()
@@ -241,6 +252,7 @@ class PartitionLog:
 
     # Taking away.
 
+    @uninterrupted
     async def truncate_to(self, offset: int) -> int:
         """Cut every batch that holds `offset` or more; returns the new log end, durable with its epochs.
 
@@ -249,26 +261,32 @@ class PartitionLog:
         """
         return await self._truncation.truncate_to(offset)
 
+    @uninterrupted
     async def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
         """Empty the log; its next batch is at `offset`. For a tiered log the log start may lie lower."""
         await self._truncation.truncate_fully_and_start_at(offset, log_start_offset)
 
+    @uninterrupted
     async def increment_log_start_offset(self, offset: int) -> bool:
         """Raise the log start, durably; False if it is there already. OFFSET_OUT_OF_RANGE above the high watermark."""
         return await self._trimming.increment_log_start_offset(offset)
 
+    @uninterrupted
     async def set_log_start_from_ledger(self, offset: int) -> None:
         """Tell a tiered log whose log start is not known where its first remote segment begins."""
         await self._trimming.set_log_start_from_ledger(offset)
 
+    @uninterrupted
     async def delete_local_segments(self, up_to_offset: int) -> int:
         """Remove closed segments wholly below `up_to_offset`: the caller has proven them in the tier. How many."""
         return await self._trimming.delete_local_segments(up_to_offset)
 
+    @uninterrupted
     async def delete_old_segments_by_log_start(self) -> int:
         """Remove closed segments wholly below the log start. How many."""
         return await self._trimming.delete_old_segments_by_log_start()
 
+    @uninterrupted
     async def delete_old_segments(self) -> int:
         """Remove what retention lets go of (`retention`). How many."""
         return await self._trimming.delete_old_segments()
@@ -329,10 +347,16 @@ class PartitionLog:
         """Forget the producers that wrote nothing for long; how many."""
         return self._state.producers.expire(self._state.now_ms())
 
+    @property
+    def has_readers(self) -> bool:
+        """Whether a reader still holds a removed segment."""
+        return bool(self._state.retired)
+
     async def reap(self) -> None:
         """Close removed segments that their last reader has let go of."""
         await self._state.reap()
 
+    @uninterrupted
     async def close(self) -> None:
         """Make everything durable, the indexes of the active segment and a producer snapshot at the log end included.
 
@@ -351,6 +375,7 @@ class PartitionLog:
             finally:
                 await self._let_go()
 
+    @uninterrupted
     async def abandon(self) -> None:
         """Close the files without making anything durable: the directory is about to go."""
         async with self._state.gate, self._state.flush_lock:

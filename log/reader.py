@@ -122,7 +122,9 @@ class Reader:
                     end = await segment.slice_end(start, limit, max_bytes=max_bytes, min_one_batch=min_one_batch)
                 self._check_still(removals)
                 if start < limit:
-                    return segment.hold(start, end, offset) if start < end else LogSlice.empty(offset)
+                    if start == end:
+                        return LogSlice.empty(offset)
+                    return segment.hold(start, end, first_offset=offset, end_offset=end_offset)
             segment = state.segments.after(segment)
         return LogSlice.empty(offset)
 

@@ -432,7 +432,7 @@ class _Loader:
             high_watermark=high_watermark,
             log_end_offset=end_offset,
             recovery_point=end_offset if at.is_clean else min(at.recovery_point, end_offset),
-            names_changed=is_new,
+            names_changed=int(is_new),
         )
         await state.save_epochs()
         return state

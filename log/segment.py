@@ -435,11 +435,15 @@ class LogSegment:
             await self._open_segments.opened(self)
         return file
 
-    def hold(self, position: int, end: int, first_offset: int) -> LogSlice:
-        """A slice of `[position, end)` of a segment that is open and pinned."""
+    def hold(self, position: int, end: int, *, first_offset: int, end_offset: int) -> LogSlice:
+        """A slice of `[position, end)` of a segment that is open and pinned; its offsets are below `end_offset`."""
         assert self._file is not None, self
         assert 0 <= position < end <= self.written_bytes, (self, position, end)
-        log_slice = LogSlice(self, self._file, position, end - position, first_offset)
+        entry = self._indexes.offset.first_at_or_after(end) if self._indexes is not None else None
+        end_offset = min(end_offset, self.next_offset if entry is None else entry.offset)
+        log_slice = LogSlice(
+            self, self._file, position, end - position, first_offset=first_offset, end_offset=end_offset
+        )
         self._slices.add(log_slice)
         self.pins += 1
         return log_slice

@@ -27,27 +27,48 @@ class SliceOwner(Protocol):
 
 
 class LogSlice:
-    """`size` bytes from `position` of one file: whole batches, of which the first holds the offset that was asked for.
+    """`size` bytes from `position` of one file: whole batches, of which the first holds `first_offset`.
 
-    Release it in every case, best by `with`. An empty slice (size 0) holds nothing.
+    All their offsets are below `end_offset`, which may be too large by about an index interval, or a batch. Release it
+    in every case, best by `with`. An empty slice (size 0) holds nothing.
     """
 
-    __slots__ = ("_aborted", "_file", "_owner", "_transport", "_under_way", "first_offset", "position", "size")
+    __slots__ = (
+        "_aborted",
+        "_file",
+        "_owner",
+        "_transport",
+        "_under_way",
+        "end_offset",
+        "first_offset",
+        "position",
+        "size",
+    )
 
-    def __init__(self, owner: SliceOwner | None, file: DiskFile | None, position: int, size: int, first_offset: int):
+    def __init__(
+        self,
+        owner: SliceOwner | None,
+        file: DiskFile | None,
+        position: int,
+        size: int,
+        *,
+        first_offset: int,
+        end_offset: int,
+    ) -> None:
         assert (size == 0) == (file is None), (file, size)
         self._owner = owner
         self._file = file
         self.position = position
         self.size = size
         self.first_offset = first_offset
+        self.end_offset = end_offset
         self._under_way = False
         self._aborted = False
         self._transport: asyncio.WriteTransport | None = None
 
     @classmethod
     def empty(cls, offset: int) -> LogSlice:
-        return cls(None, None, 0, 0, offset)
+        return cls(None, None, 0, 0, first_offset=offset, end_offset=offset)
 
     @property
     def end_position(self) -> int:

@@ -83,8 +83,10 @@ class LogState:
     """How often segments or bytes were taken away: what was looked up before is looked up again."""
     retired: list[LogSegment] = field(default_factory=list)
     """Removed segments that a reader still holds."""
-    names_changed: bool = False
-    """Whether names in the directory may not be durable."""
+    names_changed: int = 0
+    """How often a name in the directory was made."""
+    names_synced: int = 0
+    """How many of these changes are durable."""
     epochs_saved: int = 0
     listeners: list[Callable[[], None]] = field(default_factory=list)
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -90,19 +90,24 @@ class Trimming:
         state.log_start_offset, state.log_start_known = offset, True
         state.producers.on_log_start_offset(offset)
         state.epochs.truncate_from_start(offset)
-        try:
-            await state.keeper.save_log_start_offsets()
-            await state.save_epochs()
-        except OSError as error:
-            raise state.fail(error) from error
+        await self._save_log_start()
         state.notify()
         return True
+
+    async def _save_log_start(self) -> None:
+        """Make the log start, and the epochs that begin there, durable."""
+        try:
+            await self._state.keeper.save_log_start_offsets()
+            await self._state.save_epochs()
+        except OSError as error:
+            raise self._state.fail(error) from error
 
     async def _remove_first(self, count: int) -> int:
         state = self._state
         assert count < len(state.segments), (state.topic_partition, count, len(state.segments))
         if count == 0:
             return 0
+        await self._save_log_start()
         removed = state.segments.remove_first(count)
         state.removals += 1
         state.recovery_point = max(state.recovery_point, state.segments.first_base_offset)

@@ -126,7 +126,7 @@ class Truncation:
         state = self._state
         await state.save_epochs()
         await state.disk.sync_directory(state.directory)
-        state.names_changed = False
+        state.names_synced = state.names_changed
         await state.keeper.save_recovery_points()
 
     async def _remove(self, removed: list[LogSegment]) -> None:

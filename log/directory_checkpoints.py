@@ -1,0 +1,137 @@
+"""The three offset checkpoints of one log directory: which log begins, is flushed, is committed up to where.
+
+    replication-offset-checkpoint, recovery-point-offset-checkpoint, log-start-offset-checkpoint
+
+* A file is replaced whole, from the logs as they are at that moment; one write of a file is under way at a time, and
+  everybody who asks meanwhile shares the next one.
+* A log that could not be opened keeps the entries that the files had for it: repaired, it needs them.
+* What a log that is gone left in the files (`has_entry`) would be taken for its successor's: whoever makes a log of
+  the same name rewrites the files first.
+* A log start is written for tiered logs and where it lies above the first segment, as Kafka does; not while it is
+  unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from ..protocol.topics import TopicPartition
+from .checkpoints import (
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    decode_offsets,
+    encode_offsets,
+)
+from .disk import Disk
+from .partition_log import PartitionLog
+
+Offsets = dict[TopicPartition, int]
+
+FILES: Final = (LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT)
+
+
+@dataclass(slots=True)
+class _File:
+    """One checkpoint file: what is in it, and who waits for the next write of it."""
+
+    path: Path
+    collect: Callable[[], Offsets]
+    offsets: Offsets = field(default_factory=dict)
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    next_write: asyncio.Future[None] | None = None
+
+
+class DirectoryCheckpoints:
+    """`logs` and `kept` are looked at when a file is written: the open logs, and the names of those that failed."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        logs: Mapping[TopicPartition, PartitionLog],
+        kept: Mapping[TopicPartition, object],
+    ) -> None:
+        self._disk = disk
+        self._logs = logs
+        self._kept = kept
+        self.pending_log_starts: Offsets = {}
+        """Of state that is about to be adopted: written instead of the old log's own."""
+        collectors = (self._log_starts, self._recovery_points, self._high_watermarks)
+        self._files = {name: _File(directory / name, collect) for name, collect in zip(FILES, collectors, strict=True)}
+
+    async def load(self) -> None:
+        """Read what is there; an absent file is an empty one. CorruptFileError names file and line."""
+        for file in self._files.values():
+            if await self._disk.exists(file.path):
+                file.offsets = decode_offsets(await self._disk.read_file(file.path), name=str(file.path))
+
+    def log_start_offset(self, partition: TopicPartition) -> int | None:
+        """As last read or written; so are the other two."""
+        return self._files[LOG_START_OFFSET_CHECKPOINT].offsets.get(partition)
+
+    def recovery_point(self, partition: TopicPartition) -> int:
+        return self._files[RECOVERY_POINT_CHECKPOINT].offsets.get(partition, 0)
+
+    def high_watermark(self, partition: TopicPartition) -> int:
+        return self._files[REPLICATION_OFFSET_CHECKPOINT].offsets.get(partition, 0)
+
+    def has_entry(self, partition: TopicPartition) -> bool:
+        return any(partition in file.offsets for file in self._files.values())
+
+    async def save_log_start_offsets(self) -> None:
+        """Make the log starts of this moment durable."""
+        await self._save(self._files[LOG_START_OFFSET_CHECKPOINT])
+
+    async def save_recovery_points(self) -> None:
+        """Make the recovery points and high watermarks of this moment durable."""
+        await self._save(self._files[RECOVERY_POINT_CHECKPOINT])
+        await self._save(self._files[REPLICATION_OFFSET_CHECKPOINT])
+
+    async def save_all(self) -> None:
+        for file in self._files.values():
+            await self._save(file)
+
+    async def _save(self, file: _File) -> None:
+        """Take part in the next write of the file that begins from now on."""
+        if file.next_write is not None:
+            await asyncio.shield(file.next_write)
+            return
+        written = file.next_write = asyncio.get_running_loop().create_future()
+        try:
+            async with file.writing:
+                file.next_write = None
+                offsets = file.collect()
+                if offsets != file.offsets:
+                    await self._disk.write_file(file.path, encode_offsets(offsets))
+                    file.offsets = offsets
+        except BaseException as error:
+            file.next_write = None if file.next_write is written else file.next_write
+            written.set_exception(error if isinstance(error, OSError) else OSError(f"{file.path}: not written"))
+            written.exception()
+            raise
+        written.set_result(None)
+
+    def _log_starts(self) -> Offsets:
+        offsets = self._with_kept(LOG_START_OFFSET_CHECKPOINT)
+        for partition, log in self._logs.items():
+            if log.log_start_known and (
+                log.config.remote_storage_enable or log.log_start_offset > log.segments[0].base_offset
+            ):
+                offsets[partition] = log.log_start_offset
+        return offsets | self.pending_log_starts
+
+    def _recovery_points(self) -> Offsets:
+        offsets = self._with_kept(RECOVERY_POINT_CHECKPOINT)
+        return offsets | {partition: log.recovery_point for partition, log in self._logs.items()}
+
+    def _high_watermarks(self) -> Offsets:
+        offsets = self._with_kept(REPLICATION_OFFSET_CHECKPOINT)
+        return offsets | {partition: log.high_watermark for partition, log in self._logs.items()}
+
+    def _with_kept(self, name: str) -> Offsets:
+        return {partition: offset for partition, offset in self._files[name].offsets.items() if partition in self._kept}

@@ -1,0 +1,219 @@
+"""One log directory of a node: whose it is, the logs in it, its checkpoints; opened at start, closed at the end.
+
+| file | says |
+|---|---|
+| `.lock` | a process works here |
+| `meta.properties` | cluster, node and directory id; a directory of another cluster or node is refused |
+| `.kafka_cleanshutdown` | every log was closed in order; removed, durably, before any log is opened |
+| the offset checkpoints | see `directory_checkpoints` |
+
+Subdirectories at start: a partition's is opened; one marked `-delete` is removed; `-adopt` is resolved by `adoption`;
+`-stray` (another incarnation of a topic) and foreign ones are left alone. A log that cannot be opened is a failure of
+that partition alone, with its error in `failures`; its checkpoint entries stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Final, Protocol
+from uuid import UUID
+
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.topics import TopicPartition
+from .adoption import resolve_adoptions
+from .checkpoints import (
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    MetaProperties,
+    decode_meta_properties,
+    encode_clean_shutdown,
+    encode_meta_properties,
+)
+from .config import LogConfig
+from .directory_checkpoints import DirectoryCheckpoints
+from .disk import Disk
+from .file_names import DELETE_SUFFIX, parse_directory
+from .open_segments import OpenSegments
+from .partition_log import LogLocation, PartitionLog
+
+logger = logging.getLogger(__name__)
+
+OPENINGS_MAX: Final = 8
+"""Logs that are opened or closed at the same time."""
+CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
+"""Its log belongs to the quorum."""
+
+
+class HeldLock(Protocol):
+    """See `directory_lock`."""
+
+    def release(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogServices:
+    """What all logs of a node share. `config_of` gives a topic's configuration by its name."""
+
+    disk: Disk
+    rng: Random
+    now_ms: Callable[[], int]
+    open_segments: OpenSegments
+    config_of: Callable[[str], LogConfig]
+    lock: Callable[[Path], HeldLock]
+    flush_wanted: asyncio.Event
+
+
+class LogDirectory:
+    """`logs` are open, `failures` could not be opened. It is the keeper of its logs."""
+
+    def __init__(self, path: Path, services: LogServices) -> None:
+        self.path = path
+        self.directory_id = UUID(int=0)
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.failures: dict[TopicPartition, KafkaError] = {}
+        self.checkpoints = DirectoryCheckpoints(services.disk, path, self.logs, self.failures)
+        self._services = services
+        self._lock: HeldLock | None = None
+
+    # The keeper's part.
+
+    async def save_log_start_offsets(self) -> None:
+        await self.checkpoints.save_log_start_offsets()
+
+    async def save_recovery_points(self) -> None:
+        await self.checkpoints.save_recovery_points()
+
+    def segment_closed(self) -> None:
+        self._services.flush_wanted.set()
+
+    # Opening and closing.
+
+    async def open(self, cluster_id: str, node_id: int) -> None:
+        """Lock and identify the directory, and open its logs."""
+        disk = self._services.disk
+        await disk.make_directory(self.path)
+        self._lock = self._services.lock(self.path)
+        await self._identify(cluster_id, node_id)
+        await self.checkpoints.load()
+        is_clean = await disk.exists(self.path / CLEAN_SHUTDOWN)
+        if is_clean:
+            await disk.remove(self.path / CLEAN_SHUTDOWN)
+            await disk.sync_directory(self.path)
+        await resolve_adoptions(disk, self.path)
+        await self._open_logs(is_clean)
+        await self.checkpoints.save_all()
+        self._services.flush_wanted.set()
+
+    async def close(self) -> None:
+        """Close every log; leave a clean-shutdown marker if all of them, and the checkpoints, are in order."""
+        slots = asyncio.Semaphore(OPENINGS_MAX)
+
+        async def close_one(log: PartitionLog) -> bool:
+            async with slots:
+                try:
+                    await log.close()
+                except (KafkaError, OSError) as error:
+                    logger.error("%s was not closed in order: %s", log.topic_partition, error)
+                    return False
+                return True
+
+        try:
+            closed = await asyncio.gather(*(close_one(log) for log in self.logs.values()))
+            await self.checkpoints.save_all()
+            if all(closed):
+                await self._services.disk.write_file(self.path / CLEAN_SHUTDOWN, encode_clean_shutdown(-1))
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+
+    async def open_log(self, partition: TopicPartition, *, is_clean: bool = False) -> PartitionLog:
+        """Open the log of a partition whose directory exists, with what the checkpoints say, and keep it in `logs`.
+
+        An error is kept in `failures`, and raised.
+        """
+        services = self._services
+        location = LogLocation(
+            topic_partition=partition,
+            directory=self.path / str(partition),
+            disk=services.disk,
+            config=services.config_of(partition.topic),
+            keeper=self,
+            open_segments=services.open_segments,
+            now_ms=services.now_ms,
+            is_clean=is_clean,
+            recovery_point=self.checkpoints.recovery_point(partition),
+            log_start_offset=self.checkpoints.log_start_offset(partition),
+            high_watermark=self.checkpoints.high_watermark(partition),
+        )
+        try:
+            log = await PartitionLog.open(location)
+        except KafkaError as error:
+            self.failures[partition] = error
+            raise
+        except OSError as error:
+            self.failures[partition] = _storage_error(partition, error)
+            raise
+        self.failures.pop(partition, None)
+        self.logs[partition] = log
+        return log
+
+    async def _open_logs(self, is_clean: bool) -> None:
+        slots = asyncio.Semaphore(OPENINGS_MAX)
+
+        async def open_one(partition: TopicPartition) -> None:
+            async with slots:
+                try:
+                    await self.open_log(partition, is_clean=is_clean)
+                except (KafkaError, OSError) as error:
+                    logger.error("%s is not available: %s", partition, error)
+
+        partitions = []
+        for entry in await self._services.disk.list_directory(self.path):
+            name = parse_directory(entry.name) if entry.is_directory else None
+            if name is None:
+                if entry.is_directory:
+                    logger.warning("%s is no directory of a partition, and is left alone", self.path / entry.name)
+            elif name.marker == DELETE_SUFFIX:
+                await self._services.disk.remove_tree(self.path / entry.name)
+            elif name.marker:
+                logger.warning("%s is left alone: it belongs to another incarnation", self.path / entry.name)
+            elif name.topic_partition.topic != CLUSTER_METADATA_TOPIC:
+                partitions.append(name.topic_partition)
+        async with asyncio.TaskGroup() as group:
+            for partition in partitions:
+                group.create_task(open_one(partition))
+
+    async def _identify(self, cluster_id: str, node_id: int) -> None:
+        """Read `meta.properties`, or write it for a new directory, or complete one of an older Kafka."""
+        disk, path = self._services.disk, self.path / META_PROPERTIES
+        directory_id: UUID | None = None
+        if await disk.exists(path):
+            found = decode_meta_properties(await disk.read_file(path), name=str(path))
+            if found.cluster_id != cluster_id:
+                raise KafkaError(
+                    ErrorCode.inconsistent_cluster_id,
+                    f"{path} belongs to cluster {found.cluster_id}, this broker to {cluster_id}: correct the "
+                    f"configuration, or give the broker another log directory",
+                )
+            if found.node_id != node_id:
+                raise KafkaError(
+                    ErrorCode.inconsistent_cluster_id,
+                    f"{path} belongs to node {found.node_id}, this broker is node {node_id}",
+                )
+            directory_id = found.directory_id
+        if directory_id is None:
+            directory_id = UUID(int=self._services.rng.getrandbits(128), version=4)
+            properties = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
+            written_at = datetime.fromtimestamp(self._services.now_ms() / 1000, UTC)
+            await disk.write_file(path, encode_meta_properties(properties, written_at=written_at))
+        self.directory_id = directory_id
+
+
+def _storage_error(partition: TopicPartition, error: OSError) -> KafkaError:
+    return KafkaError(ErrorCode.kafka_storage_error, f"the log of {partition} could not be opened: {error}")

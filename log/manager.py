@@ -1,0 +1,335 @@
+"""All logs of one node, in one or several log directories: opened at start; made, deleted, flushed and trimmed
+meanwhile; closed at the end.
+
+    load -> [create | delete | adopt | reopen, and the loops of run] -> close
+
+* A partition is in one directory: the one with the fewest partitions when it was made.
+* What a log is called is its topic's name; what it is, its topic id. A directory with another id belongs to another
+  incarnation: it is moved to `-stray` and kept for a person to look at, never mixed with the new one's data.
+* A deleted log's directory is moved to `-delete`, durably and with its checkpoint entries, before `delete` returns; its
+  files go after `file.delete.delay.ms`.
+* Changes of one partition are made one after another, and run to their end.
+* An error of one log in a loop is logged, and the loop goes on: the log itself refuses to be used.
+
+It does not know who leads; a topic's configuration is asked of `config_of`, which must know every topic before `load`:
+a tiered log that is opened as an untiered one would forget that it begins in the tier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final
+from uuid import UUID
+
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.topics import TopicPartition, check_topic_name
+from .adoption import resolve_adoptions
+from .checkpoints import PARTITION_METADATA, decode_partition_metadata, encode_partition_metadata
+from .config import LogConfig
+from .directory_lock import lock_directory
+from .disk import Disk
+from .errors import CorruptFileError
+from .file_names import DELETE_SUFFIX, STRAY_SUFFIX, marked_directory
+from .log_directory import HeldLock, LogDirectory, LogServices
+from .open_segments import SEGMENTS_MAX, OpenSegments
+from .partition_log import PartitionLog
+from .uninterrupted import uninterrupted
+
+logger = logging.getLogger(__name__)
+
+REMOVALS_MAX: Final = 100_000
+"""Deleted directories that wait for their removal; beyond it the oldest goes at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upkeep:
+    """How often what is done, in ms; the defaults are Kafka's."""
+
+    checkpoint_interval_ms: int = 5_000
+    retention_check_interval_ms: int = 300_000
+    flush_check_interval_ms: int = 1_000
+    producer_expiration_check_interval_ms: int = 600_000
+
+
+DEFAULT_UPKEEP: Final = Upkeep()
+
+
+class LogManager:
+    """See the module's docstring. `run` is a coroutine for a task of the owner's."""
+
+    def __init__(
+        self,
+        log_dirs: Sequence[Path],
+        disk: Disk,
+        *,
+        cluster_id: str,
+        node_id: int,
+        config_of: Callable[[str], LogConfig],
+        rng: Random,
+        now_ms: Callable[[], int],
+        upkeep: Upkeep = DEFAULT_UPKEEP,
+        lock: Callable[[Path], HeldLock] = lock_directory,
+        open_segments_max: int = SEGMENTS_MAX,
+    ) -> None:
+        assert log_dirs, "a node needs a log directory"
+        self.services = LogServices(
+            disk=disk,
+            rng=rng,
+            now_ms=now_ms,
+            open_segments=OpenSegments(open_segments_max),
+            config_of=config_of,
+            lock=lock,
+            flush_wanted=asyncio.Event(),
+        )
+        self.directories = tuple(LogDirectory(path, self.services) for path in log_dirs)
+        self._cluster_id = cluster_id
+        self._node_id = node_id
+        self._upkeep = upkeep
+        self._locks: dict[TopicPartition, asyncio.Lock] = {}
+        self._removals: list[tuple[float, Path]] = []
+        """(due on the loop's clock, directory)."""
+        self._gone: list[PartitionLog] = []
+        """Logs that were put aside while readers held slices of them."""
+        self._flushed_at: dict[TopicPartition, float] = {}
+
+    # What is there.
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, PartitionLog]:
+        """The open logs of all directories, a copy."""
+        return {partition: log for directory in self.directories for partition, log in directory.logs.items()}
+
+    @property
+    def failures(self) -> Mapping[TopicPartition, KafkaError]:
+        """Partitions whose log could not be opened, and why."""
+        return {partition: error for directory in self.directories for partition, error in directory.failures.items()}
+
+    @property
+    def directory_ids(self) -> tuple[UUID, ...]:
+        return tuple(directory.directory_id for directory in self.directories)
+
+    def get(self, partition: TopicPartition) -> PartitionLog | None:
+        """None if there is none; KAFKA_STORAGE_ERROR, with what to do, if it could not be opened."""
+        for directory in self.directories:
+            log = directory.logs.get(partition)
+            if log is not None:
+                return log
+            if partition in directory.failures:
+                error = directory.failures[partition]
+                raise KafkaError(error.code, error.message)
+        return None
+
+    # Beginning and end.
+
+    async def load(self) -> None:
+        """Open everything. LogDirectoryLockedError, INCONSISTENT_CLUSTER_ID, CorruptFileError of a directory's own
+        files, or OSError mean that the node cannot start.
+        """
+        for directory in self.directories:
+            await directory.open(self._cluster_id, self._node_id)
+        seen: dict[TopicPartition, LogDirectory] = {}
+        for directory in self.directories:
+            for partition in (*directory.logs, *directory.failures):
+                other = seen.setdefault(partition, directory)
+                if other is not directory:
+                    raise KafkaError(
+                        ErrorCode.kafka_storage_error,
+                        f"{partition} is in {other.path} and in {directory.path}: remove one of the two",
+                    )
+
+    @uninterrupted
+    async def close(self) -> None:
+        """Close every log and directory; `run` has ended. The first OSError is raised after all were tried."""
+        outcomes = await asyncio.gather(*(directory.close() for directory in self.directories), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    # Changes.
+
+    @uninterrupted
+    async def create(self, partition: TopicPartition, topic_id: UUID) -> PartitionLog:
+        """The log of this incarnation of the topic: the one that is here, or a new, empty one.
+
+        KAFKA_STORAGE_ERROR if it is here and cannot be opened.
+        """
+        check_topic_name(partition.topic)
+        async with self.changing(partition) as directory:
+            found = await self._topic_id_here(directory, partition)
+            if found is not None and found != topic_id:
+                logger.warning("%s is here with topic id %s, not %s: it is put aside", partition, found, topic_id)
+                await self.put_aside(directory, partition, STRAY_SUFFIX)
+            log = self.get(partition)
+            if log is None:
+                log = await self._create(directory, partition, topic_id)
+            elif log.topic_id is None:
+                await log.assign_topic_id(topic_id)
+            log.update_config(self.services.config_of(partition.topic))
+            return log
+
+    @uninterrupted
+    async def delete(self, partition: TopicPartition) -> None:
+        """Delete a partition's log, if there is one; durable when it returns."""
+        async with self.changing(partition) as directory:
+            await self.put_aside(directory, partition)
+            if directory.checkpoints.has_entry(partition):
+                await directory.checkpoints.save_all()
+
+    @uninterrupted
+    async def reopen(self, partition: TopicPartition) -> PartitionLog:
+        """Open a failed log anew, as after a crash. KafkaError, OSError if it fails again."""
+        async with self.changing(partition) as directory:
+            return await self.reopen_locked(directory, partition)
+
+    # For who changes a partition.
+
+    @asynccontextmanager
+    async def changing(self, partition: TopicPartition) -> AsyncIterator[LogDirectory]:
+        """The directory of a partition, its own or the one a new one belongs into; one change of it at a time."""
+        async with self._locks.setdefault(partition, asyncio.Lock()):
+            for directory in self.directories:
+                if partition in directory.logs or partition in directory.failures:
+                    yield directory
+                    return
+            yield min(self.directories, key=lambda directory: len(directory.logs) + len(directory.failures))
+
+    def unique(self) -> str:
+        """A name for a marked directory."""
+        return f"{self.services.rng.getrandbits(128):032x}"
+
+    async def put_aside(self, directory: LogDirectory, partition: TopicPartition, marker: str = DELETE_SUFFIX) -> None:
+        """Close the log and move its directory to a marked name, durably; nothing happens where there is neither."""
+        log = directory.logs.pop(partition, None)
+        if log is not None:
+            await log.abandon()
+            self._gone.append(log)
+        live = directory.path / str(partition)
+        going = marked_directory(live, self.unique(), marker)
+        try:
+            if await self.services.disk.exists(live):
+                await self.services.disk.rename(live, going)
+                await self.services.disk.sync_directory(directory.path)
+                if marker == DELETE_SUFFIX:
+                    self._schedule_removal(partition, going)
+        except OSError as error:
+            directory.failures[partition] = KafkaError(
+                ErrorCode.kafka_storage_error, f"{live} could not be moved to {going.name}: {error}"
+            )
+            raise
+        directory.failures.pop(partition, None)
+
+    async def reopen_locked(self, directory: LogDirectory, partition: TopicPartition) -> PartitionLog:
+        """The same as `reopen` for who is `changing` the partition."""
+        log = directory.logs.pop(partition, None)
+        directory.failures.setdefault(
+            partition, KafkaError(ErrorCode.kafka_storage_error, f"the log of {partition} is being opened anew")
+        )
+        if log is not None:
+            await log.abandon()
+            self._gone.append(log)
+        await resolve_adoptions(self.services.disk, directory.path, partition)
+        reopened = await directory.open_log(partition)
+        await directory.save_recovery_points()
+        return reopened
+
+    async def _create(self, directory: LogDirectory, partition: TopicPartition, topic_id: UUID) -> PartitionLog:
+        if directory.checkpoints.has_entry(partition):
+            await directory.checkpoints.save_all()
+        live = directory.path / str(partition)
+        await self.services.disk.make_directory(live)
+        await self.services.disk.write_file(live / PARTITION_METADATA, encode_partition_metadata(topic_id))
+        await self.services.disk.sync_directory(directory.path)
+        return await directory.open_log(partition)
+
+    async def _topic_id_here(self, directory: LogDirectory, partition: TopicPartition) -> UUID | None:
+        log = directory.logs.get(partition)
+        if log is not None or partition not in directory.failures:
+            return log.topic_id if log is not None else None
+        path = directory.path / str(partition) / PARTITION_METADATA
+        try:
+            return decode_partition_metadata(await self.services.disk.read_file(path), name=str(path))
+        except (FileNotFoundError, CorruptFileError):
+            return None
+
+    def _schedule_removal(self, partition: TopicPartition, going: Path) -> None:
+        delay_ms = self.services.config_of(partition.topic).file_delete_delay_ms
+        now = asyncio.get_running_loop().time()
+        self._removals.append((now + delay_ms / 1000 if len(self._removals) < REMOVALS_MAX else now, going))
+
+    # Upkeep.
+
+    async def run(self) -> None:
+        """Flush, checkpoint, clean up, until it is cancelled."""
+        upkeep = self._upkeep
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._flush_loop())
+            group.create_task(self._every(upkeep.checkpoint_interval_ms, self.save_checkpoints))
+            group.create_task(self._every(upkeep.retention_check_interval_ms, self.clean_up))
+            group.create_task(self._every(upkeep.producer_expiration_check_interval_ms, self._expire_producers))
+
+    async def flush_due(self) -> None:
+        """Flush every log that has a closed segment to flush, or whose `flush.ms` is over."""
+        now = asyncio.get_running_loop().time()
+        for partition, log in self.logs.items():
+            since_ms = (now - self._flushed_at.setdefault(partition, now)) * 1000
+            if log.has_unflushed_segments or since_ms >= log.config.flush_ms:
+                self._flushed_at[partition] = now
+                await self._attempt(log, log.flush())
+
+    async def clean_up(self) -> None:
+        """Let every log remove what its retention lets go of."""
+        for log in self.logs.values():
+            await self._attempt(log, log.delete_old_segments())
+
+    async def save_checkpoints(self) -> None:
+        for directory in self.directories:
+            try:
+                await directory.checkpoints.save_all()
+            except OSError as error:
+                logger.error("%s: checkpoints were not saved: %s", directory.path, error)
+
+    async def remove_due(self) -> None:
+        """Remove deleted directories whose delay is over, and close what readers have let go of."""
+        now = asyncio.get_running_loop().time()
+        due = [path for when, path in self._removals if when <= now]
+        self._removals = [(when, path) for when, path in self._removals if when > now]
+        for path in due:
+            try:
+                await self.services.disk.remove_tree(path)
+            except OSError as error:
+                logger.error("%s was not removed, the next start does it: %s", path, error)
+        for log in (*self.logs.values(), *self._gone):
+            await self._attempt(log, log.reap())
+        self._gone = [log for log in self._gone if log.has_readers]
+
+    async def _flush_loop(self) -> None:
+        wanted, interval_s = self.services.flush_wanted, self._upkeep.flush_check_interval_ms / 1000
+        while True:
+            try:
+                async with asyncio.timeout(interval_s):
+                    await wanted.wait()
+            except TimeoutError:
+                await self.remove_due()
+            wanted.clear()
+            await self.flush_due()
+
+    async def _expire_producers(self) -> None:
+        for log in self.logs.values():
+            log.expire_producers()
+
+    async def _every(self, interval_ms: int, action: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            await action()
+
+    async def _attempt(self, log: PartitionLog, work: Awaitable[object]) -> None:
+        try:
+            await work
+        except (KafkaError, OSError) as error:
+            logger.error("%s: %s", log.topic_partition, error)
