@@ -273,6 +273,18 @@ async def test_everybody_shares_one_connection() -> None:
         await client.close()
 
 
+async def test_who_gives_up_waiting_does_not_stop_the_others_dial() -> None:
+    async with serving({ApiKey.FETCH: echo_fetch}) as server:
+        client, address = client_of(), Address(HOST, server.port)
+        first = asyncio.create_task(client.fetch(address, FETCH))
+        second = asyncio.create_task(client.fetch(address, fetch_of(2)))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert (await second).session_id == 2
+        assert server._connection_ids == 1
+        await client.close()
+
+
 async def test_a_lost_connection_is_dialled_again() -> None:
     async with serving({ApiKey.FETCH: echo_fetch}) as server:
         client, address = client_of(), Address(HOST, server.port)

@@ -181,6 +181,15 @@ async def test_memory_granted_to_a_connection_that_is_gone_is_given_back() -> No
         assert server.memory.used == 0
 
 
+async def test_memory_of_half_a_request_is_given_back() -> None:
+    async with serving({ApiKey.PRODUCE: Gate()}) as server:
+        async with raw_peer(server.port) as peer:
+            peer.writer.write(framed(bytes(1_000_000))[:5000])
+            await until(lambda: server.memory.used == 1_000_000)
+        await until(lambda: not server.connections)
+        assert server.memory.used == 0
+
+
 async def test_a_peer_that_does_not_read_does_not_fill_our_memory() -> None:
     chunk = bytes(1024 * 1024)
 
@@ -263,6 +272,32 @@ async def test_slices_are_released_when_the_peer_is_gone(data_file: Path) -> Non
         await until(lambda: bool(slices[11].releases))
         assert server.memory.used == 0
         assert not server.orphans
+
+
+async def test_a_slice_is_released_as_soon_as_it_has_left() -> None:
+    """Truncation waits for slices; it should not wait for the whole response."""
+    released: list[int] = []
+
+    class Slice:
+        size = 10
+
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        async def send(self, transport: asyncio.WriteTransport) -> None:
+            assert released == list(range(self.number))
+            transport.write(bytes(10))
+
+        def release(self) -> None:
+            if self.number not in released:
+                released.append(self.number)
+
+    async def on_fetch(context: RequestContext, request: FetchRequest) -> FetchResponse:
+        return fetched(*map(Slice, range(3)))
+
+    async with serving({ApiKey.FETCH: on_fetch}) as server, connected(server.port) as client:
+        await client.fetch(FETCH)
+    assert released == [0, 1, 2]
 
 
 async def test_a_slice_that_fails_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
@@ -444,7 +479,8 @@ async def test_closing_answers_what_is_under_way_and_reads_nothing_more() -> Non
         await until(lambda: len(gate.gates) == 1 and len(server.connections) == 2)
         closing = asyncio.create_task(server.close(deadline_s=5))
         assert await idle.is_closed()
-        peer.send(ApiKey.FETCH, 12, 2, FETCH)
+        for i in range(1000):
+            peer.send(ApiKey.FETCH, 12, 2 + i, FETCH)
         await asyncio.sleep(0.01)
         gate.gates[0].set_result(fetched(bytes(1024 * 1024)))
         assert (await peer.response(ApiKey.FETCH, 12))[0] == 1
@@ -464,6 +500,21 @@ async def test_closing_cuts_off_what_is_under_way_at_the_deadline(caplog: pytest
     assert not server.connections
     assert server.memory.used == 0
     assert "1 connections and 0 requests did not end within 0.01 s" in caplog.text
+
+
+async def test_closing_waits_for_a_handler_whose_peer_is_gone() -> None:
+    gate = Gate()
+    async with serving({ApiKey.PRODUCE: gate}) as server:
+        async with raw_peer(server.port) as peer:
+            peer.send(ApiKey.PRODUCE, 9, 1, produce(b"x"))
+            await until(lambda: len(gate.gates) == 1)
+        await until(lambda: not server.connections)
+        closing = asyncio.create_task(server.close(deadline_s=5))
+        await asyncio.sleep(0.01)
+        assert not closing.done()
+        gate.gates[0].set_result(ProduceResponse(topics=()))
+        await closing
+        assert gate.cancelled == 0
 
 
 async def test_closing_twice_and_before_the_start_is_harmless() -> None:
