@@ -1,0 +1,256 @@
+"""A cache of the indexes of remote segments, on local disk, for consumers' reads.
+
+    asked for -> decoded (memory) -> file (local disk) -> tier
+
+| rule                                                            | why                                              |
+|-----------------------------------------------------------------|--------------------------------------------------|
+| one fetch of an index at a time, however many ask               | a burst of consumers behind the same segment     |
+| a caller that is cancelled does not end it                      | the others wait for it, the next ones need it    |
+| files hold at most `bytes_max`, those used least lately go      | `remote.log.index.file.cache.total.size.bytes`   |
+| a file that cannot be written is no error: the index is served  | a full disk must not stop reads                  |
+| an absent transaction index is kept as an empty file            | most segments have none; do not ask again        |
+| files are fsynced before they count                             | an empty file after a crash would hide aborts    |
+| a file from an earlier run is checked when first used           | it may have been damaged; then it is fetched     |
+| what the tier returns must be an index of this very segment     | else RemoteStorageCorruptError, and nothing kept |
+
+Files are named as in Kafka's `remote-log-index-cache`, `<start offset>_<segment uuid>.{index,timeindex,txnindex}`, so
+either finds the other's. A segment's indexes never change, so a file never goes stale; `drop` removes those of a
+deleted segment. The indexes returned are shared: read them, do not change them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, cast
+from uuid import UUID
+
+from ..log.disk import Disk
+from ..log.errors import CorruptFileError
+from ..log.index import OffsetIndex, TimeIndex, TransactionIndex
+from ..protocol.topics import uuid_from_text, uuid_to_text
+from .byte_lru import ByteLru
+from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from .storage import (
+    IndexType,
+    RemoteResourceNotFoundError,
+    RemoteStorageCorruptError,
+    RemoteStorageError,
+    RemoteStorageManager,
+)
+
+_log = logging.getLogger(__name__)
+
+DIRECTORY: Final = "remote-log-index-cache"
+BYTES_MAX: Final = 1 << 30
+"""Kafka's default."""
+DECODED_BYTES_MAX: Final = 32 << 20
+FILE_BYTES_MIN: Final = 4096
+"""What even an empty file counts: a block of the disk, or the objects that stand for it in memory."""
+
+_SUFFIXES: Final = {IndexType.OFFSET: "index", IndexType.TIMESTAMP: "timeindex", IndexType.TRANSACTION: "txnindex"}
+_TYPES: Final = {suffix: index_type for index_type, suffix in _SUFFIXES.items()}
+_NAME = re.compile(r"(?P<start>\d+)_(?P<id>[A-Za-z0-9_-]{22})\.(?P<suffix>index|timeindex|txnindex)(?P<rest>\..+)?")
+
+Index = OffsetIndex | TimeIndex | TransactionIndex
+_Key = tuple[UUID, IndexType]
+
+
+class RemoteIndexCache:
+    """Build with `open`, so that it finds the files of an earlier run. `close` it before its storage."""
+
+    def __init__(self, disk: Disk, directory: Path, storage: RemoteStorageManager, bytes_max: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._storage = storage
+        self._files: ByteLru[_Key, Path] = ByteLru(bytes_max)
+        self._unchecked: set[_Key] = set()
+        self._decoded: ByteLru[_Key, Index] = ByteLru(min(DECODED_BYTES_MAX, bytes_max))
+        self._flights: dict[_Key, asyncio.Task[Index]] = {}
+        self._tasks: set[asyncio.Task[Index]] = set()
+
+    @classmethod
+    async def open(
+        cls, disk: Disk, log_directory: Path, storage: RemoteStorageManager, bytes_max: int = BYTES_MAX
+    ) -> RemoteIndexCache:
+        """`bytes_max` limits the files. Files left over from writes that a crash cut short are removed, others that
+        are not ours stay.
+        """
+        cache = cls(disk, log_directory / DIRECTORY, storage, bytes_max)
+        await cache._load()
+        return cache
+
+    async def close(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the files, each counted as FILE_BYTES_MIN at least."""
+        return self._files.size_bytes
+
+    async def offset_index(self, metadata: RemoteLogSegmentMetadata) -> OffsetIndex:
+        """RemoteStorageError where it can be had neither here nor from the tier; so do the others."""
+        return cast(OffsetIndex, await self._get(metadata, IndexType.OFFSET))
+
+    async def time_index(self, metadata: RemoteLogSegmentMetadata) -> TimeIndex:
+        return cast(TimeIndex, await self._get(metadata, IndexType.TIMESTAMP))
+
+    async def transaction_index(self, metadata: RemoteLogSegmentMetadata) -> TransactionIndex:
+        """Empty where the segment has no aborted transactions."""
+        if metadata.txn_index_empty:
+            return TransactionIndex()
+        return cast(TransactionIndex, await self._get(metadata, IndexType.TRANSACTION))
+
+    async def drop(self, segment_id: RemoteLogSegmentId) -> None:
+        """Forget a segment that was deleted, or whose indexes turned out wrong. Those who wait get what they wait for,
+        but it is not kept.
+        """
+        keys = [(segment_id.id, index_type) for index_type in _SUFFIXES]
+        for key in keys:
+            self._flights.pop(key, None)
+            self._decoded.pop(key)
+        await self._remove([path for key in keys if (path := self._files.pop(key)) is not None])
+
+    async def _get(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> Index:
+        key = (metadata.segment_id.id, index_type)
+        if (index := self._decoded.get(key)) is not None:
+            return index
+        if (flight := self._flights.get(key)) is None:
+            flight = self._flights[key] = asyncio.create_task(self._load_index(metadata, index_type))
+            self._tasks.add(flight)
+            flight.add_done_callback(partial(self._land, key))
+        try:
+            return await asyncio.shield(flight)
+        except asyncio.CancelledError:
+            if flight.cancelled():
+                raise RemoteStorageError("the index cache has been closed") from None
+            raise
+
+    def _land(self, key: _Key, flight: asyncio.Task[Index]) -> None:
+        self._tasks.discard(flight)
+        if self._flights.get(key) is flight:
+            del self._flights[key]
+        if not flight.cancelled():
+            flight.exception()  # all who asked may be gone
+
+    def _is_wanted(self, key: _Key) -> bool:
+        """Whether the segment has not been dropped since this flight began."""
+        return self._flights.get(key) is asyncio.current_task()
+
+    async def _load_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> Index:
+        key = (metadata.segment_id.id, index_type)
+        index = await self._read(metadata, index_type)
+        if index is None:
+            data = await self._fetch(metadata, index_type)
+            index = _decode(metadata, index_type, data, is_checked=False)
+            await self._keep(key, self._path(metadata, index_type), data)
+        size = _counted(index.size_bytes)
+        if self._is_wanted(key) and self._decoded.fits(size):
+            self._decoded.make_room(size)
+            self._decoded.add(key, index, size)
+        return index
+
+    async def _read(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> Index | None:
+        """From the file; None if there is none that can be used."""
+        key = (metadata.segment_id.id, index_type)
+        path = self._files.get(key)
+        if path is None:
+            return None
+        try:
+            data = await self._disk.read_file(path)
+            index = _decode(metadata, index_type, data, is_checked=key not in self._unchecked)
+        except (OSError, RemoteStorageCorruptError) as error:
+            _log.warning("cached index %s is of no use, fetching it again: %s", path.name, error)
+            if self._files.pop(key) is not None:
+                await self._remove([path])
+            return None
+        self._unchecked.discard(key)
+        return index
+
+    async def _fetch(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+        try:
+            return await self._storage.fetch_index(metadata, index_type)
+        except RemoteResourceNotFoundError:
+            if index_type is IndexType.TRANSACTION:
+                return b""
+            raise
+
+    async def _keep(self, key: _Key, path: Path, data: bytes) -> None:
+        """Counted before it is written, so that the limit holds at any moment."""
+        size = _counted(len(data))
+        if not self._is_wanted(key) or not self._files.fits(size):
+            return
+        evicted = self._files.make_room(size)
+        self._files.add(key, path, size)
+        await self._remove(evicted)
+        try:
+            await self._disk.write_file(path, data)
+        except OSError as error:
+            _log.warning("cannot keep index %s in the cache: %s", path.name, error)
+            self._files.pop(key)
+        if self._files.peek(key) is None:
+            await self._remove([path])
+
+    async def _remove(self, paths: Sequence[Path]) -> None:
+        for path in paths:
+            try:
+                await self._disk.remove(path)
+            except OSError as error:
+                _log.warning("cannot remove %s from the index cache: %s", path.name, error)
+
+    def _path(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> Path:
+        stem = f"{metadata.start_offset}_{uuid_to_text(metadata.segment_id.id)}"
+        return self._directory / f"{stem}.{_SUFFIXES[index_type]}"
+
+    async def _load(self) -> None:
+        await self._disk.make_directory(self._directory)
+        unusable: list[Path] = []
+        for entry in await self._disk.list_directory(self._directory):
+            name = _NAME.fullmatch(entry.name)
+            if name is None or entry.is_directory:
+                continue
+            path = self._directory / entry.name
+            size = _counted(entry.size)
+            if name["rest"] or not self._files.fits(size):
+                unusable.append(path)
+                continue
+            key = (uuid_from_text(name["id"]), _TYPES[name["suffix"]])
+            unusable += self._files.make_room(size)
+            self._files.add(key, path, size)
+            self._unchecked.add(key)
+        await self._remove(unusable)
+
+
+def _counted(size: int) -> int:
+    return max(size, FILE_BYTES_MIN)
+
+
+def _decode(metadata: RemoteLogSegmentMetadata, index_type: IndexType, data: bytes, *, is_checked: bool) -> Index:
+    """RemoteStorageCorruptError unless these bytes can be this segment's index."""
+    name = f"{index_type.value} of segment {metadata.segment_id}"
+    index: Index
+    last_offset = metadata.start_offset
+    try:
+        if index_type is IndexType.TRANSACTION:
+            return TransactionIndex.decode(data, name=name)
+        if index_type is IndexType.OFFSET:
+            index = OffsetIndex.decode(data, metadata.start_offset, name=name)
+            if index.last_entry is not None:
+                last_offset = index.last_entry.offset
+        else:
+            index = TimeIndex.decode(data, metadata.start_offset, name=name)
+            last_offset = index.last_entry.offset
+        if not is_checked:
+            index.check(name=name)
+    except CorruptFileError as error:
+        raise RemoteStorageCorruptError(str(error)) from error
+    if last_offset > metadata.end_offset:
+        raise RemoteStorageCorruptError(f"{name}: names offset {last_offset}, which is above {metadata.end_offset}")
+    return index

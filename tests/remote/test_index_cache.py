@@ -1,0 +1,324 @@
+"""The index cache: one fetch, a bounded directory, and never a wrong index."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import shutil
+import struct
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tierfetch.log.disk_os import OsDisk
+from tierfetch.log.index import AbortedTransaction, OffsetIndex, OffsetPosition, TimeIndex, TransactionIndex
+from tierfetch.protocol.records import iter_batches, iter_records
+from tierfetch.protocol.topics import uuid_from_text
+from tierfetch.remote.index_cache import BYTES_MAX, FILE_BYTES_MIN, RemoteIndexCache
+from tierfetch.remote.records import decode_event
+from tierfetch.remote.segment import RemoteLogSegmentMetadata
+from tierfetch.remote.storage import (
+    IndexType,
+    RemoteResourceNotFoundError,
+    RemoteStorageCorruptError,
+    RemoteStorageError,
+)
+from tierfetch.tests.fakes.disk import FailNth, MemoryDisk
+from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
+from tierfetch.tests.samples import BROKER
+
+from .builders import segment
+
+LOG_DIRECTORY = Path("/data")
+DIRECTORY = LOG_DIRECTORY / "remote-log-index-cache"
+SEGMENT = segment(1, 100, 199, txn_index_empty=False)
+ABORTED = AbortedTransaction(7, 120, 130, 131)
+
+
+def indexes_of(metadata: RemoteLogSegmentMetadata) -> dict[IndexType, bytes]:
+    offsets, times = OffsetIndex(metadata.start_offset), TimeIndex(metadata.start_offset)
+    for step in range(1, 10):
+        offsets.append(metadata.start_offset + 10 * step, 4096 * step)
+        times.maybe_append(1_000 * step, metadata.start_offset + 10 * step)
+    return {IndexType.OFFSET: offsets.encode(), IndexType.TIMESTAMP: times.encode()}
+
+
+def tier_of(*segments: RemoteLogSegmentMetadata) -> MemoryRemoteStorage:
+    tier = MemoryRemoteStorage()
+    for metadata in segments:
+        tier.put(metadata, b"log", indexes_of(metadata))
+    return tier
+
+
+async def open_cache(
+    tier: MemoryRemoteStorage, disk: MemoryDisk | None = None, files_max: int | None = None
+) -> RemoteIndexCache:
+    disk = disk or MemoryDisk()
+    await disk.make_directory(LOG_DIRECTORY)
+    bytes_max = BYTES_MAX if files_max is None else files_max * FILE_BYTES_MIN
+    return await RemoteIndexCache.open(disk, LOG_DIRECTORY, tier, bytes_max)
+
+
+async def names(disk: MemoryDisk) -> list[str]:
+    return [entry.name for entry in await disk.list_directory(DIRECTORY)]
+
+
+async def test_fetched_once_then_from_memory_then_from_the_file() -> None:
+    tier, disk = tier_of(SEGMENT), MemoryDisk()
+    cache = await open_cache(tier, disk)
+    for _ in range(3):
+        assert (await cache.offset_index(SEGMENT)).lookup(155) == OffsetPosition(150, 5 * 4096)
+        assert (await cache.time_index(SEGMENT)).lookup(2_500).offset == 120
+    assert len(tier.calls) == 2
+    again = await open_cache(tier, disk)
+    assert (await again.offset_index(SEGMENT)).lookup(155) == OffsetPosition(150, 5 * 4096)
+    assert (await again.time_index(SEGMENT)).lookup(2_500).offset == 120
+    assert len(tier.calls) == 2
+
+
+async def test_files_have_kafkas_names_and_bytes() -> None:
+    tier, disk = tier_of(SEGMENT), MemoryDisk()
+    cache = await open_cache(tier, disk)
+    await cache.offset_index(SEGMENT)
+    await cache.time_index(SEGMENT)
+    await cache.transaction_index(SEGMENT)
+    stem = "100_AAAAAAAAAAAAAAAAAAAAAQ"
+    assert await names(disk) == [f"{stem}.index", f"{stem}.timeindex", f"{stem}.txnindex"]
+    assert await disk.read_file(DIRECTORY / f"{stem}.index") == indexes_of(SEGMENT)[IndexType.OFFSET]
+    assert cache.size_bytes == 3 * FILE_BYTES_MIN
+
+
+async def test_absent_transaction_index_is_asked_for_once_also_after_a_restart() -> None:
+    tier, disk = tier_of(SEGMENT), MemoryDisk()
+    for _ in range(2):
+        cache = await open_cache(tier, disk)
+        for _ in range(2):
+            assert len(await cache.transaction_index(SEGMENT)) == 0
+    assert len(tier.calls) == 1
+
+
+async def test_segment_said_to_have_no_aborts_is_not_asked_for() -> None:
+    tier = tier_of()
+    cache = await open_cache(tier)
+    assert len(await cache.transaction_index(segment(1, 100, 199, txn_index_empty=True))) == 0
+    assert tier.calls == []
+
+
+async def test_transaction_index_is_decoded() -> None:
+    tier, index = tier_of(SEGMENT), TransactionIndex()
+    index.append(ABORTED)
+    tier.objects[SEGMENT.segment_id, IndexType.TRANSACTION] = index.encode()
+    cache = await open_cache(tier)
+    assert list(await cache.transaction_index(SEGMENT)) == [ABORTED]
+
+
+async def test_absent_offset_index_is_an_error_each_time() -> None:
+    tier = tier_of()
+    cache = await open_cache(tier)
+    for _ in range(2):
+        with pytest.raises(RemoteResourceNotFoundError):
+            await cache.offset_index(SEGMENT)
+    assert len(tier.calls) == 2
+
+
+async def test_many_callers_share_one_fetch_and_its_error() -> None:
+    tier = tier_of(SEGMENT)
+    cache = await open_cache(tier)
+    found = await asyncio.gather(*(cache.offset_index(SEGMENT) for _ in range(20)))
+    assert all(index is found[0] for index in found)
+    assert len(tier.calls) == 1
+    del tier.objects[SEGMENT.segment_id, IndexType.TIMESTAMP]
+    errors = await asyncio.gather(*(cache.time_index(SEGMENT) for _ in range(20)), return_exceptions=True)
+    assert {type(error) for error in errors} == {RemoteResourceNotFoundError}
+    assert len(tier.calls) == 2
+
+
+async def test_a_cancelled_caller_does_not_end_the_fetch() -> None:
+    tier = tier_of(SEGMENT)
+    cache = await open_cache(tier)
+    first, second = (asyncio.create_task(cache.offset_index(SEGMENT)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert (await second).lookup(155).offset == 150
+    assert first.cancelled()
+    third = asyncio.create_task(cache.time_index(SEGMENT))
+    await asyncio.sleep(0)
+    third.cancel()
+    await cache.time_index(SEGMENT)
+    assert len(tier.calls) == 2
+
+
+async def test_files_stay_within_the_limit_and_the_least_used_goes() -> None:
+    segments = [segment(number, 100 * number, 100 * number + 99) for number in range(1, 5)]
+    tier, disk = tier_of(*segments), MemoryDisk()
+    cache = await open_cache(tier, disk, files_max=3)
+    for metadata in segments[:3]:
+        await cache.offset_index(metadata)
+    restarted = await open_cache(tier, disk, files_max=3)
+    await restarted.offset_index(segments[0])
+    await restarted.offset_index(segments[3])
+    assert [name.partition("_")[0] for name in await names(disk)] == ["100", "300", "400"]
+    assert restarted.size_bytes == 3 * FILE_BYTES_MIN
+
+
+async def test_lower_limit_after_a_restart_removes_files() -> None:
+    segments = [segment(number, 100 * number, 100 * number + 99) for number in range(1, 5)]
+    tier, disk = tier_of(*segments), MemoryDisk()
+    cache = await open_cache(tier, disk)
+    for metadata in segments:
+        await cache.offset_index(metadata)
+    await open_cache(tier, disk, files_max=2)
+    assert len(await names(disk)) == 2
+
+
+async def test_index_larger_than_the_limit_is_served_but_not_kept() -> None:
+    tier, disk = tier_of(SEGMENT), MemoryDisk()
+    cache = await open_cache(tier, disk, files_max=0)
+    for _ in range(2):
+        assert (await cache.offset_index(SEGMENT)).lookup(155).offset == 150
+    assert await names(disk) == []
+    assert len(tier.calls) == 2
+
+
+async def test_dropped_segment_leaves_nothing() -> None:
+    tier, disk = tier_of(SEGMENT), MemoryDisk()
+    cache = await open_cache(tier, disk)
+    await cache.offset_index(SEGMENT)
+    await cache.time_index(SEGMENT)
+    await cache.drop(SEGMENT.segment_id)
+    assert await names(disk) == []
+    assert cache.size_bytes == 0
+    await cache.offset_index(SEGMENT)
+    assert len(tier.calls) == 3
+
+
+async def test_segment_dropped_during_a_fetch_is_served_but_not_kept() -> None:
+    tier, disk = tier_of(SEGMENT), MemoryDisk()
+    cache = await open_cache(tier, disk)
+    asking = asyncio.create_task(cache.offset_index(SEGMENT))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await cache.drop(SEGMENT.segment_id)
+    assert (await asking).lookup(155).offset == 150
+    assert await names(disk) == []
+    assert cache.size_bytes == 0
+
+
+BACKWARDS = struct.pack(">ii", 10, 8192) + struct.pack(">ii", 5, 4096)
+BEYOND = struct.pack(">ii", 100, 4096)
+
+
+@pytest.mark.parametrize("data", [b"odd", BACKWARDS, BEYOND], ids=["no entry", "backwards", "beyond the segment"])
+async def test_wrong_bytes_from_the_tier_are_refused_and_not_kept(data: bytes) -> None:
+    tier, disk = tier_of(SEGMENT), MemoryDisk()
+    tier.objects[SEGMENT.segment_id, IndexType.OFFSET] = data
+    cache = await open_cache(tier, disk)
+    with pytest.raises(RemoteStorageCorruptError, match="index of segment"):
+        await cache.offset_index(SEGMENT)
+    assert await names(disk) == []
+    tier.put(SEGMENT, b"log", indexes_of(SEGMENT))
+    assert (await cache.offset_index(SEGMENT)).lookup(155).offset == 150
+
+
+@pytest.mark.parametrize("data", [b"odd", BACKWARDS, BEYOND, None], ids=["no entry", "backwards", "beyond", "gone"])
+async def test_damaged_file_of_an_earlier_run_is_fetched_again(data: bytes | None) -> None:
+    tier, disk = tier_of(SEGMENT), MemoryDisk()
+    await (await open_cache(tier, disk)).offset_index(SEGMENT)
+    (name,) = await names(disk)
+    restarted = await open_cache(tier, disk)
+    if data is None:
+        await disk.remove(DIRECTORY / name)
+    else:
+        await disk.write_file(DIRECTORY / name, data)
+    assert (await restarted.offset_index(SEGMENT)).lookup(155).offset == 150
+    assert await disk.read_file(DIRECTORY / name) == indexes_of(SEGMENT)[IndexType.OFFSET]
+
+
+async def test_leftovers_are_removed_and_foreign_files_stay() -> None:
+    disk = MemoryDisk()
+    await disk.make_directory(DIRECTORY / "100_AAAAAAAAAAAAAAAAAAAAAQ.index.d")
+    for name in ("README", "100_AAAAAAAAAAAAAAAAAAAAAQ.index.tmp", "1_AAAAAAAAAAAAAAAAAAAAAQ.timeindex.deleted"):
+        await disk.write_file(DIRECTORY / name, b"x")
+    await open_cache(tier_of(), disk)
+    assert await names(disk) == ["100_AAAAAAAAAAAAAAAAAAAAAQ.index.d", "README"]
+
+
+async def test_full_disk_does_not_stop_reads() -> None:
+    fault = FailNth(1, persistent=True, error_number=errno.ENOSPC, only=frozenset({"write_file"}))
+    tier, disk = tier_of(SEGMENT), MemoryDisk(fault)
+    cache = await open_cache(tier, disk)
+    assert (await cache.offset_index(SEGMENT)).lookup(155).offset == 150
+    assert cache.size_bytes == 0
+    assert fault.fired
+
+
+async def test_every_disk_call_may_fail() -> None:
+    """Whatever fails, the answer is right, and the next run can use what is left."""
+    segments = [segment(number, 100 * number, 100 * number + 99) for number in range(1, 4)]
+    for n in range(1, 60):
+        disk = MemoryDisk()
+        cache = await open_cache(tier_of(*segments), disk, files_max=2)
+        fault = disk.faults = FailNth(n, reads=True)
+        for _ in range(2):
+            for metadata in segments:
+                assert (await cache.offset_index(metadata)).base_offset == metadata.start_offset
+        await cache.drop(segments[2].segment_id)
+        disk.faults = None
+        restarted = await open_cache(tier_of(*segments), disk, files_max=2)
+        assert (await restarted.offset_index(segments[0])).lookup(155).offset == 150
+        assert restarted.size_bytes <= 2 * FILE_BYTES_MIN
+        if not fault.fired:
+            return
+    raise AssertionError("more disk calls than expected")
+
+
+async def test_crash_leaves_no_empty_transaction_index() -> None:
+    """It would say that nothing was aborted."""
+    tier, index = tier_of(SEGMENT), TransactionIndex()
+    index.append(ABORTED)
+    tier.objects[SEGMENT.segment_id, IndexType.TRANSACTION] = index.encode()
+    for seed in range(20):
+        disk = MemoryDisk()
+        await (await open_cache(tier, disk)).transaction_index(SEGMENT)
+        cache = await open_cache(tier, disk.restart(Random(seed)))
+        assert list(await cache.transaction_index(SEGMENT)) == [ABORTED]
+
+
+async def test_kafkas_own_cache_is_taken_over(tmp_path: Path) -> None:
+    shutil.copytree(BROKER / "remote-log-index-cache", tmp_path / "remote-log-index-cache")
+    tier = tier_of()
+    disk = OsDisk()
+    cache = await RemoteIndexCache.open(disk, tmp_path, tier)
+    cached = {
+        uuid_from_text(path.name.split("_", 1)[1][:22]) for path in (tmp_path / "remote-log-index-cache").iterdir()
+    }
+    segments = [event for event in sample_segments() if event.segment_id.id in cached]
+    assert len(segments) == len(cached) > 5
+    for metadata in segments:
+        assert (await cache.offset_index(metadata)).last_entry is not None
+        assert (await cache.time_index(metadata)).last_entry.timestamp == metadata.max_timestamp_ms
+        assert len(await cache.transaction_index(metadata)) == 0
+    assert tier.calls == []
+    await cache.close()
+    await disk.close()
+
+
+def sample_segments() -> list[RemoteLogSegmentMetadata]:
+    events = []
+    for path in BROKER.glob("__remote_log_metadata-*/*.log"):
+        log = path.read_bytes()
+        for position, header in iter_batches(log):
+            events += [decode_event(record.value or b"") for record in iter_records(log, position, header)]
+    return [event for event in events if isinstance(event, RemoteLogSegmentMetadata)]
+
+
+async def test_close_ends_what_is_under_way() -> None:
+    tier = tier_of(SEGMENT)
+    tier.hang_on.add("fetch_index")
+    cache = await open_cache(tier)
+    asking = asyncio.create_task(cache.offset_index(SEGMENT))
+    await asyncio.sleep(0)
+    await cache.close()
+    with pytest.raises(RemoteStorageError, match="closed"):
+        await asking
