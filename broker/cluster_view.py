@@ -136,6 +136,12 @@ class ClusterView(Protocol):
         INVALID_REQUEST for an ISR that is empty or not among the replicas.
         """
 
+    async def renew_leadership(self, partition: TopicIdPartition, leader_epoch: int) -> None:
+        """Its leader had to open the log anew, which may end earlier now: let it lead under a new epoch, or another.
+
+        FENCED_LEADER_EPOCH if the epoch is over already.
+        """
+
     async def create_topic(self, topic: NewTopic) -> TopicImage: ...
 
     async def delete_topic(self, name: str) -> None: ...

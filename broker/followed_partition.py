@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..log.adopt import AdoptedState
+from ..log.adopt import AdoptedState, adopt
 from ..log.epochs import LeaderEpochCache
 from ..log.manager import LogManager
 from ..protocol.topics import TopicIdPartition
@@ -76,7 +76,7 @@ class FollowedPartition:
         await self._partition.log.truncate_fully_and_start_at(offset)
 
     async def adopt(self, state: AdoptedState) -> None:
-        log = await self._logs.adopt(self.topic_id_partition.topic_partition, state)
+        log = await adopt(self._logs, self.topic_id_partition.topic_partition, state)
         self._partition.replace_log(log)
         self._partition.is_never_in_isr = not self._partition.is_in_isr
         self._on_replaced(self._partition)

@@ -5,6 +5,7 @@ One change at a time a partition, in this order, so that nothing acts on a log t
     the image says            done
     ------------------------  ---------------------------------------------------------------------------------------
     hosted, no log            make the log
+    hosted, the log failed    open it anew; if it was led here, lead under a new epoch
     led here, a new epoch     stop its fetcher, make the epoch durable, lead; the tier's task starts
     led elsewhere             stop leading, stop the fetcher of the old epoch, follow the new leader
     led by nobody             stop leading, stop the fetcher
@@ -25,26 +26,25 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from ..log.config import LogConfig
 from ..log.errors import CorruptFileError
 from ..log.manager import LogManager
 from ..log.segment_recovery import CorruptLogError
-from ..protocol.errors import KafkaError
+from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition, TopicPartition
 from ..rlm.manager import RemoteLogManager
 from .cluster_view import NO_LEADER, ClusterImage, PartitionRegistration
-from .config import BrokerConfig, ConfigError
 from .fetcher_pool import FetcherPool
 from .followed_partition import FollowedPartition
 from .hosted_partitions import HostedPartitions
 from .partition import Partition, PartitionServices
-from .topic_config import config_in_force, log_defaults
+from .topic_config import TopicConfigs
 
 T = TypeVar("T")
 
 CHANGES_MAX: Final = 16
 """Partitions that are changed at the same time."""
 TICK_S_MAX: Final = 5.0
+NO_EPOCH: Final = -1
 OUTSIDE_ERRORS: Final = (OSError, KafkaError, CorruptFileError, CorruptLogError)
 
 _log = logging.getLogger(__name__)
@@ -63,20 +63,22 @@ class ReplicaManager:
 
     def __init__(
         self,
-        config: BrokerConfig,
         hosted: HostedPartitions,
         services: PartitionServices,
+        configs: TopicConfigs,
         logs: LogManager,
         fetchers: FetcherPool,
         tier: RemoteLogManager | None,
     ) -> None:
-        self._config = config
         self._hosted = hosted
         self._services = services
+        self._configs = configs
         self._logs = logs
         self._fetchers = fetchers
         self._tier = tier
         self._roles: dict[TopicPartition, _Role] = {}
+        self._to_open_anew: dict[TopicPartition, int] = {}
+        """Failed logs, with the leader epoch in which they were led, NO_EPOCH if they were not."""
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -94,12 +96,8 @@ class ReplicaManager:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._fetchers.close()
-        for partition in self._hosted.partitions.values():
-            if self._tier is not None:
-                await self._tier.stop(partition.partition)
-            await partition.close()
-        self._hosted.partitions.clear()
+        for partition in list(self._hosted.partitions.values()):
+            await self._let_go(partition.partition)
 
     # -- images -------------------------------------------------------------------------------------------------------
 
@@ -107,77 +105,79 @@ class ReplicaManager:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            await self._supervised(self._apply(self._hosted.image))
+            await self._apply(self._hosted.image)
 
     async def _tick(self) -> None:
         """Look for laggards; try again what has failed."""
         while True:
             await asyncio.sleep(min(self._services.lag_time_max_ms / 2000, TICK_S_MAX))
-            for partition in list(self._hosted.partitions.values()):
+            partitions = list(self._hosted.partitions.values())
+            for partition in partitions:
                 if partition.leadership is not None:
                     partition.leadership.check_lag()
-            if self._hosted.failures:
+            if self._hosted.failures or any(partition.log.failure is not None for partition in partitions):
                 self._changed.set()
-
-    async def _supervised(self, work: Awaitable[None]) -> None:
-        try:
-            await work
-        except Exception:  # noqa: BLE001 - the supervisor of the image loop
-            _log.exception("applying a cluster image failed by a fault of ours; it is tried again")
-            await asyncio.sleep(TICK_S_MAX)
-            self._changed.set()
 
     async def _apply(self, image: ClusterImage) -> None:
         wanted = image.hosted_by(self._services.node_id)
         hosted = [partition.partition for partition in self._hosted.partitions.values()]
-        await _for_each((each for each in hosted if each not in wanted), lambda each: self._remove(each, image))
-        await self._delete_strays(wanted)
-        configs = self._configs(image, {partition.topic for partition in wanted})
-        await _for_each(wanted, lambda each: self._set_up(each, wanted[each], configs[each.topic]))
+        gone = [partition for partition in hosted if partition not in wanted]
+        await _for_each(gone, lambda each: self._supervised(each, self._remove(each, image)))
+        names = {partition.topic_partition for partition in wanted}
+        for stray in sorted(name for name in self._logs.logs if name not in names):
+            await self._delete_stray(stray)
+        await _for_each(wanted, lambda each: self._supervised(each, self._set_up(each, wanted[each])))
 
-    async def _delete_strays(self, wanted: Iterable[TopicIdPartition]) -> None:
-        """Logs of partitions that are not hosted any more, or of an earlier topic of the same name."""
-        topic_ids = {partition.topic_partition: partition.topic_id for partition in wanted}
-        for topic_partition, log in sorted(self._logs.logs.items()):
-            topic_id = topic_ids.get(topic_partition)
-            if topic_id is None or (log.topic_id is not None and log.topic_id != topic_id):
-                _log.warning("%s is not assigned to this broker (topic id %s): deleted", topic_partition, log.topic_id)
-                await self._logs.delete(topic_partition)
-
-    def _configs(self, image: ClusterImage, topics: Iterable[str]) -> dict[str, LogConfig]:
+    async def _delete_stray(self, name: TopicPartition) -> None:
+        _log.warning("%s is not assigned to this broker any more: its log is deleted", name)
         try:
-            defaults = log_defaults(config_in_force(self._config, image))
-        except ConfigError as error:
-            _log.error("the cluster's broker configs are not usable, the file's are taken: %s", error)
-            defaults = log_defaults(self._config)
-        return {topic: _topic_config(topic, image, defaults) for topic in topics}
+            await self._logs.delete(name)
+        except OUTSIDE_ERRORS as error:
+            _log.error("%s could not be deleted: %s", name, error)
 
-    # -- one partition ------------------------------------------------------------------------------------------------
-
-    async def _set_up(self, key: TopicIdPartition, registration: PartitionRegistration, config: LogConfig) -> None:
+    async def _supervised(self, key: TopicIdPartition, work: Awaitable[None]) -> None:
+        """What goes wrong with one partition is said, kept as the reason why it is not served, and tried again."""
         name = key.topic_partition
         try:
-            partition = self._hosted.partitions.get(name)
-            if partition is None:
-                partition = await self._host(key, config)
-            self._configure(partition, config)
-            await self._set_role(partition, registration)
+            await work
         except OUTSIDE_ERRORS as error:
             if self._hosted.failures.get(name) != str(error):
                 _log.error("%s is not available: %s", name, error)
             self._hosted.failures[name] = str(error)
+        except Exception as error:  # noqa: BLE001 - the supervisor of this partition's changes
+            _log.exception("%s is not available by a fault of ours", name)
+            self._hosted.failures[name] = f"a fault of the broker: {error!r}"
         else:
             self._hosted.failures.pop(name, None)
 
-    async def _host(self, key: TopicIdPartition, config: LogConfig) -> Partition:
-        name = key.topic_partition
-        log = self._logs.get(name)
-        if log is None:
-            log = await self._logs.create(name, key.topic_id, config)
-        partition = self._hosted.partitions[name] = Partition(key, log, self._services)
-        return partition
+    # -- one partition ------------------------------------------------------------------------------------------------
 
-    def _configure(self, partition: Partition, config: LogConfig) -> None:
+    async def _set_up(self, key: TopicIdPartition, registration: PartitionRegistration) -> None:
+        name = key.topic_partition
+        partition = self._hosted.partitions.get(name)
+        if partition is not None and partition.log.failure is not None:
+            self._to_open_anew[name] = partition.leader_epoch if partition.leadership is not None else NO_EPOCH
+            await self._let_go(key)
+            partition = None
+        if name in self._to_open_anew:
+            await self._open_anew(key)
+        if partition is None:
+            log = await self._logs.create(name, key.topic_id)
+            partition = self._hosted.partitions[name] = Partition(key, log, self._services)
+        self._configure(partition)
+        await self._set_role(partition, registration)
+
+    async def _open_anew(self, key: TopicIdPartition) -> None:
+        """After a failed write, once the disk works again; KafkaError or OSError until then."""
+        name = key.topic_partition
+        await self._logs.reopen(name)
+        led_epoch = self._to_open_anew.pop(name)
+        _log.warning("%s was opened anew after a failure of its log", name)
+        if led_epoch != NO_EPOCH:
+            await self._services.view.renew_leadership(key, led_epoch)
+
+    def _configure(self, partition: Partition) -> None:
+        config = self._configs.config_of(partition.partition.topic)
         if partition.log.config != config:
             partition.log.update_config(config)
             partition.on_config()
@@ -187,10 +187,10 @@ class ReplicaManager:
     async def _set_role(self, partition: Partition, registration: PartitionRegistration) -> None:
         role = _Role(registration.leader, registration.leader_epoch)
         name = partition.partition.topic_partition
-        if self._roles.get(name) == role:
-            partition.note_registration(registration)
+        partition.note_registration(registration)
+        if self._roles.pop(name, None) == role:
+            self._roles[name] = role
             return
-        self._roles.pop(name, None)
         if registration.leader == self._services.node_id:
             await self._lead(partition, registration)
         else:
@@ -199,6 +199,8 @@ class ReplicaManager:
 
     async def _lead(self, partition: Partition, registration: PartitionRegistration) -> None:
         await self._fetchers.remove(partition.partition)
+        if not partition.log.log_start_known:
+            await self._learn_log_start(partition)
         await partition.lead(registration)
         leadership = partition.leader()
         _log.info(
@@ -210,6 +212,19 @@ class ReplicaManager:
         )
         if self._tier is not None:
             self._tier.lead(partition.partition, partition.log, registration.leader_epoch, leadership.low_watermark)
+
+    async def _learn_log_start(self, partition: Partition) -> None:
+        """Of a tiered log whose log-start checkpoint is lost: from the ledger, never from the first local file."""
+        ledger = None
+        if self._tier is not None:
+            self._tier.follow(partition.partition, partition.log)
+            ledger = self._tier.ledger(partition.partition)
+        if ledger is None:
+            raise KafkaError(
+                ErrorCode.kafka_storage_error, "its log start is not known until the remote log metadata was read"
+            )
+        starts = [segment.start_offset for segment in ledger.finished()]
+        await partition.log.set_log_start_from_ledger(min([partition.log.local_log_start_offset, *starts]))
 
     async def _follow(self, partition: Partition, registration: PartitionRegistration) -> None:
         await partition.step_down(registration)
@@ -229,27 +244,21 @@ class ReplicaManager:
             self._tier.follow(partition.partition, partition.log)
 
     async def _remove(self, key: TopicIdPartition, image: ClusterImage) -> None:
+        led = self._hosted.partitions[key.topic_partition].leadership is not None
+        await self._let_go(key)
+        if self._tier is not None and led and key.topic_id not in image.topic_names:
+            self._tier.delete_remote_partition(key)
+        await self._logs.delete(key.topic_partition)
+
+    async def _let_go(self, key: TopicIdPartition) -> None:
+        """Stop everything that uses the log."""
         name = key.topic_partition
         partition = self._hosted.partitions.pop(name)
-        led = partition.leadership is not None
         self._roles.pop(name, None)
-        self._hosted.failures.pop(name, None)
         await self._fetchers.remove(key)
-        await partition.step_down(None)
+        await partition.close()
         if self._tier is not None:
             await self._tier.stop(key)
-            if led and key.topic_id not in image.topic_names:
-                self._tier.delete_remote_partition(key)
-        await partition.close()
-        await self._logs.delete(name)
-
-
-def _topic_config(topic: str, image: ClusterImage, defaults: LogConfig) -> LogConfig:
-    try:
-        return LogConfig.from_topic_configs(image.topics[topic].configs, defaults)
-    except KafkaError as error:
-        _log.error("topic %s: its configs are not usable, the broker's are taken: %s", topic, error)
-        return defaults
 
 
 async def _for_each(items: Iterable[T], do: Callable[[T], Awaitable[None]]) -> None:

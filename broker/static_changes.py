@@ -106,6 +106,17 @@ def alter_partition(
     return _with_partition(image, partition, replace(current, isr=ordered, partition_epoch=partition_epoch + 1))
 
 
+def renew_leadership(image: ClusterImage, partition: TopicIdPartition, leader_epoch: int) -> ClusterImage:
+    """The same leader under a new epoch."""
+    current = _registration(image, partition)
+    if leader_epoch != current.leader_epoch:
+        raise KafkaError(
+            ErrorCode.fenced_leader_epoch,
+            f"{partition}: leader epoch {leader_epoch} is not the current one ({current.leader_epoch})",
+        )
+    return _with_partition(image, partition, _led_anew(current))
+
+
 def elect_leader(
     image: ClusterImage, partition: TopicIdPartition, leader: int, *, unclean: bool = False
 ) -> ClusterImage:

@@ -109,6 +109,9 @@ class StaticClusterView:
         )
         return image.topics[partition.topic].partitions[partition.partition]
 
+    async def renew_leadership(self, partition: TopicIdPartition, leader_epoch: int) -> None:
+        await self._change_image(lambda image: static_changes.renew_leadership(image, partition, leader_epoch))
+
     async def elect_leader(self, partition: TopicIdPartition, leader: int, *, unclean: bool = False) -> None:
         """An operator's decision: what a controller does by itself."""
         await self._change_image(lambda image: static_changes.elect_leader(image, partition, leader, unclean=unclean))

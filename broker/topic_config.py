@@ -6,14 +6,16 @@ dynamic default, the broker's file, Kafka's default. Kafka calls these `ConfigSo
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
 from ..log.config import INT64_MAX, LogConfig
+from ..protocol.errors import KafkaError
 from ..protocol.records import TimestampType
-from .cluster_view import ClusterImage
-from .config import DYNAMIC_KEYS, BrokerConfig
+from .cluster_view import ClusterImage, ClusterView
+from .config import DYNAMIC_KEYS, BrokerConfig, ConfigError
 
 BROKER_KEYS: Mapping[str, str] = {
     "segment.bytes": "log.segment.bytes",
@@ -35,6 +37,8 @@ BROKER_KEYS: Mapping[str, str] = {
     "preallocate": "log.preallocate",
 }
 """Topic key -> the broker key that gives its default."""
+
+_log = logging.getLogger(__name__)
 
 
 class ConfigSource(IntEnum):
@@ -88,6 +92,43 @@ def log_defaults(config: BrokerConfig) -> LogConfig:
         compression_type=config.compression_type,
         preallocate=config.log_preallocate,
     )
+
+
+class TopicConfigs:
+    """The configuration in force of every topic on this broker, as the cluster's image has it now.
+
+    What is wrong in the image (a slip in a file edited by hand) is reported once and not taken.
+    """
+
+    def __init__(self, view: ClusterView, config: BrokerConfig) -> None:
+        self._view = view
+        self._config = config
+        self._reported: set[str] = set()
+
+    def broker_config(self) -> BrokerConfig:
+        """The broker's own, with the dynamic keys."""
+        try:
+            return config_in_force(self._config, self._view.image)
+        except ConfigError as error:
+            self._report(f"the cluster's broker configs are not usable, the broker's file is taken: {error}")
+            return self._config
+
+    def config_of(self, topic: str) -> LogConfig:
+        """The broker's defaults for a topic that is not in the image."""
+        defaults = log_defaults(self.broker_config())
+        image = self._view.image.topics.get(topic)
+        if image is None:
+            return defaults
+        try:
+            return LogConfig.from_topic_configs(image.configs, defaults)
+        except KafkaError as error:
+            self._report(f"topic {topic}: its configs are not usable, the broker's are taken: {error}")
+            return defaults
+
+    def _report(self, message: str) -> None:
+        if message not in self._reported:
+            self._reported.add(message)
+            _log.error("%s", message)
 
 
 def describe_topic(

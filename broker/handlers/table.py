@@ -1,0 +1,65 @@
+"""Which API is answered by whom: the dispatch table of a broker's listener."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from ...protocol.api import ApiKey
+from ...protocol.dispatch import Handler
+from ..cluster_view import ClusterView
+from ..config import BrokerConfig
+from ..fetch_sessions import FetchSessionCache
+from ..hosted_partitions import HostedPartitions
+from ..partition import WallClock
+from .configs import ConfigHandlers
+from .delete_records import DeleteRecordsHandler
+from .fetch import FetchHandler
+from .fetch_reads import RemoteReads
+from .metadata import ClusterHandlers
+from .offsets import OffsetHandlers, RemoteOffsets
+from .produce import ProduceHandler
+from .producer_ids import ProducerIds
+from .topics import TopicHandlers
+from .txn_markers import TransactionMarkerHandler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerServices:
+    """What handlers work with; the last two are None on a broker without a tier."""
+
+    config: BrokerConfig
+    view: ClusterView
+    hosted: HostedPartitions
+    rng: Random
+    now_ms: WallClock
+    remote_reads: RemoteReads | None
+    remote_offsets: RemoteOffsets | None
+
+
+def handler_table(services: HandlerServices) -> dict[int, Handler]:
+    """ApiVersions is answered by the listener, from this table."""
+    config, view, hosted = services.config, services.view, services.hosted
+    cluster = ClusterHandlers(view, config.node_id)
+    topics = TopicHandlers(view, config)
+    configs = ConfigHandlers(view, config)
+    sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots, services.rng)
+    fetch = FetchHandler(hosted, sessions, services.remote_reads, max_bytes=config.fetch_max_bytes)
+    offsets = OffsetHandlers(
+        hosted, services.remote_offsets, search_timeout_ms=config.remote_list_offsets_request_timeout_ms
+    )
+    return {
+        ApiKey.PRODUCE: ProduceHandler(hosted).produce,
+        ApiKey.FETCH: fetch.fetch,
+        ApiKey.LIST_OFFSETS: offsets.list_offsets,
+        ApiKey.METADATA: cluster.metadata,
+        ApiKey.CREATE_TOPICS: topics.create_topics,
+        ApiKey.DELETE_TOPICS: topics.delete_topics,
+        ApiKey.DELETE_RECORDS: DeleteRecordsHandler(hosted).delete_records,
+        ApiKey.INIT_PRODUCER_ID: ProducerIds(view).init_producer_id,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+        ApiKey.WRITE_TXN_MARKERS: TransactionMarkerHandler(hosted, services.now_ms).write_txn_markers,
+        ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+        ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
+    }

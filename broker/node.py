@@ -1,0 +1,254 @@
+"""One broker, composed: what it consists of, in which order that starts, and in which order it stops.
+
+    start                                             stop, the other way round
+    ------------------------------------------------  ---------------------------------------------------------------
+    disk                                              threads end
+    cluster view: the first image                     polling ends
+    logs: locked, identified, recovered               everything durable, clean-shutdown marker
+    plugins of the tier, remote log manager           tasks cancelled: what they were copying is swept by the next
+    listener: bound, so that its port is known        what is under way is answered, at most `CLOSE_DEADLINE_S`
+    registration in the cluster view
+    partitions: roles, fetchers                       fetchers end their local effects, leaderships end
+
+Requests that come before a partition has its role get NOT_LEADER_OR_FOLLOWER, which clients retry. A start that fails
+stops what was started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from contextlib import AsyncExitStack
+from typing import Final
+from uuid import uuid4
+
+from ..fetcher.bootstrapper import Bootstrapper, BootstrapSettings
+from ..fetcher.policies import bootstrap_policy
+from ..fetcher.replica_fetcher import FetcherConfig, ReplicaFetcher
+from ..log.directory_lock import LogDirectoryLockedError
+from ..log.disk_os import OsDisk
+from ..log.errors import CorruptFileError
+from ..log.manager import LogManager, Upkeep
+from ..protocol.client import Address, BrokerUnavailableError, KafkaClient
+from ..protocol.errors import KafkaError
+from ..protocol.server import Server, ServerLimits
+from ..remote.registry import PluginError
+from .cluster_view import BrokerRegistration
+from .config import BrokerConfig
+from .fetcher_pool import FetcherPool
+from .handlers.table import HandlerServices, handler_table
+from .hosted_partitions import HostedPartitions
+from .leader_endpoint import BrokerEndpoint
+from .partition import PartitionServices
+from .replica_manager import ReplicaManager
+from .static_file import ClusterFileError
+from .static_view import StaticClusterView
+from .tier import Tier
+from .topic_config import TopicConfigs
+
+CLOSE_DEADLINE_S: Final = 10.0
+
+START_ERRORS: Final = (
+    OSError,
+    KafkaError,
+    ClusterFileError,
+    CorruptFileError,
+    LogDirectoryLockedError,
+    PluginError,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class StartError(Exception):
+    """The broker cannot start; the message is for its operator."""
+
+
+def wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Broker:
+    """`async with Broker(config) as broker:` has it serving. Chance comes from `rng` alone."""
+
+    def __init__(self, config: BrokerConfig, rng: random.Random | None = None) -> None:
+        self.config = config
+        self._rng = rng or random.Random(uuid4().int)
+        self._stack = AsyncExitStack()
+
+    @property
+    def address(self) -> Address:
+        """What clients and other brokers are told."""
+        advertised = self.config.advertised
+        return Address(advertised.host, advertised.port or self.server.port)
+
+    async def __aenter__(self) -> Broker:
+        """StartError if it cannot serve; what was started is stopped then."""
+        try:
+            await self._start()
+        except BaseException as error:
+            await self._stack.aclose()
+            if isinstance(error, START_ERRORS):
+                raise StartError(f"broker {self.config.node_id} cannot start: {error}") from error
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _start(self) -> None:
+        config, stack = self.config, self._stack
+        self.disk = OsDisk()
+        stack.push_async_callback(self.disk.close)
+        self.view = StaticClusterView(
+            config.static_cluster_file, self.disk, self._rng, poll_interval_s=config.static_cluster_poll_ms / 1000
+        )
+        stack.push_async_callback(self.view.close)
+        await self.view.start()
+        self.configs = TopicConfigs(self.view, config)
+        self.logs = await self._open_logs()
+        self.hosted = HostedPartitions(self.view)
+        self._questions = self._make_client()
+        stack.push_async_callback(self._questions.close)
+        self.tier = await self._open_tier()
+        self.server = await self._listen()
+        await self._register()
+        await self._host_partitions()
+        _log.info("broker %d serves %s with cluster %s", config.node_id, self.address, self.view.image.cluster_id)
+
+    async def _open_logs(self) -> LogManager:
+        config = self.config
+        logs = LogManager(
+            config.log_dirs,
+            self.disk,
+            cluster_id=self.view.image.cluster_id,
+            node_id=config.node_id,
+            config_of=self.configs.config_of,
+            rng=self._rng,
+            now_ms=wall_clock_ms,
+            upkeep=Upkeep(
+                checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
+                retention_check_interval_ms=config.log_retention_check_interval_ms,
+            ),
+        )
+        self._stack.push_async_callback(logs.close)
+        await logs.load()
+        upkeep = asyncio.create_task(logs.run(), name="log-upkeep")
+        self._stack.push_async_callback(_cancelled, upkeep)
+        return logs
+
+    async def _open_tier(self) -> Tier | None:
+        if not self.config.remote_log_storage_system_enable:
+            return None
+        tier = await Tier.open(self.config, self.view, self._questions, self._make_client, self._rng, wall_clock_ms)
+        self._stack.push_async_callback(tier.close)
+        return tier
+
+    async def _listen(self) -> Server:
+        config = self.config
+        services = HandlerServices(
+            config=config,
+            view=self.view,
+            hosted=self.hosted,
+            rng=self._rng,
+            now_ms=wall_clock_ms,
+            remote_reads=None,
+            remote_offsets=None,
+        )
+        server = Server(
+            handler_table(services),
+            listener_name=config.listeners.name,
+            limits=ServerLimits(
+                connections_max=config.max_connections,
+                request_size_max=config.socket_request_max_bytes,
+                idle_timeout_s=config.connections_max_idle_ms / 1000,
+            ),
+        )
+        self._stack.push_async_callback(server.close, deadline_s=CLOSE_DEADLINE_S)
+        await server.start(config.listeners.host, config.listeners.port)
+        return server
+
+    async def _register(self) -> None:
+        """Announce the endpoint, with the port that is really bound, and the directories."""
+        registration = BrokerRegistration(
+            self.config.node_id,
+            self.address.host,
+            self.address.port,
+            self.config.broker_rack,
+            self.logs.directory_ids,
+        )
+        await self.view.register(registration, [*self.logs.logs, *self.logs.failures])
+
+    async def _host_partitions(self) -> None:
+        config = self.config
+        services = PartitionServices(
+            node_id=config.node_id,
+            view=self.view,
+            rng=self._rng,
+            now_ms=wall_clock_ms,
+            lag_time_max_ms=config.replica_lag_time_max_ms,
+        )
+        self.fetchers = FetcherPool(self._make_fetcher, config.num_replica_fetchers)
+        manager = ReplicaManager(
+            self.hosted,
+            services,
+            self.configs,
+            self.logs,
+            self.fetchers,
+            self.tier.manager if self.tier is not None else None,
+        )
+        self._stack.push_async_callback(manager.close)
+        await manager.start()
+
+    def _make_client(self) -> KafkaClient:
+        return KafkaClient(client_id=f"tierfetch-broker-{self.config.node_id}", random=self._rng)
+
+    def _make_fetcher(self, leader_id: int) -> ReplicaFetcher:
+        config = self.config
+        endpoint = BrokerEndpoint(
+            leader_id,
+            lambda: self._address_of(leader_id),
+            replica_id=config.node_id,
+            fetches=self._make_client(),
+            questions=self._questions,
+            timeout_s=config.replica_socket_timeout_ms / 1000,
+        )
+        bootstrapper = Bootstrapper(self._bootstrap_settings, self.tier.aux_states if self.tier is not None else None)
+        return ReplicaFetcher(
+            endpoint,
+            bootstrapper,
+            FetcherConfig(
+                wait_max_ms=config.replica_fetch_wait_max_ms,
+                min_bytes=config.replica_fetch_min_bytes,
+                max_bytes=config.replica_fetch_max_bytes,
+                response_max_bytes=config.replica_fetch_response_max_bytes,
+                backoff_max_ms=config.replica_fetch_backoff_ms,
+            ),
+            self._rng,
+        )
+
+    def _bootstrap_settings(self) -> BootstrapSettings:
+        """As configured now: the option and the policy are dynamic."""
+        config = self.configs.broker_config()
+        return BootstrapSettings(
+            policy=bootstrap_policy(
+                config.bootstrap_policy,
+                local_bytes_min=max(0, config.bootstrap_bounded_local_bytes),
+                local_ms_min=max(0, config.bootstrap_bounded_local_ms),
+            ),
+            is_option_enabled=config.follower_fetch_last_tiered_offset_enable,
+            is_feature_supported=True,
+        )
+
+    def _address_of(self, broker_id: int) -> Address:
+        broker = self.view.image.brokers.get(broker_id)
+        if broker is None:
+            raise BrokerUnavailableError(f"broker {broker_id} is not registered")
+        return Address(broker.host, broker.port)
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])

@@ -1,0 +1,82 @@
+"""A broker's side of the tier: the two plugins, what works on them, and their order of start and stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Self
+
+from ..fetcher.aux_state import AuxStateBuilder
+from ..protocol.client import KafkaClient
+from ..remote.metadata_topic import RemoteLogMetadataContext
+from ..remote.registry import load_remote_log_metadata, load_remote_storage
+from ..rlm.config import RemoteLogManagerConfig
+from ..rlm.manager import RemoteLogManager
+from .cluster_view import ClusterView
+from .config import BrokerConfig
+from .metadata_topic import BrokerMetadataTopic
+from .partition import WallClock
+
+
+def manager_config(config: BrokerConfig) -> RemoteLogManagerConfig:
+    """The keys of the remote log manager."""
+    return RemoteLogManagerConfig(
+        task_interval_ms=config.remote_log_manager_task_interval_ms,
+        task_retry_backoff_ms=config.remote_log_manager_task_retry_backoff_ms,
+        task_retry_backoff_max_ms=config.remote_log_manager_task_retry_backoff_max_ms,
+        copier_thread_pool_size=config.remote_log_manager_copier_thread_pool_size,
+        copy_timeout_ms=config.remote_log_manager_copy_timeout_ms,
+        custom_metadata_max_bytes=config.remote_log_metadata_custom_metadata_max_bytes,
+        reader_threads=config.remote_log_reader_threads,
+        fetch_max_wait_ms=config.remote_fetch_max_wait_ms,
+        list_offsets_timeout_ms=config.remote_list_offsets_request_timeout_ms,
+    )
+
+
+class Tier:
+    """Open it with `open`."""
+
+    def __init__(self, config: BrokerConfig, topic: BrokerMetadataTopic, rng: Random, now_ms: WallClock) -> None:
+        """PluginError, which names the plugin and key, if a plugin cannot be had."""
+        assert config.storage_plugin is not None, "checked by the configuration"
+        self._topic = topic
+        self._storage = load_remote_storage(
+            config.storage_plugin, config.rsm_config, key_prefix=config.remote_log_storage_manager_impl_prefix
+        )
+        self._metadata = load_remote_log_metadata(
+            config.remote_log_metadata_manager_class_name,
+            config.rlmm_config,
+            RemoteLogMetadataContext(topic, rng),
+            key_prefix=config.remote_log_metadata_manager_impl_prefix,
+        )
+        self.manager = RemoteLogManager(
+            self._storage,
+            self._metadata,
+            broker_id=config.node_id,
+            config=manager_config(config),
+            random=rng,
+            wall_clock_ms=now_ms,
+        )
+        self.aux_states = AuxStateBuilder(self._storage, self._metadata)
+
+    @classmethod
+    async def open(
+        cls,
+        config: BrokerConfig,
+        view: ClusterView,
+        requests: KafkaClient,
+        make_client: Callable[[], KafkaClient],
+        rng: Random,
+        now_ms: WallClock,
+    ) -> Self:
+        """Returns at once: the metadata topic is looked for in the background."""
+        topic = BrokerMetadataTopic(view, requests, make_client, now_ms, timeout_s=config.request_timeout_ms / 1000)
+        tier = cls(config, topic, rng, now_ms)
+        await tier._metadata.start()
+        return tier
+
+    async def close(self) -> None:
+        await self.manager.close()
+        await self._metadata.close()
+        await self._topic.close()
+        await self._storage.close()
