@@ -1,4 +1,53 @@
 """What a remote segment is: its id, metadata, legal states, look-up by (epoch, offset), and the two plugin ports.
 
-Knows neither who uploads nor why.
+Knows neither who uploads nor why. A plugin author needs what is exported here, and the suites in
+`tierfetch.tests.conformance`.
 """
+
+from __future__ import annotations
+
+from .ledger import IllegalTransitionError, RemoteLogLedger
+from .metadata import RemoteLogMetadataError, RemoteLogMetadataManager
+from .segment import (
+    RemoteLogEvent,
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+    RemotePartitionDeleteMetadata,
+    RemotePartitionDeleteState,
+)
+from .storage import (
+    IndexType,
+    LogSegmentData,
+    RemoteObject,
+    RemoteResourceNotFoundError,
+    RemoteStorageCorruptError,
+    RemoteStorageError,
+    RemoteStorageManager,
+    RemoteStorageTimeoutError,
+    SegmentSource,
+)
+
+__all__ = [
+    "IllegalTransitionError",
+    "IndexType",
+    "LogSegmentData",
+    "RemoteLogEvent",
+    "RemoteLogLedger",
+    "RemoteLogMetadataError",
+    "RemoteLogMetadataManager",
+    "RemoteLogSegmentId",
+    "RemoteLogSegmentMetadata",
+    "RemoteLogSegmentMetadataUpdate",
+    "RemoteLogSegmentState",
+    "RemoteObject",
+    "RemotePartitionDeleteMetadata",
+    "RemotePartitionDeleteState",
+    "RemoteResourceNotFoundError",
+    "RemoteStorageCorruptError",
+    "RemoteStorageError",
+    "RemoteStorageManager",
+    "RemoteStorageTimeoutError",
+    "SegmentSource",
+]
