@@ -44,6 +44,13 @@ def dump_log(path: Path, *options: str) -> str:
     return run_tool("org.apache.kafka.tools.DumpLogSegments", "--files", str(path), *options)
 
 
+def _random_id() -> str:
+    """Never begins with a dash, which the tools would take for an option."""
+    while (text := uuid_to_text(uuid.uuid4())).startswith("-"):
+        continue
+    return text
+
+
 class KafkaCluster:
     """`with KafkaCluster(base) as cluster:` formats, starts and waits; leaves nothing running."""
 
@@ -65,7 +72,7 @@ class KafkaCluster:
         ports = free_ports(len(self.broker_ids) + 1)
         self._ports = dict(zip((CONTROLLER_ID, *self.broker_ids), ports, strict=True))
         self._processes = Processes()
-        self.cluster_id = uuid_to_text(uuid.uuid4())
+        self.cluster_id = _random_id()
 
     @property
     def bootstrap_servers(self) -> str:

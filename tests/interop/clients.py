@@ -1,0 +1,81 @@
+"""librdkafka as the judge of a broker: what it creates, produces and reads back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from tierfetch.protocol.records import Record
+
+TIMEOUT_S = 60.0
+
+
+def create_topic(bootstrap_servers: str, topic: str, configs: Mapping[str, str] | None = None) -> None:
+    """One partition, one replica."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    new = NewTopic(topic, num_partitions=1, replication_factor=1, config=dict(configs or {}))
+    admin.create_topics([new], operation_timeout=TIMEOUT_S)[topic].result(TIMEOUT_S)
+
+
+def consume(
+    bootstrap_servers: str, topic: str, *, isolation: str = "read_uncommitted", offset: int = 0
+) -> list[Record]:
+    """Every record of partition 0 that a consumer sees from `offset` to the end of its isolation."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "interop",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "check.crcs": True,
+            "isolation.level": isolation,
+            "log_level": 0,
+        }
+    )
+    records: list[Record] = []
+    try:
+        consumer.assign([TopicPartition(topic, 0, offset)])
+        while True:
+            message = consumer.poll(TIMEOUT_S)
+            if message is None:
+                raise TimeoutError(f"{topic}: no end within {TIMEOUT_S} s after {len(records)} records")
+            if (error := message.error()) is not None:
+                if error.code() == KafkaError._PARTITION_EOF:
+                    return records
+                raise RuntimeError(f"{topic}: {error}")
+            kind, timestamp = message.timestamp()
+            records.append(
+                Record(
+                    offset=message.offset(),
+                    timestamp=-1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp,
+                    key=message.key(),
+                    value=message.value(),
+                    headers=tuple(message.headers() or ()),
+                )
+            )
+    finally:
+        consumer.close()
+
+
+def produce_transactions(bootstrap_servers: str, topic: str, compression: str) -> None:
+    """Some transactions to partition 0 that end either way, and records outside of any in between."""
+    common = {"bootstrap.servers": bootstrap_servers, "compression.type": compression, "linger.ms": 0, "log_level": 0}
+    plain = Producer(common | {"enable.idempotence": True})
+    transactional = Producer(common | {"transactional.id": f"{topic}-{compression}"})
+    transactional.init_transactions(TIMEOUT_S)
+    for round_number in range(4):
+        transactional.begin_transaction()
+        for number in range(20):
+            value = f"{compression} {round_number} {number} ".encode() * 20
+            transactional.produce(topic, value, key=b"k" if number % 3 else None, partition=0, headers={"h": b"x"})
+            if number % 10 == 9:
+                transactional.flush(TIMEOUT_S)
+                plain.produce(topic, value[: 10 * number] or None, partition=0)
+                plain.flush(TIMEOUT_S)
+        if round_number % 2:
+            transactional.abort_transaction(TIMEOUT_S)
+        else:
+            transactional.commit_transaction(TIMEOUT_S)

@@ -1,0 +1,132 @@
+"""A Java broker on a partition directory that we wrote, and `PartitionLog` on one that a Java broker wrote."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tierfetch.bench.lab.kafka import KafkaCluster, run_tool
+from tierfetch.log.checkpoints import (
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    decode_offsets,
+    encode_offsets,
+)
+from tierfetch.log.config import LogConfig
+from tierfetch.log.disk_os import OsDisk
+from tierfetch.log.producer_snapshot import decode_snapshot
+from tierfetch.protocol.topics import TopicPartition
+from tierfetch.tests.interop.clients import consume, create_topic, produce_transactions
+from tierfetch.tests.interop.histories import fill_as_leader
+from tierfetch.tests.log.logs import committed_records_of, open_log, read_bytes, records_of
+
+CONFIG = LogConfig(segment_bytes=6_000, index_interval_bytes=700)
+BROKER = 1
+
+
+def set_offsets(directory: Path, name: str, partition: TopicPartition, offset: int) -> None:
+    """Change one entry of a checkpoint that the Java broker wrote."""
+    path = directory / name
+    offsets = decode_offsets(path.read_bytes(), name=str(path))
+    assert partition in offsets
+    path.write_bytes(encode_offsets(offsets | {partition: offset}))
+
+
+def contents(directory: Path) -> dict[str, object]:
+    """Every file's bytes, but the producers of a snapshot in the order of their ids: Kafka's order is a hash map's."""
+    found: dict[str, object] = {path.name: path.read_bytes() for path in directory.iterdir()}
+    for path in directory.glob("*.snapshot"):
+        found[path.name] = sorted(decode_snapshot(path.read_bytes()))
+    return found
+
+
+def complaints(cluster: KafkaCluster, topic: str) -> list[str]:
+    lines = (cluster.base / f"server-{BROKER}.log").read_text(errors="replace").splitlines()
+    return [line for line in lines if topic in line and re.search(r"\b(WARN|ERROR|Corrupt|Rebuilding)\b", line)]
+
+
+def list_offsets(cluster: KafkaCluster, topic: str, timestamp: int) -> int:
+    """As `kafka-get-offsets` prints it."""
+    server = ("--bootstrap-server", cluster.bootstrap_servers)
+    printed = run_tool("org.apache.kafka.tools.GetOffsetShell", *server, "--topic", topic, "--time", str(timestamp))
+    return int(printed.strip().removeprefix(f"{topic}:0:"))
+
+
+@pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "after a crash"])
+async def test_a_java_broker_serves_what_we_wrote(cluster: KafkaCluster, disk: OsDisk, is_clean: bool) -> None:
+    topic = f"ours-{'clean' if is_clean else 'crashed'}"
+    partition = TopicPartition(topic, 0)
+    create_topic(cluster.bootstrap_servers, topic, {"internal.segment.bytes": "6000"})
+    cluster.stop(BROKER)
+    data_directory = cluster.data_directory(BROKER)
+    directory = data_directory / str(partition)
+    for path in directory.iterdir():
+        if path.name != PARTITION_METADATA:
+            path.unlink()
+    log = await open_log(disk, directory, config=CONFIG)
+    assert log.topic_id is not None
+    await fill_as_leader(log, 0, 100)
+    await fill_as_leader(log, 1, 200)
+    log.update_high_watermark(log.log_end_offset)
+    written = await read_bytes(log)
+    aborted = await log.aborted_transactions(0, log.log_end_offset)
+    end_offset, stable_offset = log.log_end_offset, log.last_stable_offset
+    max_timestamp = await log.max_timestamp_offset()
+    open_transaction = next(
+        each for each in log.producers.entries.values() if each.current_txn_first_offset is not None
+    )
+    await log.close()
+    for name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT):
+        set_offsets(data_directory, name, partition, end_offset if is_clean else 0)
+    if not is_clean:
+        (data_directory / ".kafka_cleanshutdown").unlink()
+    cluster.start(BROKER)
+    cluster.wait_serving(BROKER)
+
+    assert consume(cluster.bootstrap_servers, topic) == records_of(written)
+    committed = [record for record in committed_records_of(written, aborted) if record.offset < stable_offset]
+    assert consume(cluster.bootstrap_servers, topic, isolation="read_committed") == committed
+    assert max_timestamp is not None
+    expected = {-1: end_offset, -2: 0, -3: max_timestamp.offset, -4: 0}
+    assert {time: list_offsets(cluster, topic, time) for time in expected} == expected
+    producers = run_tool(
+        "org.apache.kafka.tools.TransactionsCommand",
+        *("--bootstrap-server", cluster.bootstrap_servers, "describe-producers", "--topic", topic, "--partition", "0"),
+    )
+    rows = {int(line.split()[0]): line.split()[1:] for line in producers.splitlines() if re.match(r"\d+\t?\s", line)}
+    assert rows[open_transaction.producer_id][-1] == str(open_transaction.current_txn_first_offset)
+    assert complaints(cluster, topic) == []
+
+
+async def test_we_open_what_a_java_broker_wrote(cluster: KafkaCluster, disk: OsDisk, tmp_path: Path) -> None:
+    """After its clean stop without a scan; and as if after a crash, where what we make anew is what it wrote."""
+    topic = "theirs"
+    create_topic(cluster.bootstrap_servers, topic, {"internal.segment.bytes": "6000", "index.interval.bytes": "700"})
+    for compression in ("none", "gzip", "snappy", "lz4", "zstd"):
+        produce_transactions(cluster.bootstrap_servers, topic, compression)
+    everything = consume(cluster.bootstrap_servers, topic)
+    committed = consume(cluster.bootstrap_servers, topic, isolation="read_committed")
+    end_offset = list_offsets(cluster, topic, -1)
+    cluster.stop(BROKER)
+    ours = Path(shutil.copytree(cluster.data_directory(BROKER) / f"{topic}-0", tmp_path / f"{topic}-0"))
+    theirs = contents(ours)
+    cluster.start(BROKER)
+    cluster.wait_serving(BROKER)
+
+    for is_clean in (True, False):
+        log = await open_log(disk, ours, config=CONFIG, is_clean=is_clean)
+        assert not log.recovery_report.messages
+        assert (log.log_start_offset, log.log_end_offset) == (0, end_offset)
+        log.update_high_watermark(end_offset)
+        written = await read_bytes(log)
+        assert records_of(written) == everything
+        aborted = await log.aborted_transactions(0, end_offset)
+        assert committed_records_of(written, aborted) == committed
+        await log.close()
+        assert contents(ours) == theirs
+        for path in [*ours.glob("*index"), *ours.glob("*.snapshot")]:
+            path.unlink()
