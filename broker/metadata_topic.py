@@ -1,12 +1,13 @@
 """`__remote_log_metadata` through the leaders of its partitions: `remote.metadata_topic.MetadataTopic` over the wire.
 
 Never from a local replica: it may hold what is not committed, or lack what is. Reads are long polls, and answers come
-in the order of their requests, so every partition that is read has a connection of its own.
+in the order of their requests, so every read that is under way has a connection of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from ..fetcher.leader_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -27,7 +28,7 @@ READ_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 class BrokerMetadataTopic:
-    """`make_client` gives a client of its own for each partition that is read; `requests` is for all else."""
+    """`make_client` gives a client of its own for each read under way; `requests` is for all else."""
 
     def __init__(
         self,
@@ -43,12 +44,15 @@ class BrokerMetadataTopic:
         self._make_client = make_client
         self._now_ms = now_ms
         self._timeout_s = timeout_s
-        self._readers: dict[int, KafkaClient] = {}
+        self._readers: list[KafkaClient] = []
+        self._idle_readers: dict[int, list[KafkaClient]] = {}
+        """By partition: a connection stays with the leader that it was made for."""
 
     async def close(self) -> None:
-        for client in self._readers.values():
+        readers, self._readers = self._readers, []
+        self._idle_readers.clear()
+        for client in readers:
             await client.close()
-        self._readers.clear()
 
     async def ensure(self, settings: MetadataTopicSettings) -> int:
         if REMOTE_LOG_METADATA_TOPIC not in self._view.image.topics:
@@ -98,16 +102,26 @@ class BrokerMetadataTopic:
             max_bytes=READ_BYTES_MAX,
             topics=(FetchTopic((wanted,), topic.name, topic.topic_id),),
         )
-        client = self._readers.get(partition)
-        if client is None:
-            client = self._readers[partition] = self._make_client()
-        response: FetchResponse = await client.fetch(
-            self._leader(partition), request, timeout_s=READ_WAIT_MS / 1000 + self._timeout_s
-        )
+        with self._reader(partition) as client:
+            response: FetchResponse = await client.fetch(
+                self._leader(partition), request, timeout_s=READ_WAIT_MS / 1000 + self._timeout_s
+            )
         answer = response.topics[0].partitions[0]
         if answer.error_code is not ErrorCode.none:
             raise KafkaError(answer.error_code, f"{self._name(partition)} at offset {offset}")
         return _batch(answer, offset)
+
+    @contextmanager
+    def _reader(self, partition: int) -> Iterator[KafkaClient]:
+        idle = self._idle_readers.setdefault(partition, [])
+        if not idle:
+            idle.append(self._make_client())
+            self._readers += idle
+        client = idle.pop()
+        try:
+            yield client
+        finally:
+            idle.append(client)
 
     async def _offset(self, partition: int, timestamp: int) -> int:
         wanted: Mapping[str, Any] = {"partition_index": partition, "timestamp": timestamp}

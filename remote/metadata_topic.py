@@ -56,6 +56,8 @@ class MetadataTopic(Protocol):
     async def read(self, partition: int, offset: int) -> MetadataBatch:
         """Records from `offset` on and below the high watermark, at least one if there is any; waits for a while (half
         a second, say) if there is none. OFFSET_OUT_OF_RANGE if the log does not have `offset` (nor ends there).
+
+        Two reads of one partition may be under way; one that waits must not hold up the other.
         """
 
 

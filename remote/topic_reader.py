@@ -2,9 +2,9 @@
 
 Two cursors, each with its own task:
 
-    live     from the high watermark at its start onwards; feeds the partitions that have joined
     joining  from the log start, for partitions that were added since the last time; when it has passed both the high
              watermark of its start and the live cursor, its partitions become ready and go over to the live one
+    live     from where the first join ended; feeds the partitions that have joined
 
 so that a new partition reads all its past while the others go on. One join at a time: partitions added meanwhile share
 the next one.
@@ -137,15 +137,12 @@ class MetadataPartitionReader:
 
     async def _follow(self) -> None:
         """One step of the live cursor."""
-        if self._live is None:
-            _, end_offset = await self._bounds()
-            self._live = _Cursor(end_offset)
-            self._has_live.set()
-        await self._advance(self._live)
+        await self._has_live.wait()
+        if self._live is not None:  # else it was given up just now
+            await self._advance(self._live)
 
     async def _join(self) -> None:
         """One step of the joining cursor: begin, read on, or hand its partitions over."""
-        await self._has_live.wait()
         await self._has_waiting.wait()
         if self._joining is None:
             self._joining = _Cursor(BEFORE_START, partitions=dict.fromkeys(self._waiting, 0))
@@ -153,12 +150,18 @@ class MetadataPartitionReader:
         cursor = self._joining
         if cursor.position == BEFORE_START:
             cursor.position, cursor.target = await self._bounds()
-        if self._live is None or self._joining is not cursor:
+        if self._joining is not cursor:
             return
-        if cursor.position < max(cursor.target, self._live.position):
+        if cursor.position < max(cursor.target, self._live.position if self._live else 0):
             await self._advance(cursor)
             return
+        self._hand_over(cursor)
+
+    def _hand_over(self, cursor: _Cursor) -> None:
         self._joining = None
+        if self._live is None:
+            self._live = _Cursor(cursor.position)
+            self._has_live.set()
         for partition in cursor.partitions:
             self._live.partitions[partition] = cursor.position
             self._book.mark_ready(partition)
