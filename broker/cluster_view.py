@@ -7,8 +7,8 @@ rules:
   changes, with the old and the new image, before any call that caused the change returns.
 * `leader_epoch` and `partition_epoch` never go back. `alter_partition` is conditional on both, so that of two leaders
   that believe in themselves only one can change an ISR.
-* A broker that registers with a new directory id no longer holds what the old one held: it leaves every ISR, and a
-  partition it led has no leader until somebody decides.
+* A broker that registers with a new directory id no longer holds what the old one held: it leaves every ISR, also as
+  the last member, and never leads what it lost.
 """
 
 from __future__ import annotations

@@ -142,7 +142,9 @@ class Broker:
     async def _open_tier(self) -> Tier | None:
         if not self.config.remote_log_storage_system_enable:
             return None
-        tier = await Tier.open(self.config, self.view, self._questions, self._make_client, self._rng, wall_clock_ms)
+        tier = await Tier.open(
+            self.config, self.disk, self.view, self._questions, self._make_client, self._rng, wall_clock_ms
+        )
         self._stack.push_async_callback(tier.close)
         return tier
 
@@ -154,8 +156,8 @@ class Broker:
             hosted=self.hosted,
             rng=self._rng,
             now_ms=wall_clock_ms,
-            remote_reads=None,
-            remote_offsets=None,
+            remote_reads=self.tier.reads if self.tier is not None else None,
+            remote_offsets=self.tier.offsets if self.tier is not None else None,
         )
         server = Server(
             handler_table(services),

@@ -5,7 +5,7 @@ Rules of this file:
 * A function returns the new image or raises KafkaError; it never changes its argument and never does I/O.
 * Every change of a partition adds 1 to its `partition_epoch`; every change of its leader adds 1 to `leader_epoch`.
 * There is no failure detection here: brokers in the image may be down. Who leads is changed by `elect_leader` (or by
-  hand in the file), and by `register` only downwards: a broker that lost its log leaves the ISR, and the leadership.
+  hand in the file), and by `register`: a broker that lost its log leaves the ISR, and leads no more.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def register(
     """Take up the broker's endpoint and directory ids, at each start of its process.
 
     If a directory that was registered before is missing now, each of its replicas whose log was not found leaves the
-    ISR, also as its last member, and a partition it led is left without a leader. What it goes on leading it leads
-    under a new leader epoch: after a crash of the machine its log may end before that of its followers.
+    ISR, also as its last member. A partition it led gets the next member of the ISR as its leader, or none if there is
+    none. What it goes on leading it leads under a new leader epoch: after a crash of the machine its log may end before
+    that of its followers.
     """
     known = image.brokers.get(broker.id)
     lost: list[LostReplica] = []
@@ -67,13 +68,14 @@ def _led_anew(registration: PartitionRegistration) -> PartitionRegistration:
 
 
 def _without(registration: PartitionRegistration, broker_id: int) -> PartitionRegistration:
-    leaderless = registration.leader == broker_id
+    isr = tuple(member for member in registration.isr if member != broker_id)
+    lost_leader = registration.leader == broker_id
     return replace(
         registration,
-        leader=NO_LEADER if leaderless else registration.leader,
-        leader_epoch=registration.leader_epoch + leaderless,
+        leader=(isr[0] if isr else NO_LEADER) if lost_leader else registration.leader,
+        leader_epoch=registration.leader_epoch + lost_leader,
         partition_epoch=registration.partition_epoch + 1,
-        isr=tuple(member for member in registration.isr if member != broker_id),
+        isr=isr,
     )
 
 

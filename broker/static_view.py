@@ -221,12 +221,11 @@ class StaticClusterView:
         if before.leader != broker_id:
             return f"{lost}: it left the ISR {list(before.isr)} and will replicate anew from leader {before.leader}"
         others = [member for member in before.isr if member != broker_id]
-        remedy = (
-            f"let one of the ISR {others} lead (leader: {others[0]}, isr: {others})"
-            if others
-            else f"put the directory back, or accept the loss (leader: {broker_id}, isr: [{broker_id}])"
-        )
+        refuses = f"{lost}: it refuses to lead, or acknowledged records would be overwritten from offset 0"
+        if others:
+            return f"{refuses}; broker {others[0]} of the ISR {list(before.isr)} leads from now on"
         return (
-            f"{lost}: it refuses to lead, or acknowledged records would be overwritten from offset 0. {name} has "
-            f"no leader now. In {self._path} {remedy}, with leader_epoch and partition_epoch raised by 1"
+            f"{refuses}. Nobody else was in sync, so {name} has no leader now. Put the directory back; or, to accept "
+            f"the loss, write in {self._path} leader: {broker_id}, isr: [{broker_id}], "
+            "leader_epoch and partition_epoch raised by 1"
         )

@@ -7,13 +7,19 @@ from random import Random
 from typing import Self
 
 from ..fetcher.aux_state import AuxStateBuilder
+from ..log.disk import Disk
 from ..protocol.client import KafkaClient
+from ..remote.index_cache import RemoteIndexCache
 from ..remote.metadata_topic import RemoteLogMetadataContext
 from ..remote.registry import load_remote_log_metadata, load_remote_storage
+from ..rlm.chunks import RemoteChunks
 from ..rlm.config import RemoteLogManagerConfig
 from ..rlm.manager import RemoteLogManager
+from ..rlm.reader import RemoteLogReader
+from ..rlm.times import OffsetsByTime
 from .cluster_view import ClusterView
 from .config import BrokerConfig
+from .handlers.offsets import RemoteOffsets
 from .metadata_topic import BrokerMetadataTopic
 from .partition import WallClock
 
@@ -58,11 +64,21 @@ class Tier:
             wall_clock_ms=now_ms,
         )
         self.aux_states = AuxStateBuilder(self._storage, self._metadata)
+        limits = manager_config(config)
+        self._chunks = RemoteChunks(
+            self._storage,
+            self.manager.counters,
+            chunk_bytes=limits.reader_chunk_bytes,
+            cache_bytes=limits.reader_cache_bytes,
+            fetches_max=limits.reader_threads,
+            ahead_chunks=limits.reader_ahead_chunks,
+        )
 
     @classmethod
     async def open(
         cls,
         config: BrokerConfig,
+        disk: Disk,
         view: ClusterView,
         requests: KafkaClient,
         make_client: Callable[[], KafkaClient],
@@ -72,11 +88,23 @@ class Tier:
         """Returns at once: the metadata topic is looked for in the background."""
         topic = BrokerMetadataTopic(view, requests, make_client, now_ms, timeout_s=config.request_timeout_ms / 1000)
         tier = cls(config, topic, rng, now_ms)
-        await tier._metadata.start()
+        await tier._start(config, disk)
         return tier
+
+    async def _start(self, config: BrokerConfig, disk: Disk) -> None:
+        limits = manager_config(config)
+        self._indexes = await RemoteIndexCache.open(
+            disk, config.log_dirs[0], self._storage, config.remote_log_index_file_cache_total_size_bytes
+        )
+        self.reads = RemoteLogReader(self._metadata, self._chunks, self._indexes, max_wait_ms=limits.fetch_max_wait_ms)
+        by_time = OffsetsByTime(self._metadata, self._chunks, self._indexes, timeout_ms=limits.list_offsets_timeout_ms)
+        self.offsets = RemoteOffsets(self.manager.ledger, by_time)
+        await self._metadata.start()
 
     async def close(self) -> None:
         await self.manager.close()
+        await self._chunks.close()
+        await self._indexes.close()
         await self._metadata.close()
         await self._topic.close()
         await self._storage.close()

@@ -17,8 +17,7 @@ place of the asked offset.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from ...fetcher.epoch_fetch import (
@@ -32,6 +31,7 @@ from ...fetcher.epoch_fetch import (
     validate_fetch,
 )
 from ...fetcher.leader_replicas import FollowerFetch
+from ...log import index
 from ...log.slices import LogSlice
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch_wire import (
@@ -43,6 +43,7 @@ from ...protocol.fetch_wire import (
     FetchRequest,
 )
 from ...protocol.primitives import part_size
+from ...rlm.reader import RemoteRead, RemoteRecords
 from ..fetch_sessions import FetchKey
 from ..hosted_partitions import HostedPartitions
 from ..partition import Partition
@@ -57,21 +58,11 @@ _OUTSIDE: Final = frozenset({ErrorCode.offset_out_of_range, ErrorCode.offset_mov
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteRecords:
-    """Whole batches from the tier, and the aborted transactions among them for a read_committed consumer."""
-
-    records: bytes | memoryview
-    aborted_transactions: Sequence[AbortedTransaction] = ()
-
-
 class RemoteReads(Protocol):
-    """Reads of the tier for consumers."""
+    """Reads of the tier for consumers; `rlm.reader.RemoteLogReader`."""
 
-    async def read(
-        self, partition: Partition, offset: int, *, max_bytes: int, max_offset: int, isolation: FetchIsolation
-    ) -> RemoteRecords:
-        """Records from the batch that holds `offset` on; empty if the tier did not answer in time. KafkaError."""
+    async def read(self, request: RemoteRead) -> RemoteRecords | None:
+        """None if the offset is local by now; no records if the tier did not answer in time. KafkaError."""
 
 
 def isolation_of(request: FetchRequest) -> FetchIsolation:
@@ -117,13 +108,10 @@ class FetchReads:
         topic, number = key
         try:
             partition = self._hosted.find(topic, number)
-            for _ in range(DECISIONS_MAX):
-                try:
-                    return await self._read(partition, wanted, note_positions=note_positions)
-                except KafkaError as error:
-                    if error.code is not ErrorCode.offset_out_of_range:
-                        raise
-                    note_positions = False
+            for attempt in range(DECISIONS_MAX):
+                found = await self._read(partition, wanted, note_positions=note_positions and attempt == 0)
+                if found is not None:
+                    return found
             raise KafkaError(ErrorCode.not_leader_or_follower, f"{topic}-{number}: retention overtakes every read")
         except KafkaError as error:
             self.must_answer = True
@@ -136,7 +124,8 @@ class FetchReads:
 
     async def _read(
         self, partition: Partition, wanted: FetchPartition, *, note_positions: bool
-    ) -> FetchPartitionResponse:
+    ) -> FetchPartitionResponse | None:
+        """None if what was decided did not hold any more when it was done."""
         leadership = partition.leader()
         view = leadership.view_now()
         decision = validate_fetch(view, self._position(wanted))
@@ -153,9 +142,9 @@ class FetchReads:
                 FollowerFetch(wanted.fetch_offset, wanted.log_start_offset, self._request.replica_epoch),
             )
             view = leadership.view_now()
-        if isinstance(decision, ReadRemote):
+        if self._bytes_left > 0 and isinstance(decision, ReadRemote):
             return await self._from_tier(partition, view, wanted, decision.max_offset)
-        if isinstance(decision, Serve) and self._bytes_left > 0:
+        if self._bytes_left > 0 and isinstance(decision, Serve):
             return await self._from_log(partition, view, wanted, decision.max_offset)
         return _response(wanted, view)
 
@@ -185,47 +174,59 @@ class FetchReads:
 
     async def _from_log(
         self, partition: Partition, view: LeaderView, wanted: FetchPartition, max_offset: int
-    ) -> FetchPartitionResponse:
-        log_slice = await partition.log.read(
-            wanted.fetch_offset,
-            max_bytes=min(wanted.partition_max_bytes, self._bytes_left),
-            max_offset=max_offset,
-            min_one_batch=self.size == 0,
-        )
+    ) -> FetchPartitionResponse | None:
+        try:
+            log_slice = await partition.log.read(
+                wanted.fetch_offset,
+                max_bytes=min(wanted.partition_max_bytes, self._bytes_left),
+                max_offset=max_offset,
+                min_one_batch=self.size == 0,
+            )
+        except KafkaError as error:
+            if error.code is ErrorCode.offset_out_of_range:
+                return None
+            raise
         response = _response(wanted, view)
         if self._isolation is not FetchIsolation.TXN_COMMITTED:
             return response._replace(records=log_slice)
         try:
-            aborted = await partition.log.aborted_transactions(wanted.fetch_offset, max_offset)
+            aborted = await partition.log.aborted_transactions(wanted.fetch_offset, log_slice.end_offset)
         except BaseException:
             log_slice.release()
             raise
-        return response._replace(
-            records=log_slice,
-            aborted_transactions=tuple(AbortedTransaction(each.producer_id, each.first_offset) for each in aborted),
-        )
+        return response._replace(records=log_slice, aborted_transactions=_aborted(aborted))
 
     async def _from_tier(
         self, partition: Partition, view: LeaderView, wanted: FetchPartition, max_offset: int
-    ) -> FetchPartitionResponse:
-        self.must_answer = True
+    ) -> FetchPartitionResponse | None:
         if self._remote is None:
             raise KafkaError(
                 ErrorCode.kafka_storage_error,
                 f"{partition.partition.topic_partition}: offset {wanted.fetch_offset} is in the tier, and this broker "
                 "has none (remote.log.storage.system.enable)",
             )
-        if self._bytes_left <= 0:
-            return _response(wanted, view)
+        with_aborted = self._isolation is FetchIsolation.TXN_COMMITTED
         found = await self._remote.read(
-            partition,
-            wanted.fetch_offset,
-            max_bytes=min(wanted.partition_max_bytes, self._bytes_left),
-            max_offset=max_offset,
-            isolation=self._isolation,
+            RemoteRead(
+                partition=partition.partition,
+                log=partition.log,
+                offset=wanted.fetch_offset,
+                max_bytes=min(wanted.partition_max_bytes, self._bytes_left),
+                max_offset=max_offset,
+                min_one_batch=self.size == 0,
+                with_aborted=with_aborted,
+            )
         )
-        aborted = tuple(found.aborted_transactions) if self._isolation is FetchIsolation.TXN_COMMITTED else None
-        return _response(wanted, view)._replace(records=found.records, aborted_transactions=aborted)
+        if found is None:
+            return None
+        self.must_answer = True
+        return _response(wanted, view)._replace(
+            records=found.records, aborted_transactions=_aborted(found.aborted) if with_aborted else None
+        )
+
+
+def _aborted(transactions: Iterable[index.AbortedTransaction]) -> tuple[AbortedTransaction, ...]:
+    return tuple(AbortedTransaction(each.producer_id, each.first_offset) for each in transactions)
 
 
 def _response(wanted: FetchPartition, view: LeaderView) -> FetchPartitionResponse:

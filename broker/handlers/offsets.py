@@ -14,13 +14,13 @@ yet how far it is committed (KIP-207).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from ...fetcher.epoch_fetch import FetchIsolation, LeaderView, Refuse, check_leader_epoch, end_offset_for_leader_epoch
 from ...fetcher.leader_offsets import MINIMUM_VERSIONS, special_offset
-from ...log.reader import TimestampAndOffset
+from ...log.partition_log import PartitionLog, TimestampAndOffset
 from ...protocol.dispatch import RequestContext
 from ...protocol.entities import milliseconds
 from ...protocol.errors import ErrorCode, KafkaError
@@ -37,17 +37,24 @@ MAX_TIMESTAMP_SINCE: Final = 7
 UNKNOWN: Final = -1
 
 
-class RemoteOffsets(Protocol):
-    """What is known of a partition's remote segments, and searches among them."""
+class OffsetsByTime(Protocol):
+    """Searches over a partition's whole history; `rlm.times.OffsetsByTime`."""
 
-    def ledger(self, partition: TopicIdPartition) -> RemoteLogLedger | None:
-        """None until the remote log metadata has been read."""
+    async def offset_for_timestamp(
+        self, partition: TopicIdPartition, log: PartitionLog, timestamp_ms: int
+    ) -> TimestampAndOffset | None: ...
 
-    async def offset_for_timestamp(self, partition: Partition, timestamp_ms: int) -> TimestampAndOffset | None:
-        """The first record below the local log start that is not older; None if there is none in the tier."""
+    async def max_timestamp_offset(
+        self, partition: TopicIdPartition, log: PartitionLog
+    ) -> TimestampAndOffset | None: ...
 
-    async def max_timestamp_offset(self, partition: Partition) -> TimestampAndOffset | None:
-        """The first record below the local log start with their largest timestamp."""
+
+@dataclass(frozen=True, slots=True)
+class RemoteOffsets:
+    """`ledger` gives what is known of a partition's remote segments, None until that has been read."""
+
+    ledger: Callable[[TopicIdPartition], RemoteLogLedger | None]
+    by_time: OffsetsByTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,18 +147,14 @@ class OffsetHandlers:
         return None
 
     async def _first_not_older(self, partition: Partition, timestamp_ms: int) -> TimestampAndOffset | None:
-        if self._remote is not None and partition.log.local_log_start_offset > partition.log.log_start_offset:
-            found = await self._remote.offset_for_timestamp(partition, timestamp_ms)
-            if found is not None:
-                return found
+        if self._remote is not None and _is_partly_remote(partition):
+            return await self._remote.by_time.offset_for_timestamp(partition.partition, partition.log, timestamp_ms)
         return await partition.log.offset_for_timestamp(timestamp_ms)
 
     async def _largest(self, partition: Partition) -> TimestampAndOffset | None:
-        found = []
-        if self._remote is not None and partition.log.local_log_start_offset > partition.log.log_start_offset:
-            found.append(await self._remote.max_timestamp_offset(partition))
-        found.append(await partition.log.max_timestamp_offset())
-        return max((each for each in found if each is not None), key=lambda each: each.timestamp, default=None)
+        if self._remote is not None and _is_partly_remote(partition):
+            return await self._remote.by_time.max_timestamp_offset(partition.partition, partition.log)
+        return await partition.log.max_timestamp_offset()
 
     # -- OffsetForLeaderEpoch -----------------------------------------------------------------------------------------
 
@@ -172,6 +175,10 @@ class OffsetHandlers:
         except KafkaError as error:
             return {"partition": wanted.partition, "error_code": error.code}
         return {"partition": wanted.partition, "leader_epoch": answer.epoch, "end_offset": answer.end_offset}
+
+
+def _is_partly_remote(partition: Partition) -> bool:
+    return partition.log.local_log_start_offset > partition.log.log_start_offset
 
 
 def _check(refusal: Refuse | None) -> None:

@@ -11,9 +11,8 @@ import pytest
 
 from tierfetch.broker.fetch_sessions import FetchSessionCache
 from tierfetch.broker.handlers.fetch import FetchHandler
-from tierfetch.broker.handlers.fetch_reads import RemoteRecords
 from tierfetch.broker.partition import Partition
-from tierfetch.fetcher.epoch_fetch import FetchIsolation
+from tierfetch.log import index
 from tierfetch.log.config import LogConfig
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.log.slices import LogSlice
@@ -32,6 +31,7 @@ from tierfetch.protocol.fetch_wire import (
 )
 from tierfetch.protocol.leader_hints import LeaderIdAndEpoch
 from tierfetch.protocol.records import iter_batches
+from tierfetch.rlm.reader import RemoteRead, RemoteRecords
 from tierfetch.tests.broker.hosting import NOW_MS, Host, batch
 from tierfetch.tests.broker.requests import context_of
 from tierfetch.tests.broker.waiting import until
@@ -42,18 +42,19 @@ CONTEXT = context_of(ApiKey.FETCH, 12)
 class Tier:
     """Answers reads of the tier with what the test says."""
 
-    def __init__(self, records: bytes = b"tiered", error: KafkaError | None = None) -> None:
-        self.asked: list[tuple[int, int, FetchIsolation]] = []
-        self._records = records
-        self._error = error
+    def __init__(self, *answers: RemoteRecords | KafkaError | None) -> None:
+        self.asked: list[tuple[int, int, bool]] = []
+        self._answers = list(answers)
 
-    async def read(
-        self, partition: Partition, offset: int, *, max_bytes: int, max_offset: int, isolation: FetchIsolation
-    ) -> RemoteRecords:
-        self.asked.append((offset, max_offset, isolation))
-        if self._error is not None:
-            raise self._error
-        return RemoteRecords(self._records, [AbortedTransaction(9, offset)])
+    async def read(self, request: RemoteRead) -> RemoteRecords | None:
+        self.asked.append((request.offset, request.max_offset, request.with_aborted))
+        answer = self._answers.pop(0)
+        if isinstance(answer, KafkaError):
+            raise answer
+        return answer
+
+
+TIERED = RemoteRecords(memoryview(b"tiered"), 3, (index.AbortedTransaction(9, 1, 2, 2),))
 
 
 @pytest.fixture
@@ -82,11 +83,12 @@ async def fetched(handler: FetchHandler, asked: FetchRequest) -> tuple[FetchPart
 async def taken(response: FetchResponse) -> tuple[FetchPartitionResponse, list[int]]:
     answer = response.topics[0].partitions[0]
     records = answer.records
-    assert isinstance(records, LogSlice | bytes), records
-    data = records
     if isinstance(records, LogSlice):
         with records:
-            data = await records.read()
+            data: bytes = await records.read()
+    else:
+        assert isinstance(records, bytes | memoryview), records
+        data = bytes(records)
     return answer, [header.base_offset for _, header in iter_batches(data)] if data != b"tiered" else []
 
 
@@ -295,26 +297,42 @@ async def test_F4_below_the_log_start_out_of_range_and_below_the_local_start_mov
     assert (moved.log_start_offset, moved.high_watermark) == (1, 4)
 
 
+def with_tier(host: Host, tier: Tier | None) -> FetchHandler:
+    return FetchHandler(host.hosted, FetchSessionCache(10, random.Random(1)), tier, max_bytes=1 << 20)
+
+
 async def test_R4_consumers_get_tiered_offsets_through_the_leader(host: Host) -> None:
     await tiered(host)
-    tier = Tier()
-    handler = FetchHandler(host.hosted, FetchSessionCache(10, random.Random(1)), tier, max_bytes=1 << 20)
+    tier = Tier(TIERED, TIERED)
+    handler = with_tier(host, tier)
     answer, _ = await fetched(handler, request(offset=1, max_wait_ms=60_000))
     assert (answer.error_code, answer.records, answer.aborted_transactions) == (ErrorCode.none, b"tiered", None)
     answer, _ = await fetched(handler, request(offset=2, isolation_level=READ_COMMITTED))
-    assert answer.aborted_transactions == (AbortedTransaction(9, 2),)
-    assert tier.asked == [(1, 3, FetchIsolation.HIGH_WATERMARK), (2, 3, FetchIsolation.TXN_COMMITTED)]
+    assert answer.aborted_transactions == (AbortedTransaction(9, 1),)
+    assert tier.asked == [(1, 3, False), (2, 3, True)]
     local, offsets = await fetched(handler, request(offset=3))
     assert (local.error_code, offsets) == (ErrorCode.none, [3])
 
 
+async def test_R4_slow_tier_is_answered_without_records_and_without_waiting(host: Host) -> None:
+    await tiered(host)
+    handler = with_tier(host, Tier(RemoteRecords(memoryview(b""), 1)))
+    answer, offsets = await fetched(handler, request(offset=1, max_wait_ms=60_000))
+    assert (answer.error_code, offsets) == (ErrorCode.none, [])
+
+
 async def test_R4_trouble_of_the_tier_is_an_error_of_the_partition(host: Host) -> None:
     await tiered(host)
-    tier = Tier(error=KafkaError(ErrorCode.kafka_storage_error, "the tier is down"))
-    for remote in (tier, None):
-        handler = FetchHandler(host.hosted, FetchSessionCache(10, random.Random(1)), remote, max_bytes=1 << 20)
-        answer, _ = await fetched(handler, request(offset=1))
+    for tier in (Tier(KafkaError(ErrorCode.kafka_storage_error, "the tier is down")), None):
+        answer, _ = await fetched(with_tier(host, tier), request(offset=1))
         assert answer.error_code is ErrorCode.kafka_storage_error
+
+
+async def test_offset_that_is_in_neither_place_for_ever_is_refused_in_the_end(host: Host) -> None:
+    await tiered(host)
+    tier = Tier(None, None, None)
+    answer, _ = await fetched(with_tier(host, tier), request(offset=1))
+    assert (answer.error_code, len(tier.asked)) == (ErrorCode.not_leader_or_follower, 3)
 
 
 Refusal = tuple[FetchRequest, ErrorCode]

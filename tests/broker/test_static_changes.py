@@ -52,6 +52,12 @@ def test_C1_new_directory_id_leaves_every_isr_even_as_the_last_member() -> None:
     assert again.topics["t"].partitions[1].leader == NO_LEADER
 
 
+def test_C2_leader_without_its_log_is_followed_by_the_next_of_the_isr() -> None:
+    before = image(topic("t", partition(1, (1, 2, 3), (1, 3), leader_epoch=4, epoch=7)))
+    after, _ = changes.register(before, registered(before, 1, 9999), found=[])
+    assert after.topics["t"].partitions[0] == partition(3, (1, 2, 3), (3,), leader_epoch=5, epoch=8)
+
+
 def test_replicas_found_in_the_remaining_directories_stay() -> None:
     before = image(topic("t", partition(1, (1, 2)), partition(1, (1, 2))))
     both = replace(before.brokers[1], directory_ids=(UUID(int=1), UUID(int=2)))

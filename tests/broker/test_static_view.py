@@ -115,23 +115,23 @@ async def test_edit_that_makes_two_leaders_of_an_epoch_is_refused(
         await views[0].delete_topic("t")
 
 
-async def test_C1_leader_with_a_new_directory_is_told_what_to_do(
+async def test_C1_broker_with_a_new_directory_is_told_what_happens(
     views: list[StaticClusterView], caplog: pytest.LogCaptureFixture
 ) -> None:
     view = views[0]
     for number in (1, 2):
         await view.register(broker(number), found=[])
-    await view.create_topic(NewTopic("t", 1, 2))
-    await view.create_topic(NewTopic("u", 1, 2))
+    for name, replicas in (("led", (1, 2)), ("alone", (1,)), ("followed", (2, 1))):
+        await view.create_topic(NewTopic(name, -1, -1, (replicas,)))
     await view.register(broker(1, directory=99), found=[])
-    lost, followed = view.image.topics["t"].partitions[0], view.image.topics["u"].partitions[0]
-    assert (lost.leader, lost.isr) == (NO_LEADER, (2,))
-    assert (followed.leader, followed.isr) == (2, (2,))
-    assert "the log of t-0 that broker 1 had" in caplog.text
-    assert "it refuses to lead" in caplog.text
-    assert "let one of the ISR [2] lead (leader: 2, isr: [2])" in caplog.text
-    assert "u-0" in caplog.text
-    assert "will replicate anew from leader 2" in caplog.text
+    leaders = {name: (entry.partitions[0].leader, entry.partitions[0].isr) for name, entry in view.image.topics.items()}
+    assert leaders == {"led": (2, (2,)), "alone": (NO_LEADER, ()), "followed": (2, (2,))}
+    assert "log of led-0 that broker 1 had in a registered log directory is gone: it refuses to lead" in caplog.text
+    assert "broker 2 of the ISR [1, 2] leads from now on" in caplog.text
+    assert "alone-0 has no leader now. Put the directory back" in caplog.text
+    assert "write in " in caplog.text
+    assert "leader: 1, isr: [1], leader_epoch and partition_epoch raised by 1" in caplog.text
+    assert "left the ISR [2, 1] and will replicate anew from leader 2" in caplog.text
 
 
 async def test_lock_held_by_another_process_has_a_deadline(
