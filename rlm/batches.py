@@ -1,0 +1,92 @@
+"""Finding and judging batches in bytes that came from the tier. Pure.
+
+What the tier returns is outside input even where its size is right: it may be another object's bytes. Everything that
+is served has a right CRC, lies within its segment's offsets, and rises.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..log.partition_log import TimestampAndOffset
+from ..protocol.errors import CorruptRecordError
+from ..protocol.records import BATCH_HEADER_SIZE, BatchHeader, iter_batches, iter_records, parse_header
+from ..remote.segment import RemoteLogSegmentMetadata
+
+Buffer = bytes | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The batch that holds an offset: where it begins, and its header."""
+
+    position: int
+    header: BatchHeader
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOn:
+    """The batch lies behind the bytes: go on at `position`, where a batch begins."""
+
+    position: int
+
+
+def find_batch(data: Buffer, segment: RemoteLogSegmentMetadata, offset: int) -> Found | ReadOn:
+    """The first batch in `data`, which begins with one, whose last offset is `offset` or above. Bodies may be cut off.
+    CorruptRecordError.
+    """
+    position = 0
+    next_offset = segment.start_offset
+    while position + BATCH_HEADER_SIZE <= len(data):
+        header = parse_header(data, position)
+        _check_place(position, header, segment, next_offset)
+        next_offset = header.next_offset
+        if header.last_offset >= offset:
+            return Found(position, header)
+        position += header.size_bytes
+    return ReadOn(position)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeBatches:
+    """`size_bytes` of whole batches from the beginning of the data; `next_offset` follows the last of them."""
+
+    size_bytes: int
+    next_offset: int
+
+
+def whole_batches(data: Buffer, segment: RemoteLogSegmentMetadata, *, limit_offset: int) -> WholeBatches:
+    """The complete batches at the beginning of `data` that lie below `limit_offset`. CorruptRecordError."""
+    size_bytes = 0
+    next_offset = segment.start_offset
+    for position, header in iter_batches(data):
+        _check_place(position, header, segment, next_offset)
+        if header.last_offset >= limit_offset:
+            break
+        size_bytes = position + header.size_bytes
+        next_offset = header.next_offset
+    return WholeBatches(size_bytes, next_offset)
+
+
+def first_record_from(data: Buffer, *, start_offset: int, timestamp_ms: int) -> TimestampAndOffset | ReadOn:
+    """The first record of the complete batches in `data` that is not older and not below `start_offset`.
+    CorruptRecordError.
+    """
+    end = 0
+    for position, header in iter_batches(data):
+        end = position + header.size_bytes
+        if header.max_timestamp < timestamp_ms or header.last_offset < start_offset:
+            continue
+        for record in iter_records(data, position, header):
+            if record.timestamp >= timestamp_ms and record.offset >= start_offset:
+                return TimestampAndOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+    return ReadOn(end)
+
+
+def _check_place(position: int, header: BatchHeader, segment: RemoteLogSegmentMetadata, next_offset: int) -> None:
+    if header.base_offset < next_offset or header.last_offset > segment.end_offset:
+        raise CorruptRecordError(
+            f"a batch [{header.base_offset}, {header.last_offset}] where offsets from {next_offset} to "
+            f"{segment.end_offset} are expected",
+            position,
+        )

@@ -1,0 +1,149 @@
+"""Bytes of remote segments' `.log` objects: fetched in aligned chunks, ahead of those who read on, kept for a while.
+
+| rule                                                        | why                                              |
+|-------------------------------------------------------------|--------------------------------------------------|
+| a chunk begins at a multiple of `chunk_bytes`               | consumers, or one that reads on, share requests  |
+| one fetch of a chunk at a time, however many ask            | a burst of consumers behind the same segment     |
+| a caller that is cancelled or out of time does not end it   | the next attempt finds the bytes                 |
+| chunks can be fetched before anybody asks                   | the tier's latency is paid while others are sent |
+| kept chunks and those under way hold `cache_bytes` at most  | many readers must not fill the memory            |
+| at most `fetches_max` fetches at a time                     | nor the tier's connections                       |
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..remote.byte_lru import ByteLru
+from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from ..remote.storage import RemoteStorageCorruptError, RemoteStorageManager
+from .metrics import RemoteLogCounters
+
+_Key = tuple[RemoteLogSegmentId, int]
+
+
+class RemoteChunks:
+    """See the module's docstring. `storage` keeps deadlines. `close` it before its storage."""
+
+    def __init__(
+        self,
+        storage: RemoteStorageManager,
+        counters: RemoteLogCounters,
+        *,
+        chunk_bytes: int,
+        cache_bytes: int,
+        fetches_max: int,
+        ahead_chunks: int,
+    ) -> None:
+        assert 0 < chunk_bytes <= cache_bytes, (chunk_bytes, cache_bytes)
+        self._storage = storage
+        self._counters = counters
+        self._chunk_bytes = chunk_bytes
+        self._cache_bytes = cache_bytes
+        self._ahead_chunks = ahead_chunks
+        self._slots = asyncio.Semaphore(min(fetches_max, cache_bytes // chunk_bytes))
+        self._kept: ByteLru[_Key, bytes] = ByteLru(cache_bytes)
+        self._fetching: dict[_Key, asyncio.Task[bytes]] = {}
+        self._fetching_bytes = 0
+        self._tasks: set[asyncio.Task[bytes]] = set()
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the chunks kept and under way."""
+        return self._kept.size_bytes + self._fetching_bytes
+
+    async def close(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def read(self, segment: RemoteLogSegmentMetadata, start: int, end: int) -> memoryview:
+        """Bytes [start, end) of the segment's log, cut at its end. RemoteStorageError if the tier fails."""
+        end = min(end, segment.segment_size_in_bytes)
+        if start >= end:
+            return memoryview(b"")
+        first, last = start // self._chunk_bytes, (end - 1) // self._chunk_bytes
+        wanted = [self._chunk(segment, index) for index in range(first, last + 1)]
+        chunks = [each if isinstance(each, bytes) else await asyncio.shield(each) for each in wanted]
+        begin = first * self._chunk_bytes
+        whole = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        return memoryview(whole)[start - begin : end - begin]
+
+    def fetch_ahead(self, segment: RemoteLogSegmentMetadata, position: int) -> bool:
+        """Begin to fetch the chunks behind the one that holds `position`; True if that reaches beyond the segment."""
+        first = position // self._chunk_bytes + 1
+        for index in range(first, first + self._ahead_chunks):
+            if index * self._chunk_bytes >= segment.segment_size_in_bytes:
+                return True
+            self._chunk(segment, index, is_ahead=True)
+        return False
+
+    def fetch_first(self, segment: RemoteLogSegmentMetadata) -> None:
+        """Begin to fetch the segment's first chunk."""
+        self._chunk(segment, 0, is_ahead=True)
+
+    def drop(self, segment: RemoteLogSegmentMetadata) -> None:
+        """Forget what is kept of a segment; who waits for a chunk of it gets that still."""
+        for index in range(-(-segment.segment_size_in_bytes // self._chunk_bytes)):
+            self._kept.pop((segment.segment_id, index))
+            self._fetching.pop((segment.segment_id, index), None)
+
+    def _chunk(
+        self, segment: RemoteLogSegmentMetadata, index: int, *, is_ahead: bool = False
+    ) -> bytes | asyncio.Task[bytes]:
+        key = (segment.segment_id, index)
+        kept = self._kept.get(key)
+        if kept is not None:
+            return kept
+        task = self._fetching.get(key)
+        if task is None:
+            task = self._fetching[key] = asyncio.create_task(self._fetch(segment, index, is_ahead=is_ahead))
+            self._tasks.add(task)
+            task.add_done_callback(self._land)
+        return task
+
+    async def _fetch(self, segment: RemoteLogSegmentMetadata, index: int, *, is_ahead: bool) -> bytes:
+        key = (segment.segment_id, index)
+        start = index * self._chunk_bytes
+        end = min(start + self._chunk_bytes, segment.segment_size_in_bytes)
+        size = end - start
+        try:
+            async with self._slots:
+                self._fetching_bytes += size
+                self._kept.make_room(self._fetching_bytes)
+                try:
+                    data = await self._fetch_checked(segment, start, end)
+                finally:
+                    self._fetching_bytes -= size
+            if self._is_wanted(key):
+                self._kept.add(key, data, size)
+        finally:
+            if self._is_wanted(key):
+                del self._fetching[key]
+        self._counters.fetched_bytes += size
+        self._counters.fetched_ahead_bytes += size if is_ahead else 0
+        return data
+
+    async def _fetch_checked(self, segment: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
+        self._counters.fetch_requests += 1
+        try:
+            data = await self._storage.fetch_log_segment(segment, start, end)
+            if len(data) != end - start:
+                raise RemoteStorageCorruptError(
+                    f"{segment.segment_id}: the tier gave {len(data)} bytes for [{start}, {end}) of "
+                    f"{segment.segment_size_in_bytes}"
+                )
+        except BaseException:
+            self._counters.fetch_errors += 1
+            raise
+        return data
+
+    def _is_wanted(self, key: _Key) -> bool:
+        """Whether the chunk has not been dropped since this fetch began."""
+        return self._fetching.get(key) is asyncio.current_task()
+
+    def _land(self, task: asyncio.Task[bytes]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody may have waited for what was fetched ahead

@@ -1,0 +1,236 @@
+"""Reads the tier for consumers: whole batches from the one that holds an offset on, and what was aborted among them.
+
+What an offset leads to is decided and used without an `await` between; when the tier does not give the bytes, it is
+decided again, because the segment may have been deleted meanwhile:
+
+| offset                                      | answer                                                             |
+|---------------------------------------------|--------------------------------------------------------------------|
+| below the log start                         | OFFSET_OUT_OF_RANGE                                                |
+| at or above the local log start             | None: the local log has it (it never falls back below)             |
+| in a segment of this lineage                | batches of that segment, up to where it agrees with the lineage    |
+| in none, or the ledger is not ready         | KAFKA_STORAGE_ERROR: the log start promises the offset; try again  |
+
+| the tier                                    | answer                                                             |
+|---------------------------------------------|--------------------------------------------------------------------|
+| fails, or returns what is no such batch     | once more, fetched anew; then KAFKA_STORAGE_ERROR                  |
+| takes longer than `remote.fetch.max.wait.ms` | no records; the fetch goes on for the consumer's next attempt     |
+
+Never another offset in place of the one that was asked for: a hole in the tier is an error, not a way past it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from ..log.index import AbortedTransaction
+from ..log.partition_log import PartitionLog
+from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
+from ..protocol.topics import TopicIdPartition
+from ..remote.index_cache import RemoteIndexCache
+from ..remote.lineage import is_within_lineage
+from ..remote.metadata import RemoteLogMetadataManager
+from ..remote.segment import RemoteLogSegmentMetadata
+from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
+from .batches import Found, find_batch, whole_batches
+from .chunks import RemoteChunks
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS_MAX: Final = 2
+FIND_BYTES: Final = 64 << 10
+"""How much is looked at for the batch of an offset at a time; an index interval is 4 KiB by default."""
+
+ENDS_MAX: Final = 1024
+"""Of so many reads it is remembered where they ended, to know the consumers that read on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteRead:
+    """A consumer's position. `max_offset` (exclusive): the high watermark or the last stable offset."""
+
+    partition: TopicIdPartition
+    log: PartitionLog
+    offset: int
+    max_bytes: int
+    max_offset: int
+    min_one_batch: bool = True
+    with_aborted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRecords:
+    """Whole batches, the first of which holds the offset that was asked for; `next_offset` follows the last one."""
+
+    records: memoryview
+    next_offset: int
+    aborted: tuple[AbortedTransaction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an offset lies: a segment, of which the offsets below `limit_offset` may be served."""
+
+    segment: RemoteLogSegmentMetadata
+    limit_offset: int
+
+
+class RemoteLogReader:
+    """See the module's docstring. One for all partitions of a broker."""
+
+    def __init__(
+        self,
+        metadata: RemoteLogMetadataManager,
+        chunks: RemoteChunks,
+        indexes: RemoteIndexCache,
+        *,
+        max_wait_ms: int,
+    ) -> None:
+        self._metadata = metadata
+        self._chunks = chunks
+        self._indexes = indexes
+        self._max_wait_ms = max_wait_ms
+        self._ends: OrderedDict[tuple[TopicIdPartition, int], bool] = OrderedDict()
+
+    async def read(self, request: RemoteRead) -> RemoteRecords | None:
+        """None if the offset is local by now. KafkaError as in the tables above."""
+        try:
+            async with asyncio.timeout(self._max_wait_ms / 1000):
+                return await self._read(request)
+        except TimeoutError:
+            logger.info("%s: the tier did not answer in time for offset %d", request.partition, request.offset)
+            return RemoteRecords(memoryview(b""), request.offset)
+
+    async def _read(self, request: RemoteRead) -> RemoteRecords | None:
+        failure: RemoteStorageError | None = None
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            place = self._place(request)
+            if place is None:
+                return None
+            try:
+                return await self._read_at(request, place)
+            except RemoteStorageError as error:
+                logger.warning("%s: offset %d, attempt %d: %s", request.partition, request.offset, attempt, error)
+                await self._forget(place.segment, error)
+                failure = error
+        raise KafkaError(ErrorCode.kafka_storage_error, f"{request.partition}: the tier failed: {failure}")
+
+    def _place(self, request: RemoteRead) -> _Place | None:
+        log, offset = request.log, request.offset
+        if offset >= log.local_log_start_offset:
+            return None
+        if offset < log.log_start_offset:
+            raise KafkaError(
+                ErrorCode.offset_out_of_range,
+                f"{request.partition}: offset {offset} lies below the log start {log.log_start_offset}",
+            )
+        segment = self._segment_of(request, offset)
+        epoch = log.epochs.epoch_for_offset(offset)
+        limit_offset = segment.end_offset + 1
+        if epoch is not None and not is_within_lineage(segment, log.epochs, log.log_end_offset):
+            limit_offset = log.epochs.end_offset_for(epoch, log.log_end_offset).end_offset
+        return _Place(segment, min(limit_offset, request.max_offset))
+
+    def _segment_of(self, request: RemoteRead, offset: int) -> RemoteLogSegmentMetadata:
+        """The segment that holds `offset` on this replica's lineage; KAFKA_STORAGE_ERROR if none does."""
+        ledger = self._metadata.ledger(request.partition)
+        if ledger is None:
+            raise KafkaError(
+                ErrorCode.kafka_storage_error, f"{request.partition}: its remote log metadata has not been read yet"
+            )
+        epoch = request.log.epochs.epoch_for_offset(offset)
+        segment = ledger.find(epoch, offset) if epoch is not None else None
+        if segment is None:
+            raise KafkaError(
+                ErrorCode.kafka_storage_error,
+                f"{request.partition}: offset {offset} of leader epoch {epoch} is in neither tier, although the log "
+                f"starts at {request.log.log_start_offset}; `tierfetch tier verify` tells more",
+            )
+        return segment
+
+    async def _read_at(self, request: RemoteRead, place: _Place) -> RemoteRecords:
+        segment = place.segment
+        try:
+            found = await self._find(segment, request.offset)
+            size_max = request.max_bytes
+            if request.min_one_batch:
+                size_max = max(size_max, found.header.size_bytes)
+            data = await self._chunks.read(segment, found.position, found.position + size_max)
+            batches = whole_batches(data, segment, limit_offset=place.limit_offset)
+        except CorruptRecordError as error:
+            raise RemoteStorageCorruptError(f"{segment.segment_id}: {error.message}") from error
+        if batches.size_bytes == 0:
+            return RemoteRecords(memoryview(b""), request.offset)
+        self._fetch_ahead(request, segment, found.position + batches.size_bytes, batches.next_offset)
+        aborted: tuple[AbortedTransaction, ...] = ()
+        if request.with_aborted:
+            aborted = await self._aborted(request, segment, batches.next_offset)
+        return RemoteRecords(data[: batches.size_bytes], batches.next_offset, aborted)
+
+    async def _find(self, segment: RemoteLogSegmentMetadata, offset: int) -> Found:
+        position = 0
+        if offset > segment.start_offset:
+            position = (await self._indexes.offset_index(segment)).lookup(offset).position
+        while position < segment.segment_size_in_bytes:
+            data = await self._chunks.read(segment, position, position + FIND_BYTES)
+            found = find_batch(data, segment, offset)
+            if isinstance(found, Found):
+                position += found.position
+                if position + found.header.size_bytes > segment.segment_size_in_bytes:
+                    break
+                return Found(position, found.header)
+            if found.position == 0:
+                break
+            position += found.position
+        raise RemoteStorageCorruptError(
+            f"{segment.segment_id}: its log has no whole batch with offset {offset}, although it holds the offsets "
+            f"{segment.start_offset} to {segment.end_offset}"
+        )
+
+    def _fetch_ahead(
+        self, request: RemoteRead, segment: RemoteLogSegmentMetadata, end_position: int, next_offset: int
+    ) -> None:
+        """For a consumer that reads on: this read began where an earlier one ended."""
+        is_read_on = self._ends.pop((request.partition, request.offset), False)
+        self._ends[request.partition, next_offset] = True
+        if len(self._ends) > ENDS_MAX:
+            self._ends.popitem(last=False)
+        if not is_read_on or not self._chunks.fetch_ahead(segment, end_position - 1):
+            return
+        following_offset = segment.end_offset + 1
+        ledger = self._metadata.ledger(request.partition)
+        epoch = request.log.epochs.epoch_for_offset(following_offset)
+        if following_offset < request.log.local_log_start_offset and ledger is not None and epoch is not None:
+            following = ledger.find(epoch, following_offset)
+            if following is not None:
+                self._chunks.fetch_first(following)
+
+    async def _aborted(
+        self, request: RemoteRead, segment: RemoteLogSegmentMetadata, end_offset: int
+    ) -> tuple[AbortedTransaction, ...]:
+        """Aborted transactions that overlap [request.offset, end_offset): their markers, and so their index entries,
+        may lie segments further on, or in the local log.
+        """
+        found: dict[AbortedTransaction, None] = {}
+        while True:
+            index = await self._indexes.transaction_index(segment)
+            aborted, is_complete = index.collect(request.offset, end_offset)
+            found |= dict.fromkeys(aborted)
+            next_offset = segment.end_offset + 1
+            if is_complete:
+                break
+            if next_offset >= request.log.local_log_start_offset:
+                local = await request.log.aborted_transactions(request.offset, end_offset)
+                found |= dict.fromkeys(local)
+                break
+            segment = self._segment_of(request, next_offset)
+        return tuple(found)
+
+    async def _forget(self, segment: RemoteLogSegmentMetadata, error: RemoteStorageError) -> None:
+        """What was kept may be the fault, or belong to a segment that is gone."""
+        if isinstance(error, RemoteStorageCorruptError | RemoteResourceNotFoundError):
+            self._chunks.drop(segment)
+            await self._indexes.drop(segment.segment_id)

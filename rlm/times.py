@@ -1,0 +1,123 @@
+"""Offsets by time over both tiers (ListOffsets by timestamp, and -3; bootstrap rule 10).
+
+The history of a partition is its lineage's remote segments, then its local log; they overlap. So the first record that
+is not older than a time is looked for in the remote segments that begin below the local log, in their order, and then
+locally. An index only says where to begin to read: the answer is always a record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from ..log.partition_log import PartitionLog, TimestampAndOffset
+from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
+from ..protocol.topics import TopicIdPartition
+from ..remote.index_cache import RemoteIndexCache
+from ..remote.ledger import RemoteLogLedger
+from ..remote.lineage import with_max_timestamp, with_timestamp_from
+from ..remote.metadata import RemoteLogMetadataManager
+from ..remote.segment import RemoteLogSegmentMetadata
+from ..remote.storage import RemoteStorageCorruptError, RemoteStorageError
+from .batches import first_record_from
+from .chunks import RemoteChunks
+
+T = TypeVar("T")
+
+SCAN_BYTES: Final = 1 << 20
+"""How much of a segment is looked through at a time; a batch that is larger is read whole."""
+
+
+class OffsetsByTime:
+    """One for all partitions of a broker."""
+
+    def __init__(
+        self,
+        metadata: RemoteLogMetadataManager,
+        chunks: RemoteChunks,
+        indexes: RemoteIndexCache,
+        *,
+        timeout_ms: int,
+    ) -> None:
+        self._metadata = metadata
+        self._chunks = chunks
+        self._indexes = indexes
+        self._timeout_ms = timeout_ms
+
+    async def offset_for_timestamp(
+        self, partition: TopicIdPartition, log: PartitionLog, timestamp_ms: int
+    ) -> TimestampAndOffset | None:
+        """The first record from the log start on that is not older than `timestamp_ms`. KAFKA_STORAGE_ERROR or
+        REQUEST_TIMED_OUT if the tier fails.
+        """
+        return await self._in_time(partition, lambda: self._offset_for_timestamp(partition, log, timestamp_ms))
+
+    async def max_timestamp_offset(self, partition: TopicIdPartition, log: PartitionLog) -> TimestampAndOffset | None:
+        """The first record with the largest timestamp; errors as above."""
+        return await self._in_time(partition, lambda: self._max_timestamp_offset(partition, log))
+
+    async def _in_time(self, partition: TopicIdPartition, search: Callable[[], Awaitable[T]]) -> T:
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                return await search()
+        except TimeoutError as error:
+            raise KafkaError(
+                ErrorCode.request_timed_out, f"{partition}: the tier was not searched within {self._timeout_ms} ms"
+            ) from error
+        except RemoteStorageError as error:
+            raise KafkaError(ErrorCode.kafka_storage_error, f"{partition}: the tier failed: {error}") from error
+
+    async def _offset_for_timestamp(
+        self, partition: TopicIdPartition, log: PartitionLog, timestamp_ms: int
+    ) -> TimestampAndOffset | None:
+        ledger = self._ledger(partition)
+        start_offset = log.log_start_offset
+        candidates = with_timestamp_from(ledger, log.epochs, log.log_end_offset, start_offset, timestamp_ms)
+        for segment in list(candidates):
+            if segment.start_offset >= log.local_log_start_offset:
+                break
+            found = await self._first_from(segment, start_offset, timestamp_ms)
+            if found is not None:
+                return found
+        return await log.offset_for_timestamp(timestamp_ms)
+
+    async def _max_timestamp_offset(self, partition: TopicIdPartition, log: PartitionLog) -> TimestampAndOffset | None:
+        ledger = self._ledger(partition)
+        segment = with_max_timestamp(ledger, log.epochs, log.log_end_offset, log.log_start_offset)
+        local = await log.max_timestamp_offset()
+        if segment is None or (local is not None and local.timestamp > segment.max_timestamp_ms):
+            return local
+        return await self._first_from(segment, log.log_start_offset, segment.max_timestamp_ms) or local
+
+    def _ledger(self, partition: TopicIdPartition) -> RemoteLogLedger:
+        ledger = self._metadata.ledger(partition)
+        if ledger is None:
+            raise KafkaError(
+                ErrorCode.kafka_storage_error, f"{partition}: its remote log metadata has not been read yet"
+            )
+        return ledger
+
+    async def _first_from(
+        self, segment: RemoteLogSegmentMetadata, start_offset: int, timestamp_ms: int
+    ) -> TimestampAndOffset | None:
+        """The first record of `segment` at `start_offset` or above that is not older."""
+        near = (await self._indexes.time_index(segment)).lookup(timestamp_ms)
+        position = (await self._indexes.offset_index(segment)).lookup(near.offset).position
+        size_bytes = SCAN_BYTES
+        while position < segment.segment_size_in_bytes:
+            data = await self._chunks.read(segment, position, position + size_bytes)
+            try:
+                found = first_record_from(data, start_offset=start_offset, timestamp_ms=timestamp_ms)
+            except CorruptRecordError as error:
+                self._chunks.drop(segment)
+                raise RemoteStorageCorruptError(f"{segment.segment_id}: {error.message}") from error
+            if isinstance(found, TimestampAndOffset):
+                return found
+            if found.position == 0 and len(data) < size_bytes:
+                raise RemoteStorageCorruptError(
+                    f"{segment.segment_id}: no whole batch at byte {position} of {segment.segment_size_in_bytes}"
+                )
+            size_bytes = SCAN_BYTES if found.position else 2 * size_bytes
+            position += found.position
+        return None

@@ -1,0 +1,186 @@
+"""Chunks of remote logs: shared, fetched ahead, bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tierfetch.remote.storage import RemoteStorageCorruptError, RemoteStorageError
+from tierfetch.rlm.chunks import RemoteChunks
+from tierfetch.rlm.metrics import RemoteLogCounters
+from tierfetch.tests.fakes.faults import FailNth
+from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
+
+from .brokers import until
+from .views import remote
+
+CHUNK = 100
+SEGMENT = remote(1, 0, 105)
+"""1050 bytes: ten chunks and a half."""
+OTHER = remote(2, 105, 210)
+LOG = bytes(i % 251 for i in range(SEGMENT.segment_size_in_bytes))
+
+
+class CountingStorage(MemoryRemoteStorage):
+    """Knows how many fetches run at the same time, and which ranges were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ranges: list[tuple[int, int]] = []
+        self.running = self.running_max = 0
+
+    async def fetch_log_segment(self, metadata, start: int, end: int) -> bytes:
+        self.ranges.append((start, end))
+        self.running += 1
+        self.running_max = max(self.running_max, self.running)
+        try:
+            return await super().fetch_log_segment(metadata, start, end)
+        finally:
+            self.running -= 1
+
+
+@pytest.fixture
+def storage() -> CountingStorage:
+    storage = CountingStorage()
+    storage.put(SEGMENT, LOG, {})
+    storage.put(OTHER, LOG[::-1], {})
+    return storage
+
+
+@pytest.fixture
+async def chunks(storage: CountingStorage) -> AsyncIterator[RemoteChunks]:
+    made = make(storage)
+    yield made
+    await made.close()
+
+
+def make(storage: CountingStorage, *, cache_bytes: int = 400, fetches_max: int = 3, ahead: int = 2) -> RemoteChunks:
+    return RemoteChunks(
+        storage,
+        RemoteLogCounters(),
+        chunk_bytes=CHUNK,
+        cache_bytes=cache_bytes,
+        fetches_max=fetches_max,
+        ahead_chunks=ahead,
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [(0, 1), (0, 100), (0, 101), (99, 101), (250, 777), (1000, 1050), (1049, 5000), (1050, 1060), (7, 7)],
+)
+async def test_R4_any_range_is_cut_at_the_end(chunks: RemoteChunks, start: int, end: int) -> None:
+    assert bytes(await chunks.read(SEGMENT, start, end)) == LOG[start:end]
+
+
+async def test_requests_are_aligned_and_made_once(chunks: RemoteChunks, storage: CountingStorage) -> None:
+    await chunks.read(SEGMENT, 150, 260)
+    await chunks.read(SEGMENT, 100, 299)
+    await chunks.read(SEGMENT, 1040, 1050)
+    assert storage.ranges == [(100, 200), (200, 300), (1000, 1050)]
+
+
+async def test_many_readers_of_one_chunk_are_one_fetch(chunks: RemoteChunks, storage: CountingStorage) -> None:
+    read = await asyncio.gather(*(chunks.read(SEGMENT, 0, 50) for _ in range(30)))
+    assert {bytes(data) for data in read} == {LOG[:50]}
+    assert storage.ranges == [(0, 100)]
+
+
+async def test_reader_that_is_cancelled_does_not_end_the_fetch(chunks: RemoteChunks, storage: CountingStorage) -> None:
+    impatient = asyncio.create_task(chunks.read(SEGMENT, 0, 50))
+    patient = asyncio.create_task(chunks.read(SEGMENT, 0, 50))
+    await until(lambda: storage.running)
+    impatient.cancel()
+    assert bytes(await patient) == LOG[:50]
+    assert storage.ranges == [(0, 100)]
+
+
+async def test_memory_and_concurrency_are_bounded(storage: CountingStorage) -> None:
+    chunks = make(storage, cache_bytes=350, fetches_max=10)
+    sizes: list[int] = []
+
+    async def read(position: int) -> None:
+        segment, data = (SEGMENT, LOG) if position % 2 else (OTHER, LOG[::-1])
+        assert bytes(await chunks.read(segment, position, position + 150)) == data[position : position + 150]
+        sizes.append(chunks.size_bytes)
+
+    await asyncio.gather(*(read(position) for position in range(0, 1050, 35)))
+    assert max(sizes) <= 350
+    assert storage.running_max == 3, "as many as the cache has room for"
+    assert chunks.size_bytes > 0
+    await chunks.close()
+
+
+async def test_chunk_used_least_lately_goes_first(storage: CountingStorage) -> None:
+    chunks = make(storage, cache_bytes=300)
+    for position in (0, 100, 200, 0, 300):
+        await chunks.read(SEGMENT, position, position + 10)
+    storage.ranges.clear()
+    for position in (300, 200, 0):
+        await chunks.read(SEGMENT, position, position + 10)
+    assert storage.ranges == []
+    await chunks.read(SEGMENT, 100, 110)
+    assert storage.ranges == [(100, 200)]
+    await chunks.close()
+
+
+async def test_reading_ahead(chunks: RemoteChunks, storage: CountingStorage) -> None:
+    assert not chunks.fetch_ahead(SEGMENT, 99)
+    await until(lambda: len(storage.ranges) == 2 and not storage.running)
+    assert storage.ranges == [(100, 200), (200, 300)]
+    await chunks.read(SEGMENT, 120, 280)
+    assert len(storage.ranges) == 2
+    assert chunks.fetch_ahead(SEGMENT, 950)
+    await until(lambda: len(storage.ranges) == 3)
+    assert storage.ranges[-1] == (1000, 1050)
+    chunks.fetch_first(OTHER)
+    await until(lambda: len(storage.ranges) == 4)
+
+
+async def test_failed_fetch_is_told_to_all_and_tried_again(chunks: RemoteChunks, storage: CountingStorage) -> None:
+    storage.faults = FailNth(1)
+    failed = await asyncio.gather(*(chunks.read(SEGMENT, 0, 50) for _ in range(3)), return_exceptions=True)
+    assert [type(each) for each in failed] == [RemoteStorageError] * 3
+    assert bytes(await chunks.read(SEGMENT, 0, 50)) == LOG[:50]
+    assert chunks.size_bytes == 100
+
+
+async def test_failure_that_nobody_waits_for_is_silent(chunks: RemoteChunks, storage: CountingStorage) -> None:
+    storage.faults = FailNth(1, persistent=True)
+    chunks.fetch_ahead(SEGMENT, 0)
+    await until(lambda: len(storage.calls) == 2 and not storage.running)
+    storage.faults = None
+    assert bytes(await chunks.read(SEGMENT, 100, 150)) == LOG[100:150]
+
+
+@pytest.mark.parametrize("tamper", [lambda data: data[:-1], lambda data: data + b"x"])
+async def test_wrong_size_is_corruption(chunks: RemoteChunks, storage: CountingStorage, tamper) -> None:
+    storage.tamper = lambda operation, data: tamper(data)
+    with pytest.raises(RemoteStorageCorruptError, match=r"\[0, 100\) of 1050"):
+        await chunks.read(SEGMENT, 0, 10)
+
+
+async def test_dropped_segment_is_fetched_anew(chunks: RemoteChunks, storage: CountingStorage) -> None:
+    await chunks.read(SEGMENT, 0, 10)
+    waiting = asyncio.create_task(chunks.read(SEGMENT, 100, 110))
+    await until(lambda: storage.running)
+    chunks.drop(SEGMENT)
+    assert chunks.size_bytes == 100
+    assert bytes(await waiting) == LOG[100:110]
+    assert chunks.size_bytes == 0, "what was under way is not kept"
+    storage.ranges.clear()
+    await chunks.read(SEGMENT, 0, 110)
+    assert storage.ranges == [(0, 100), (100, 200)]
+
+
+async def test_close_ends_what_is_under_way(storage: CountingStorage) -> None:
+    chunks = make(storage)
+    storage.hang_on.add("fetch_log_segment")
+    waiting = asyncio.create_task(chunks.read(SEGMENT, 0, 10))
+    await until(lambda: storage.running)
+    await chunks.close()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert storage.running == 0

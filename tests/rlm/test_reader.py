@@ -1,0 +1,549 @@
+"""Consumers' reads from the tier: over our own segments with faults, and over a tier that Apache Kafka wrote."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tierfetch.log.config import LogConfig
+from tierfetch.log.index import AbortedTransaction
+from tierfetch.log.partition_log import PartitionLog
+from tierfetch.plugins.local import LocalTieredStorage
+from tierfetch.protocol.control import ControlType
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.records import iter_batches, iter_records
+from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.remote.index_cache import RemoteIndexCache
+from tierfetch.remote.memory import InMemoryRemoteLogMetadataManager, SharedMetadata
+from tierfetch.remote.metadata import RemoteLogMetadataManager
+from tierfetch.remote.records import decode_event
+from tierfetch.remote.segment import RemoteLogSegmentMetadata
+from tierfetch.remote.storage import RemoteStorageManager
+from tierfetch.rlm.chunks import RemoteChunks
+from tierfetch.rlm.metrics import RemoteLogCounters
+from tierfetch.rlm.reader import RemoteLogReader, RemoteRead, RemoteRecords
+from tierfetch.rlm.times import OffsetsByTime
+from tierfetch.tests import samples
+from tierfetch.tests.fakes.disk import MemoryDisk
+from tierfetch.tests.fakes.faults import FailNth
+from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
+from tierfetch.tests.log.logs import (
+    DIRECTORY,
+    NOW_MS,
+    append,
+    committed_records_of,
+    end_transaction,
+    open_log,
+    read_bytes,
+    records_of,
+)
+
+from .brokers import PARTITION, TIERED, Broker, until
+
+SHRINKING = replace(TIERED, local_retention_bytes=1)
+
+
+@dataclass
+class Readers:
+    """What a broker has for consumers."""
+
+    chunks: RemoteChunks
+    indexes: RemoteIndexCache
+    reader: RemoteLogReader
+    times: OffsetsByTime
+
+
+async def make_readers(
+    storage: RemoteStorageManager,
+    metadata: RemoteLogMetadataManager,
+    *,
+    chunk_bytes: int = 300,
+    cache_bytes: int = 3000,
+    max_wait_ms: int = 500,
+) -> Readers:
+    chunks = RemoteChunks(
+        storage,
+        RemoteLogCounters(),
+        chunk_bytes=chunk_bytes,
+        cache_bytes=cache_bytes,
+        fetches_max=4,
+        ahead_chunks=2,
+    )
+    indexes = await RemoteIndexCache.open(MemoryDisk(), Path("/cache"), storage, 1 << 20)
+    reader = RemoteLogReader(metadata, chunks, indexes, max_wait_ms=max_wait_ms)
+    return Readers(chunks, indexes, reader, OffsetsByTime(metadata, chunks, indexes, timeout_ms=500))
+
+
+async def close_readers(readers: Readers) -> None:
+    await readers.chunks.close()
+    await readers.indexes.close()
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[Broker]:
+    broker = Broker(1, MemoryRemoteStorage(), SharedMetadata())
+    await broker.open(replace(TIERED, index_interval_bytes=100))
+    await broker.lead(0)
+    yield broker
+    await broker.close()
+
+
+@pytest.fixture
+async def readers(broker: Broker) -> AsyncIterator[Readers]:
+    made = await make_readers(broker.storage, broker.metadata)
+    yield made
+    await close_readers(made)
+
+
+async def tier_all(broker: Broker) -> None:
+    """Let everything but the active segment be in the tier alone."""
+    broker.log.update_config(replace(broker.log.config, local_retention_bytes=1))
+    broker.manager.config_changed(PARTITION)
+    await until(lambda: broker.log.local_log_start_offset == broker.active_base_offset)
+
+
+def at(broker: Broker, offset: int, **changes: object) -> RemoteRead:
+    values: dict[str, object] = {
+        "partition": PARTITION,
+        "log": broker.log,
+        "offset": offset,
+        "max_bytes": 1 << 20,
+        "max_offset": broker.log.high_watermark,
+        **changes,
+    }
+    return RemoteRead(**values)  # type: ignore[arg-type]
+
+
+async def read(readers: Readers, request: RemoteRead) -> RemoteRecords:
+    records = await readers.reader.read(request)
+    assert records is not None
+    return records
+
+
+async def consume(readers: Readers, request: RemoteRead, end: int) -> tuple[bytes, list[AbortedTransaction]]:
+    """Everything from the request's offset on, fetch for fetch, from the tier and then from the local log."""
+    parts: list[bytes] = []
+    aborted: dict[AbortedTransaction, None] = {}
+    offset = request.offset
+    while offset < end:
+        records = await readers.reader.read(replace(request, offset=offset))
+        if records is None:
+            parts.append(await read_bytes(request.log, offset, end))
+            aborted |= dict.fromkeys(await request.log.aborted_transactions(offset, end))
+            break
+        assert len(records.records), offset
+        headers = [header for _, header in iter_batches(records.records)]
+        assert headers[0].base_offset <= offset <= headers[0].last_offset
+        assert records.next_offset == headers[-1].next_offset
+        parts.append(bytes(records.records))
+        aborted |= dict.fromkeys(records.aborted)
+        offset = records.next_offset
+    return b"".join(parts), list(aborted)
+
+
+class TestRead:
+    @pytest.mark.parametrize("max_bytes", [1, 70, 100, 301, 1000, 1 << 20])
+    async def test_R4_everything_in_order_whatever_the_size(
+        self, broker: Broker, readers: Readers, max_bytes: int
+    ) -> None:
+        await broker.fill(4)
+        before = await read_bytes(broker.log, 0)
+        await tier_all(broker)
+        data, _ = await consume(readers, at(broker, 0, max_bytes=max_bytes), broker.log.log_end_offset)
+        assert data == before
+
+    async def test_R4_first_batch_holds_the_offset(self, broker: Broker, readers: Readers) -> None:
+        await broker.fill(3)
+        await tier_all(broker)
+        for offset in range(18):
+            records = await read(readers, at(broker, offset, max_bytes=1))
+            (header,) = [header for _, header in iter_batches(records.records)]
+            assert (header.base_offset, records.next_offset) == (offset // 2 * 2, offset // 2 * 2 + 2)
+
+    async def test_size_is_kept_unless_one_batch_is_larger(self, broker: Broker, readers: Readers) -> None:
+        await broker.fill(1)
+        await tier_all(broker)
+        batch = len((await read(readers, at(broker, 0, max_bytes=1))).records)
+        assert len((await read(readers, at(broker, 0, max_bytes=2 * batch + 5))).records) == 2 * batch
+        nothing = await read(readers, at(broker, 0, max_bytes=batch - 1, min_one_batch=False))
+        assert (len(nothing.records), nothing.next_offset) == (0, 0)
+
+    async def test_nothing_at_or_above_the_highest_visible_offset(self, broker: Broker, readers: Readers) -> None:
+        await broker.fill(1)
+        await tier_all(broker)
+        assert (await read(readers, at(broker, 0, max_offset=4))).next_offset == 4
+        assert len((await read(readers, at(broker, 4, max_offset=4))).records) == 0
+
+    async def test_R4_offset_that_is_local_by_now_is_left_to_the_local_log(
+        self, broker: Broker, readers: Readers
+    ) -> None:
+        await broker.fill(1)
+        await until(broker.is_all_tiered)
+        assert await readers.reader.read(at(broker, 0)) is None
+
+    async def test_offset_below_the_log_start_is_out_of_range(self, broker: Broker, readers: Readers) -> None:
+        await broker.fill(2)
+        await tier_all(broker)
+        await broker.log.increment_log_start_offset(6)
+        with pytest.raises(KafkaError, match="below the log start 6") as refused:
+            await readers.reader.read(at(broker, 5))
+        assert refused.value.code is ErrorCode.offset_out_of_range
+
+    async def test_hole_in_the_tier_is_never_skipped(self, broker: Broker, readers: Readers) -> None:
+        await broker.fill(3)
+        await tier_all(broker)
+        await broker.manager.stop(PARTITION)
+        metadata = InMemoryRemoteLogMetadataManager(SharedMetadata())
+        await metadata.start()
+        others = await make_readers(broker.storage, metadata)
+        with pytest.raises(KafkaError, match="not been read yet") as refused:
+            await others.reader.read(at(broker, 7))
+        assert refused.value.code is ErrorCode.kafka_storage_error
+        await metadata.assign([PARTITION])
+        with pytest.raises(KafkaError, match="offset 7 of leader epoch 0 is in neither tier") as refused:
+            await others.reader.read(at(broker, 7))
+        assert refused.value.code is ErrorCode.kafka_storage_error
+        await close_readers(others)
+
+    async def test_R2_only_the_part_of_a_segment_that_agrees_with_the_lineage_is_served(
+        self, broker: Broker, readers: Readers
+    ) -> None:
+        await broker.fill(1)
+        await tier_all(broker)
+        (segment,) = broker.ledger.finished()
+        # A leader of epoch 0 that was lost had written offsets 4 and 5; on this lineage they are of epoch 1.
+        broker.log.epochs.truncate_from_end(4)
+        broker.log.epochs.assign(1, 4)
+        assert segment.end_offset == 5
+        assert (await read(readers, at(broker, 0))).next_offset == 4
+        with pytest.raises(KafkaError, match="offset 4 of leader epoch 1 is in neither tier"):
+            await readers.reader.read(at(broker, 4))
+
+
+class TestAborted:
+    async def produce_transactions(self, broker: Broker) -> None:
+        """Producer 1 aborts over three segments, producer 2 commits, producer 3 aborts within the active segment."""
+        log = broker.log
+        transaction = {"producer_epoch": 0, "is_transactional": True}
+        await append(log, 2, producer_id=1, base_sequence=0, **transaction)
+        await append(log, 2, producer_id=2, base_sequence=0, **transaction)
+        await log.roll()
+        await append(log, 2)
+        await append(log, 2, producer_id=1, base_sequence=2, **transaction)
+        await log.roll()
+        await end_transaction(log, ControlType.COMMIT, 2)
+        await append(log, 1, producer_id=3, base_sequence=0, **transaction)
+        await end_transaction(log, ControlType.ABORT, 1)
+        await log.roll()
+        await append(log, 2)
+        await end_transaction(log, ControlType.ABORT, 3)
+        log.update_high_watermark(log.log_end_offset)
+
+    @pytest.mark.parametrize("max_bytes", [1, 250, 1 << 20])
+    async def test_R4_read_committed_over_segments_and_tiers(
+        self, broker: Broker, readers: Readers, max_bytes: int
+    ) -> None:
+        await self.produce_transactions(broker)
+        end = broker.log.log_end_offset
+        before = await read_bytes(broker.log, 0)
+        expected = committed_records_of(before, await broker.log.aborted_transactions(0, end))
+        await tier_all(broker)
+        request = at(broker, 0, max_bytes=max_bytes, with_aborted=True)
+        data, aborted = await consume(readers, request, end)
+        assert data == before
+        assert len(aborted) == 2
+        assert committed_records_of(data, aborted) == expected
+
+    async def test_R4_each_fetch_lists_what_overlaps_it(self, broker: Broker, readers: Readers) -> None:
+        await self.produce_transactions(broker)
+        expected = {o: await broker.log.aborted_transactions(o, o + 1) for o in range(11)}
+        await tier_all(broker)
+        for offset in range(broker.log.local_log_start_offset):
+            records = await read(readers, at(broker, offset, max_bytes=1, with_aborted=True))
+            assert set(expected[offset]) <= set(records.aborted)
+            assert all(
+                each.first_offset < records.next_offset and each.last_offset >= offset for each in records.aborted
+            )
+
+    async def test_read_uncommitted_asks_for_no_transaction_index(self, broker: Broker, readers: Readers) -> None:
+        await self.produce_transactions(broker)
+        await tier_all(broker)
+        await consume(readers, at(broker, 0), broker.log.log_end_offset)
+        assert not any(operation == "fetch_index txnindex" for operation, _ in broker.storage.calls)
+
+
+def flip_bit(data: bytes) -> bytes:
+    return data[:65] + bytes([data[65] ^ 1]) + data[66:]
+
+
+class TestFaults:
+    async def test_failure_is_tried_once_more(self, broker: Broker, readers: Readers) -> None:
+        await broker.fill(2)
+        before = await read_bytes(broker.log, 0)
+        await tier_all(broker)
+        for n in range(1, 5):
+            broker.storage.faults = FailNth(n)
+            fresh = await make_readers(broker.storage, broker.metadata)
+            data, _ = await consume(fresh, at(broker, 3), broker.log.log_end_offset)
+            assert before.endswith(data)
+            await close_readers(fresh)
+
+    async def test_tier_that_fails_is_a_storage_error(self, broker: Broker, readers: Readers) -> None:
+        await broker.fill(1)
+        await tier_all(broker)
+        broker.storage.faults = FailNth(1, persistent=True)
+        with pytest.raises(KafkaError, match="the tier failed") as refused:
+            await readers.reader.read(at(broker, 0))
+        assert refused.value.code is ErrorCode.kafka_storage_error
+        broker.storage.faults = None
+        assert (await read(readers, at(broker, 0))).next_offset == 6
+
+    @pytest.mark.parametrize(
+        "tamper",
+        [
+            pytest.param(lambda data: data[:-1], id="short"),
+            pytest.param(lambda data: data + b"\0", id="long"),
+            pytest.param(lambda data: bytes(len(data)), id="zeros"),
+            pytest.param(flip_bit, id="bit flipped"),
+            pytest.param(lambda data: data[7:] + data[:7], id="shifted"),
+        ],
+    )
+    async def test_wrong_bytes_are_never_served_and_not_kept(
+        self, broker: Broker, readers: Readers, tamper: Callable[[bytes], bytes]
+    ) -> None:
+        await broker.fill(1)
+        before = await read_bytes(broker.log, 0)
+        await tier_all(broker)
+        broker.storage.tamper = lambda operation, data: tamper(data) if operation == "fetch_log_segment" else data
+        for offset in (0, 1):
+            with pytest.raises(KafkaError) as refused:
+                await readers.reader.read(at(broker, offset))
+            assert refused.value.code is ErrorCode.kafka_storage_error
+        broker.storage.tamper = lambda operation, data: data
+        assert bytes((await read(readers, at(broker, 0))).records) == before[: len(before) - 70]
+
+    async def test_bytes_of_another_segment_are_never_served(self, broker: Broker, readers: Readers) -> None:
+        await broker.fill(2)
+        await tier_all(broker)
+        first, second = broker.ledger.finished()
+        broker.storage.objects[first.segment_id, None] = broker.storage.objects[second.segment_id, None]
+        with pytest.raises(KafkaError, match=r"offsets from 0 to 5 are expected"):
+            await readers.reader.read(at(broker, 0))
+
+    @pytest.mark.parametrize("index", [b"\1\2\3", b"\0\0\0\5\0\0\0\1" * 3])
+    async def test_wrong_index_is_a_storage_error(self, broker: Broker, readers: Readers, index: bytes) -> None:
+        await broker.fill(1)
+        await tier_all(broker)
+        broker.storage.tamper = lambda operation, data: index if operation == "fetch_index index" else data
+        with pytest.raises(KafkaError) as refused:
+            await readers.reader.read(at(broker, 3))
+        assert refused.value.code is ErrorCode.kafka_storage_error
+
+    async def test_index_that_points_into_the_middle_of_a_batch_is_a_storage_error(
+        self, broker: Broker, readers: Readers
+    ) -> None:
+        await broker.fill(1)
+        await tier_all(broker)
+        wrong = b"\0\0\0\1\0\0\0\x0d"
+        broker.storage.tamper = lambda operation, data: wrong if operation == "fetch_index index" else data
+        with pytest.raises(KafkaError) as refused:
+            await readers.reader.read(at(broker, 3))
+        assert refused.value.code is ErrorCode.kafka_storage_error
+
+    async def test_slow_tier_gives_no_records_in_time_and_goes_on_fetching(self, broker: Broker) -> None:
+        await broker.fill(1)
+        await tier_all(broker)
+        hurried = await make_readers(broker.storage, broker.metadata, max_wait_ms=5)
+        release = asyncio.Event()
+
+        async def slow(metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
+            await release.wait()
+            return await MemoryRemoteStorage.fetch_log_segment(broker.storage, metadata, start, end)
+
+        broker.storage.fetch_log_segment = slow  # type: ignore[method-assign]
+        late = await read(hurried, at(broker, 0))
+        assert (len(late.records), late.next_offset) == (0, 0)
+        release.set()
+        assert (await read(hurried, at(broker, 0))).next_offset == 6
+        fetches = [call for call in broker.storage.calls if call[0] == "fetch_log_segment"]
+        assert len(fetches) == 1
+        await close_readers(hurried)
+
+    async def test_segment_that_is_deleted_meanwhile_is_out_of_range(self, broker: Broker, readers: Readers) -> None:
+        await broker.fill(2)
+        await tier_all(broker)
+        entered, release = asyncio.Event(), asyncio.Event()
+
+        async def slow(metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
+            entered.set()
+            await release.wait()
+            return await MemoryRemoteStorage.fetch_log_segment(broker.storage, metadata, start, end)
+
+        broker.storage.fetch_log_segment = slow  # type: ignore[method-assign]
+        reading = asyncio.create_task(readers.reader.read(at(broker, 0)))
+        await entered.wait()
+        await broker.log.increment_log_start_offset(6)
+        broker.manager.wake(PARTITION)
+        await until(lambda: len(broker.ledger.segments()) == 1)
+        release.set()
+        with pytest.raises(KafkaError) as refused:
+            await reading
+        assert refused.value.code is ErrorCode.offset_out_of_range
+
+
+class TestReadAhead:
+    """Two segments of ten batches of 90,000 bytes, in chunks of 250,000."""
+
+    @pytest.fixture
+    async def wide(self, broker: Broker) -> AsyncIterator[Readers]:
+        for _ in range(2):
+            for _ in range(10):
+                await append(broker.log, 1, value=bytes(90_000 - 76))
+            await broker.log.roll()
+        await broker.fill(0)
+        await tier_all(broker)
+        made = await make_readers(broker.storage, broker.metadata, chunk_bytes=250_000, cache_bytes=2_000_000)
+        yield made
+        await close_readers(made)
+
+    def fetches(self, broker: Broker) -> int:
+        return sum(operation == "fetch_log_segment" for operation, _ in broker.storage.calls)
+
+    async def test_first_read_fetches_only_what_it_needs(self, broker: Broker, wide: Readers) -> None:
+        await read(wide, at(broker, 4, max_bytes=90_000))
+        await asyncio.sleep(0)
+        assert self.fetches(broker) == 1
+
+    async def test_consumer_that_reads_on_finds_the_next_bytes_there(self, broker: Broker, wide: Readers) -> None:
+        await read(wide, at(broker, 0, max_bytes=90_000))
+        await read(wide, at(broker, 1, max_bytes=90_000))
+        await until(lambda: self.fetches(broker) == 3)
+        data, _ = await consume(wide, at(broker, 2, max_bytes=90_000), 10)
+        second = broker.ledger.finished()[1]
+        assert self.fetches(broker) == 5, "four of the first segment, and the second's beginning"
+        assert broker.storage.calls[-1] == ("fetch_log_segment", second.segment_id)
+        assert len(list(iter_batches(data))) == 8
+
+    async def test_jumping_about_fetches_nothing_ahead(self, broker: Broker, wide: Readers) -> None:
+        for offset in (0, 9, 4):
+            await read(wide, at(broker, offset, max_bytes=1))
+        await asyncio.sleep(0)
+        assert self.fetches(broker) == 3
+
+
+class TestTimes:
+    async def test_R4_by_time_in_the_tier_and_behind_it(self, broker: Broker, readers: Readers) -> None:
+        for i in range(12):
+            await append(broker.log, 3, timestamp_ms=NOW_MS + [0, 50, 20, 90, 90, 10, 120, 100, 130, 125, 140, 150][i])
+            if i % 3 == 2:
+                await broker.log.roll()
+        await append(broker.log, 1, timestamp_ms=NOW_MS + 149)
+        broker.log.update_high_watermark(broker.log.log_end_offset)
+        times = [NOW_MS + delta for delta in range(-1, 155)]
+        expected = [await broker.log.offset_for_timestamp(time) for time in times]
+        await tier_all(broker)
+        assert [await readers.times.offset_for_timestamp(PARTITION, broker.log, time) for time in times] == expected
+
+    async def test_R4_records_below_the_log_start_are_no_answer(self, broker: Broker, readers: Readers) -> None:
+        await broker.fill(3)
+        await tier_all(broker)
+        await broker.log.increment_log_start_offset(8)
+        found = await readers.times.offset_for_timestamp(PARTITION, broker.log, 0)
+        assert found is not None
+        assert found.offset == 8
+
+    @pytest.mark.parametrize("youngest", [0, 4, 8, 12])
+    async def test_R4_largest_timestamp_of_both_tiers(self, broker: Broker, readers: Readers, youngest: int) -> None:
+        for i in range(0, 12, 2):
+            await append(broker.log, 2, timestamp_ms=NOW_MS + (500 if i == youngest else i))
+            if i % 4 == 2:
+                await broker.log.roll()
+        await append(broker.log, 1, timestamp_ms=NOW_MS + (500 if youngest == 12 else 3))
+        broker.log.update_high_watermark(broker.log.log_end_offset)
+        expected = await broker.log.max_timestamp_offset()
+        await tier_all(broker)
+        assert await readers.times.max_timestamp_offset(PARTITION, broker.log) == expected
+        assert expected is not None
+        assert expected.offset == min(youngest + 1, 12)
+
+    async def test_errors_of_the_tier(self, broker: Broker, readers: Readers) -> None:
+        await broker.fill(1)
+        await tier_all(broker)
+        broker.storage.faults = FailNth(1, persistent=True)
+        with pytest.raises(KafkaError) as refused:
+            await readers.times.offset_for_timestamp(PARTITION, broker.log, 0)
+        assert refused.value.code is ErrorCode.kafka_storage_error
+        broker.storage.faults = None
+        broker.storage.tamper = lambda operation, data: flip_bit(data) if operation == "fetch_log_segment" else data
+        with pytest.raises(KafkaError) as refused:
+            await readers.times.offset_for_timestamp(PARTITION, broker.log, 0)
+        assert refused.value.code is ErrorCode.kafka_storage_error
+        broker.storage.tamper = lambda operation, data: data
+        assert await readers.times.offset_for_timestamp(PARTITION, broker.log, 0) is not None
+
+    async def test_search_has_a_deadline(self, broker: Broker) -> None:
+        await broker.fill(1)
+        await tier_all(broker)
+        readers = await make_readers(broker.storage, broker.metadata)
+        hurried = OffsetsByTime(broker.metadata, readers.chunks, readers.indexes, timeout_ms=5)
+        broker.storage.hang_on.add("fetch_log_segment")
+        with pytest.raises(KafkaError) as refused:
+            await hurried.offset_for_timestamp(PARTITION, broker.log, 0)
+        assert refused.value.code is ErrorCode.request_timed_out
+        await close_readers(readers)
+
+
+def sample_ledger_events(topic: str) -> tuple[TopicIdPartition, SharedMetadata]:
+    shared = SharedMetadata()
+    partition = None
+    for path in sorted(samples.BROKER.glob("__remote_log_metadata-*/*.log")):
+        data = path.read_bytes()
+        for position, header in iter_batches(data):
+            for record in iter_records(data, position, header):
+                event = decode_event(record.value or b"")
+                if event.segment_id.topic_id_partition.topic == topic:
+                    partition = event.segment_id.topic_id_partition
+                    shared.append(event)
+    assert partition is not None
+    return partition, shared
+
+
+SAMPLES_IN_TIER = sorted({path.parent.name.rsplit("-0-", 1)[0] for path in samples.TIER.glob("*/*.log")})
+
+
+@pytest.mark.parametrize("topic", SAMPLES_IN_TIER)
+@pytest.mark.parametrize("max_bytes", [1, 1 << 16])
+async def test_R4_tier_written_by_apache_kafka(topic: str, max_bytes: int) -> None:
+    """Every record that Kafka's own consumer saw, with only the last segment taken as local."""
+    partition, shared = sample_ledger_events(topic)
+    metadata = InMemoryRemoteLogMetadataManager(shared)
+    await metadata.start()
+    await metadata.assign([partition])
+    storage = LocalTieredStorage(LocalTieredStorage.Config(dir=samples.TIER.parent))
+    readers = await make_readers(storage, metadata, chunk_bytes=1 << 15, cache_bytes=1 << 18)
+    log = await open_sample_log(topic)
+    local_start = log.active_segment.base_offset
+    await log.delete_local_segments(local_start)
+    end = log.log_end_offset
+    request = RemoteRead(partition=partition, log=log, offset=0, max_bytes=max_bytes, max_offset=end, with_aborted=True)
+    data, aborted = await consume(readers, request, end)
+    expected = samples.expected()[topic]
+    seen = samples.digest(records_of(data))
+    assert seen == {key: expected["read_uncommitted"][key] for key in seen}
+    committed = samples.digest(committed_records_of(data, aborted))
+    assert committed == {key: expected["read_committed"][key] for key in committed}
+    await close_readers(readers)
+    await storage.close()
+
+
+async def open_sample_log(topic: str) -> PartitionLog:
+    disk = MemoryDisk()
+    disk.put_tree(samples.partition_directory(topic), DIRECTORY)
+    config = LogConfig(segment_bytes=65536, remote_storage_enable=True)
+    log = await open_log(disk, config=config, is_clean=True, log_start_offset=0)
+    log.update_high_watermark(log.log_end_offset)
+    return log
