@@ -92,9 +92,13 @@ class ModelTier:
         snapshot = (producers or ProducerStateManager(end + 1)).snapshot()
         index = encode_leader_epochs(log.epochs.range(-1, end + 1))
         self.storage.put(metadata, data, {IndexType.LEADER_EPOCH: index, IndexType.PRODUCER_SNAPSHOT: snapshot})
+        self.finish(metadata)
+        return metadata
+
+    def finish(self, metadata: RemoteLogSegmentMetadata) -> None:
+        """Tell that the segment was copied."""
         self.shared.append(metadata)
         self.shared.append(update(metadata, RemoteLogSegmentState.COPY_SEGMENT_FINISHED))
-        return metadata
 
     def delete(self, metadata: RemoteLogSegmentMetadata) -> None:
         """Begin the deletion: the event first, then the objects."""

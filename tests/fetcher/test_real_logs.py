@@ -1,0 +1,176 @@
+"""The follower on real logs: the worked scenario, producer state, and a bootstrap whose n-th disk effect fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+
+from tierfetch.fetcher.aux_state import AuxStateBuilder
+from tierfetch.fetcher.bootstrapper import Bootstrapper, BootstrapSettings
+from tierfetch.fetcher.policies import TierFirst
+from tierfetch.fetcher.replica_fetcher import ReplicaFetcher
+from tierfetch.log.epochs import EpochEntry
+from tierfetch.log.partition_log import PartitionLog
+from tierfetch.tests.fakes.disk import MemoryDisk, Unsynced, failures
+from tierfetch.tests.fetcher.cluster import QUICK, until
+from tierfetch.tests.fetcher.model_tier import PARTITION, ModelTier
+from tierfetch.tests.fetcher.real_replica import RealLeader, RealReplica, local_bytes, manager_on
+
+EFFECTS_MIN = 10
+"""A bootstrap has at least so many effects on the disk."""
+
+TP = PARTITION.topic_partition
+EPOCHS = (EpochEntry(0, 0), EpochEntry(1, 3), EpochEntry(2, 5), EpochEntry(3, 7))
+
+
+async def leader_with_tier() -> RealLeader:
+    """The worked scenario: segments 0-2 and 3-5 in the tier, 3..7 on the leader, epochs (0,0)(1,3)(2,5)(3,7)."""
+    tier = ModelTier()
+    await tier.start()
+    logs = manager_on(MemoryDisk(), 1)
+    await logs.load()
+    leader = RealLeader(await logs.create(TP, PARTITION.topic_id), tier)
+    epoch_starts = {entry.start_offset: entry.epoch for entry in EPOCHS}
+    for offset in range(8):
+        if offset in epoch_starts:
+            await leader.lead(epoch_starts[offset])
+        if offset in (3, 6):
+            await leader.log.roll()
+        await leader.append(b"msg %d" % offset, producer_id=100 + offset, sequence=0)
+    await leader.upload_closed_segments()
+    await leader.log.delete_local_segments(3)
+    return leader
+
+
+@dataclass
+class Node:
+    """A follower's disk, logs and replica."""
+
+    disk: MemoryDisk
+    replica: RealReplica
+
+    @classmethod
+    async def start(cls, disk: MemoryDisk, leader: RealLeader) -> Node:
+        logs = manager_on(disk, 2)
+        await logs.load()
+        await logs.create(TP, PARTITION.topic_id)
+        disk.settle()
+        return cls(disk, RealReplica(logs, leader.leader_epoch))
+
+    @asynccontextmanager
+    async def following(self, leader: RealLeader) -> AsyncIterator[ReplicaFetcher]:
+        settings = BootstrapSettings(policy=TierFirst(), is_option_enabled=True, is_feature_supported=True)
+        aux_states = AuxStateBuilder(leader.tier.storage, leader.tier.metadata)
+        fetcher = ReplicaFetcher(leader, Bootstrapper(lambda: settings, aux_states), QUICK, Random(1))
+        task = asyncio.create_task(fetcher.run())
+        fetcher.add(self.replica)
+        try:
+            yield fetcher
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+            if not task.cancelled():
+                task.result()
+
+    async def catch_up(self, leader: RealLeader) -> None:
+        async with self.following(leader):
+            await until(lambda: self.log_end_offset() == leader.log.log_end_offset)
+
+    async def follow_into_crash(self, leader: RealLeader) -> None:
+        """Until the machine stops, or the replica has everything."""
+        with suppress(BaseExceptionGroup):
+            async with self.following(leader):
+                await until(lambda: self.disk.crashed or self.log_end_offset() == leader.log.log_end_offset)
+
+    def log_end_offset(self) -> int:
+        log = self.replica.logs.logs.get(TP)
+        return -1 if log is None else log.log_end_offset
+
+
+async def check_equal(node: Node, leader: RealLeader) -> None:
+    """The replica has what the leader has; what lies below its local start is in the tier."""
+    mine, theirs = node.replica.log, leader.log
+    assert (mine.log_start_offset, mine.log_end_offset) == (theirs.log_start_offset, theirs.log_end_offset)
+    assert mine.epochs.entries == theirs.epochs.entries == EPOCHS
+    assert mine.producers.snapshot() == theirs.producers.snapshot()
+    start = mine.local_log_start_offset
+    assert await local_bytes(mine, start) == await local_bytes(theirs, start)
+
+
+async def test_F9_the_worked_scenario_on_real_logs() -> None:
+    leader = await leader_with_tier()
+    node = await Node.start(MemoryDisk(), leader)
+    await node.catch_up(leader)
+    assert node.replica.log.local_log_start_offset == 6
+    await check_equal(node, leader)
+    assert next(call for call in leader.calls if call.startswith("fetch")) == "fetch 6"
+
+
+async def test_F9_what_was_adopted_survives_a_crash() -> None:
+    leader = await leader_with_tier()
+    node = await Node.start(MemoryDisk(), leader)
+    await node.catch_up(leader)
+    node.disk.crashed = True
+    restarted = await Node.start(node.disk.restart(), leader)
+    log = restarted.replica.log
+    assert (log.log_start_offset, log.local_log_start_offset) == (0, 6)
+    assert log.epochs.entries[:3] == EPOCHS[:3]
+    await restarted.catch_up(leader)
+    await check_equal(restarted, leader)
+
+
+async def test_F10_a_duplicate_that_lives_only_in_the_tier_is_refused_after_the_new_replica_leads() -> None:
+    leader = await leader_with_tier()
+    node = await Node.start(MemoryDisk(), leader)
+    await node.catch_up(leader)
+    promoted = RealLeader(node.replica.log, leader.tier)
+    await promoted.lead(4)
+    again = await promoted.append(b"msg 4", producer_id=104, sequence=0)
+    assert again.duplicate
+    assert again.first_offset == 4
+    assert promoted.log.log_end_offset == 8
+    assert not (await promoted.append(b"new", producer_id=104, sequence=1)).duplicate
+
+
+async def test_every_disk_effect_may_fail_and_the_replica_still_becomes_the_leaders() -> None:
+    leader = await leader_with_tier()
+    for fault in failures():
+        node = await Node.start(MemoryDisk(), leader)
+        node.disk.faults = fault
+        await node.catch_up(leader)
+        node.disk.faults = None
+        await check_equal(node, leader)
+    assert fault.n > EFFECTS_MIN
+
+
+@pytest.mark.parametrize("unsynced", ["lost", "kept", Random(1)], ids=["lost", "kept", "some"])
+async def test_a_crash_at_every_disk_effect_leaves_the_old_replica_or_the_new_one(unsynced: Unsynced) -> None:
+    leader = await leader_with_tier()
+    outcomes = []
+    for fault in failures(crash=True):
+        node = await Node.start(MemoryDisk(), leader)
+        node.disk.faults = fault
+        await node.follow_into_crash(leader)
+        restarted = await Node.start(node.disk.restart(unsynced), leader)
+        outcomes.append(what_is_left(restarted.replica.log))
+        await restarted.catch_up(leader)
+        await check_equal(restarted, leader)
+    assert outcomes == sorted(outcomes, reverse=True), "once the new replica is there it stays"
+    assert set(outcomes) == {"old", "new"}
+    assert len(outcomes) > EFFECTS_MIN
+
+
+def what_is_left(log: PartitionLog) -> str:
+    if log.local_log_start_offset == 0:
+        assert log.log_end_offset == 0, "half of a bootstrap"
+        assert log.epochs.entries == ()
+        return "old"
+    assert (log.log_start_offset, log.local_log_start_offset) == (0, 6)
+    assert log.epochs.entries[:3] == EPOCHS[:3]
+    assert set(log.producers.entries) >= set(range(100, 106))
+    return "new"
