@@ -24,8 +24,10 @@ from .primitives import INT32, MalformedMessageError
 
 SIZE_BYTES: Final = 4
 SCRATCH_SIZE: Final = 4096
-MAPPED_FRAME_SIZE_MIN: Final = 4 * 1024 * 1024
-"""From here on a frame is mapped: a claimed size alone then takes no memory."""
+MAPPED_FRAME_SIZE_MIN: Final = 16 * 1024 * 1024
+"""From here on a frame is mapped: a claimed size alone then takes no memory. Below, the allocator's warm pages make a
+buffer several times cheaper than a fault for each page.
+"""
 
 
 class FrameTooLargeError(MalformedMessageError):
@@ -122,4 +124,7 @@ class FrameAssembler:
 def _allocate(size: int) -> memoryview:
     if size < MAPPED_FRAME_SIZE_MIN:
         return memoryview(bytearray(size))
-    return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    return memoryview(pages)

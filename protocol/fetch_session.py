@@ -1,0 +1,345 @@
+"""Incremental fetch sessions (KIP-227): both sides, without I/O.
+
+A session is the leader's memory of what one fetcher wants. The fetcher then sends changes only, and the leader answers
+only partitions that have something to tell.
+
+| request: id, epoch | means | answered |
+|---|---|---|
+| any, -1 | no session; closes session `id` | every partition; session id 0 |
+| any, 0 | new session; closes session `id` | every partition; the new id, or 0 where there is no room |
+| id, n > 0 | `topics` are added or changed, `forgotten_topics` removed | partitions with news; the id |
+| unknown id | | error FETCH_SESSION_ID_NOT_FOUND |
+| wrong n | another request with this session came between | error INVALID_FETCH_SESSION_EPOCH |
+| topics by id where the session has names, or the reverse | | error FETCH_SESSION_TOPIC_ID_ERROR |
+
+News: records, an error, another high watermark or log start than last told, a diverging epoch, a preferred replica.
+After an error the partition is told once more, even if nothing changed. A partition that was given records goes to the
+end of the order in which the leader reads, so that a size limit starves nobody.
+
+Room: a new session takes a slot from one that was not used for `eviction_ms`, else from the least valuable of those
+older than `eviction_ms`, if it is less valuable itself: followers before consumers, larger before smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from .errors import ErrorCode
+from .fetch_wire import (
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    FetchTopicResponse,
+    ForgottenTopic,
+    release_records,
+)
+from .leader_hints import NodeEndpoint
+from .primitives import part_size
+
+NO_SESSION_ID: Final = 0
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+EPOCH_MAX: Final = 2**31 - 1
+SESSION_ID_MAX: Final = 2**31 - 1
+
+
+class PartitionKey(NamedTuple):
+    """A partition as the request names it: by `topic`, or by `topic_id` (then `topic` is "")."""
+
+    topic: str
+    topic_id: UUID | None
+    partition: int
+
+
+_Answers = Mapping[PartitionKey, FetchPartitionResponse]
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch of the request after one with `epoch`; wraps to 1, because 0 opens a new session."""
+    return 1 if epoch == EPOCH_MAX else epoch + 1
+
+
+def wanted_partitions(request: FetchRequest) -> dict[PartitionKey, FetchPartition]:
+    """In the order of the request."""
+    return {
+        PartitionKey(topic.topic, topic.topic_id, partition.partition): partition
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+
+
+# The leader's side.
+
+
+@dataclass(slots=True)
+class _CachedPartition:
+    """What was asked last, and what was told last."""
+
+    wanted: FetchPartition
+    high_watermark: int = -1
+    log_start_offset: int = -1
+
+    def tell(self, answer: FetchPartitionResponse) -> bool:
+        """Take the answer as told; whether it was news."""
+        is_error = answer.error_code is not ErrorCode.none
+        is_news = (
+            is_error
+            or _has_records(answer)
+            or answer.high_watermark != self.high_watermark
+            or answer.log_start_offset != self.log_start_offset
+            or answer.diverging_epoch is not None
+            or answer.preferred_read_replica >= 0
+        )
+        self.high_watermark = -1 if is_error else answer.high_watermark
+        self.log_start_offset = answer.log_start_offset
+        return is_news
+
+
+@dataclass(eq=False, slots=True)
+class _Session:
+    """`epoch` is what the next request must have. `id` is NO_SESSION_ID until the session has a slot."""
+
+    by_topic_id: bool
+    is_follower: bool
+    partitions: dict[PartitionKey, _CachedPartition]
+    id: int = NO_SESSION_ID
+    epoch: int = next_epoch(INITIAL_EPOCH)
+    created_ms: int = 0
+    used_ms: int = 0
+
+    def value(self) -> tuple[bool, int]:
+        return self.is_follower, len(self.partitions)
+
+    def update(self, wanted: Mapping[PartitionKey, FetchPartition], forgotten: Iterable[PartitionKey]) -> None:
+        for key, partition in wanted.items():
+            if key in self.partitions:
+                self.partitions[key].wanted = partition
+            else:
+                self.partitions[key] = _CachedPartition(partition)
+        for key in forgotten:
+            self.partitions.pop(key, None)
+
+    def tell(self, answers: _Answers) -> _Answers:
+        """The answers that are news. Those partitions that get records move to the end of the order."""
+        news: dict[PartitionKey, FetchPartitionResponse] = {}
+        for key, answer in answers.items():
+            cached = self.partitions.get(key)
+            if cached is None or not cached.tell(answer):
+                continue
+            news[key] = answer
+            if _has_records(answer):
+                self.partitions[key] = self.partitions.pop(key)
+        return news
+
+
+@dataclass(frozen=True, slots=True)
+class FetchContext:
+    """One request: the partitions to answer, in the order in which to read them. With an `error_code` there are none,
+    and the request is answered at once.
+    """
+
+    partitions: Mapping[PartitionKey, FetchPartition]
+    error_code: ErrorCode = ErrorCode.none
+    session: _Session | None = None
+    epoch: int = INITIAL_EPOCH
+
+
+class FetchSessionCache:
+    """The sessions of one leader, at most `slots`. `draw_id` gives a random id from 1 to `SESSION_ID_MAX`: what one
+    client must not guess of another.
+    """
+
+    def __init__(self, *, draw_id: Callable[[], int], slots: int = 1000, eviction_ms: int = 120_000) -> None:
+        self._draw_id = draw_id
+        self._slots = slots
+        self._eviction_ms = eviction_ms
+        self._sessions: dict[int, _Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(self, request: FetchRequest, *, by_topic_id: bool, now_ms: int) -> FetchContext:
+        """Take in one request, as the table says. `by_topic_id`: its version names topics by id."""
+        wanted = wanted_partitions(request)
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(request.session_id, None)
+            if request.session_epoch == FINAL_EPOCH:
+                return FetchContext(wanted)
+            cached = {key: _CachedPartition(partition) for key, partition in wanted.items()}
+            return FetchContext(wanted, session=_Session(by_topic_id, request.replica_id >= 0, cached))
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return FetchContext({}, ErrorCode.fetch_session_id_not_found)
+        if session.epoch != request.session_epoch:
+            return FetchContext({}, ErrorCode.invalid_fetch_session_epoch)
+        if session.by_topic_id != by_topic_id:
+            return FetchContext({}, ErrorCode.fetch_session_topic_id_error)
+        session.update(wanted, _forgotten_partitions(request))
+        if not session.partitions:
+            del self._sessions[session.id]
+            return FetchContext({})
+        session.epoch = next_epoch(session.epoch)
+        session.used_ms = now_ms
+        partitions = {key: cached.wanted for key, cached in session.partitions.items()}
+        return FetchContext(partitions, session=session, epoch=session.epoch)
+
+    def respond(
+        self,
+        context: FetchContext,
+        answers: Mapping[PartitionKey, FetchPartitionResponse],
+        *,
+        now_ms: int,
+        node_endpoints: tuple[NodeEndpoint, ...] = (),
+    ) -> FetchResponse:
+        """The response, from an answer for each of the context's partitions. What is left out of it is released."""
+        session = context.session
+        if context.error_code is not ErrorCode.none:
+            return _response({}, NO_SESSION_ID, (), context.error_code)
+        if session is None:
+            return _response(answers, NO_SESSION_ID, node_endpoints)
+        if session.id == NO_SESSION_ID:
+            session.tell(answers)
+            return _response(answers, self._admit(session, now_ms), node_endpoints)
+        if session.epoch != context.epoch:
+            release_records(_response(answers, session.id, ()))
+            return _response({}, NO_SESSION_ID, (), ErrorCode.invalid_fetch_session_epoch)
+        news = session.tell(answers)
+        silent = {key: answer for key, answer in answers.items() if key not in news}
+        release_records(_response(silent, session.id, ()))
+        return _response(news, session.id, node_endpoints)
+
+    def _admit(self, session: _Session, now_ms: int) -> int:
+        """Give the session a slot and an id; NO_SESSION_ID if there is nothing to remember or no room."""
+        if not session.partitions or not self._make_room(session, now_ms):
+            return NO_SESSION_ID
+        while session.id == NO_SESSION_ID or session.id in self._sessions:
+            session.id = self._draw_id()
+        session.created_ms = session.used_ms = now_ms
+        self._sessions[session.id] = session
+        return session.id
+
+    def _make_room(self, session: _Session, now_ms: int) -> bool:
+        if len(self._sessions) < self._slots:
+            return True
+        limit_ms = now_ms - self._eviction_ms
+        stalest = min(self._sessions.values(), key=lambda other: other.used_ms, default=None)
+        if stalest is not None and stalest.used_ms < limit_ms:
+            del self._sessions[stalest.id]
+            return True
+        settled = [other for other in self._sessions.values() if other.created_ms < limit_ms]
+        cheapest = min(settled, key=_Session.value, default=None)
+        if cheapest is None or cheapest.value() >= session.value():
+            return False
+        del self._sessions[cheapest.id]
+        return True
+
+
+def _forgotten_partitions(request: FetchRequest) -> list[PartitionKey]:
+    return [
+        PartitionKey(topic.topic, topic.topic_id, partition)
+        for topic in request.forgotten_topics
+        for partition in topic.partitions
+    ]
+
+
+def _has_records(answer: FetchPartitionResponse) -> bool:
+    return answer.records is not None and part_size(answer.records) > 0
+
+
+def _response(
+    answers: _Answers, session_id: int, node_endpoints: tuple[NodeEndpoint, ...], error_code: ErrorCode = ErrorCode.none
+) -> FetchResponse:
+    topics = tuple(
+        FetchTopicResponse(tuple(answers[key] for key in keys), topic, topic_id)
+        for topic, topic_id, keys in _by_topic(answers)
+    )
+    return FetchResponse(topics=topics, error_code=error_code, session_id=session_id, node_endpoints=node_endpoints)
+
+
+# The fetcher's side.
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRequest:
+    """What a request says of its session; to be put into a `FetchRequest`."""
+
+    session_id: int
+    session_epoch: int
+    topics: tuple[FetchTopic, ...]
+    forgotten_topics: tuple[ForgottenTopic, ...]
+
+
+class FetchSession:
+    """One fetcher's session with one leader. Each request is followed by `response_received` or `request_failed`
+    before the next is made.
+    """
+
+    def __init__(self) -> None:
+        self._id = NO_SESSION_ID
+        self._epoch = INITIAL_EPOCH
+        self._told: dict[PartitionKey, FetchPartition] = {}
+        """What the leader knows, if it got the last request."""
+
+    def next_request(self, wanted: Mapping[PartitionKey, FetchPartition]) -> SessionRequest:
+        """The request that makes the leader answer all of `wanted`: all of it, or the difference to the last one."""
+        if {key.topic_id is None for key in wanted} != {key.topic_id is None for key in self._told}:
+            self._start_anew()
+        if self._epoch == INITIAL_EPOCH:
+            changed, forgotten = dict(wanted), []
+        else:
+            changed = {key: partition for key, partition in wanted.items() if self._told.get(key) != partition}
+            forgotten = [key for key in self._told if key not in wanted]
+        self._told = dict(wanted)
+        topics = tuple(
+            FetchTopic(tuple(changed[key] for key in keys), topic, topic_id)
+            for topic, topic_id, keys in _by_topic(changed)
+        )
+        forgotten_topics = tuple(
+            ForgottenTopic(tuple(key.partition for key in keys), topic, topic_id)
+            for topic, topic_id, keys in _by_topic(forgotten)
+        )
+        return SessionRequest(self._id, self._epoch, topics, forgotten_topics)
+
+    def response_received(self, response: FetchResponse) -> str | None:
+        """Take in the response; None, or why its partitions must not be used. The next request then starts anew."""
+        if response.error_code is not ErrorCode.none:
+            self._start_anew(is_known=response.error_code is not ErrorCode.fetch_session_id_not_found)
+            return f"the leader answers {response.error_code.name.upper()}"
+        answered = {
+            PartitionKey(topic.topic, topic.topic_id, partition.partition)
+            for topic in response.topics
+            for partition in topic.partitions
+        }
+        if not answered <= self._told.keys():
+            self._start_anew()
+            return f"the leader answers what was not asked: {sorted(map(str, answered - self._told.keys()))}"
+        if self._epoch == INITIAL_EPOCH and answered != self._told.keys():
+            self._start_anew()
+            return f"the leader leaves out what was asked: {sorted(map(str, self._told.keys() - answered))}"
+        if response.session_id == NO_SESSION_ID:
+            self._start_anew(is_known=False)
+            return None
+        self._id, self._epoch = response.session_id, next_epoch(self._epoch)
+        return None
+
+    def request_failed(self) -> None:
+        """There was no response: whether the leader took in the request is not known."""
+        self._start_anew()
+
+    def _start_anew(self, *, is_known: bool = True) -> None:
+        """Let the next request open a new session, and close the old one if the leader may know it."""
+        if not is_known:
+            self._id = NO_SESSION_ID
+        self._epoch = INITIAL_EPOCH
+
+
+def _by_topic(keys: Iterable[PartitionKey]) -> Iterable[tuple[str, UUID | None, list[PartitionKey]]]:
+    """Neighbours of one topic together; the order stays."""
+    for (topic, topic_id), group in groupby(keys, key=lambda key: (key.topic, key.topic_id)):
+        yield topic, topic_id, list(group)

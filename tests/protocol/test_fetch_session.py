@@ -1,0 +1,418 @@
+"""Fetch sessions: each row of the module's table, and a fetcher and a leader that never lose sight of each other."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.fetch_session import (
+    EPOCH_MAX,
+    SESSION_ID_MAX,
+    FetchContext,
+    FetchSession,
+    FetchSessionCache,
+    PartitionKey,
+    SessionRequest,
+    next_epoch,
+)
+from tierfetch.protocol.fetch_wire import (
+    EpochEndOffset,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopicResponse,
+)
+
+TOPIC_ID = UUID(int=9)
+EVICTION_MS = 1000
+
+
+def key(partition: int, topic: str = "t") -> PartitionKey:
+    return PartitionKey(topic, None, partition)
+
+
+def wanted(*partitions: int, offset: int = 0) -> dict[PartitionKey, FetchPartition]:
+    return {key(number): FetchPartition(number, fetch_offset=offset) for number in partitions}
+
+
+def request(session: SessionRequest, replica_id: int = 1) -> FetchRequest:
+    return FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        topics=session.topics,
+        replica_id=replica_id,
+        session_id=session.session_id,
+        session_epoch=session.session_epoch,
+        forgotten_topics=session.forgotten_topics,
+    )
+
+
+def answers(context: FetchContext, **fields: Any) -> dict[PartitionKey, FetchPartitionResponse]:
+    return {item: FetchPartitionResponse(item.partition, **fields) for item in context.partitions}
+
+
+def answered(response: FetchResponse) -> list[int]:
+    return [partition.partition for topic in response.topics for partition in topic.partitions]
+
+
+class Slice:
+    """Records that nobody sends."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.is_released = False
+
+    async def send(self, transport: Any) -> None:
+        raise AssertionError("dropped answers are not sent")
+
+    def release(self) -> None:
+        self.is_released = True
+
+
+class Leader:
+    """A session cache with a clock, that gives every partition the same answer."""
+
+    def __init__(self, **options: Any) -> None:
+        ids = Random(1)
+
+        def draw_id() -> int:
+            return ids.randint(1, SESSION_ID_MAX)
+
+        self.cache = FetchSessionCache(draw_id=draw_id, eviction_ms=EVICTION_MS, **options)
+        self.now_ms = 0
+
+    def begin(self, fetch: FetchRequest, *, by_topic_id: bool = False) -> FetchContext:
+        return self.cache.begin(fetch, by_topic_id=by_topic_id, now_ms=self.now_ms)
+
+    def exchange(self, fetch: FetchRequest, **fields: Any) -> FetchResponse:
+        context = self.begin(fetch)
+        return self.cache.respond(context, answers(context, **fields), now_ms=self.now_ms)
+
+    def open(self, *partitions: int, replica_id: int = 1) -> int:
+        """The id of a new session."""
+        return self.exchange(request(FetchSession().next_request(wanted(*partitions)), replica_id)).session_id
+
+
+# The leader's side.
+
+
+def test_without_a_session_everything_is_answered_every_time() -> None:
+    leader = Leader()
+    fetch = request(SessionRequest(0, -1, FetchSession().next_request(wanted(1, 2)).topics, ()))
+    for _ in range(2):
+        response = leader.exchange(fetch)
+        assert (response.session_id, answered(response)) == (0, [1, 2])
+    assert len(leader.cache) == 0
+
+
+def test_a_session_is_told_only_news() -> None:
+    leader, fetcher = Leader(), FetchSession()
+    first = leader.exchange(request(fetcher.next_request(wanted(1, 2))), high_watermark=5)
+    assert first.session_id > 0
+    assert answered(first) == [1, 2]
+    assert fetcher.response_received(first) is None
+    second = leader.exchange(request(fetcher.next_request(wanted(1, 2))), high_watermark=5)
+    assert (second.session_id, answered(second)) == (first.session_id, [])
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        {"records": b"x"},
+        {"high_watermark": 6},
+        {"log_start_offset": 1},
+        {"error_code": ErrorCode.not_leader_or_follower},
+        {"diverging_epoch": EpochEndOffset(1, 2)},
+        {"preferred_read_replica": 3},
+    ],
+    ids=lambda news: next(iter(news)),
+)
+def test_what_is_news(news: dict[str, Any]) -> None:
+    leader, fetcher = Leader(), FetchSession()
+    same = {"high_watermark": 5, "log_start_offset": 0}
+    fetcher.response_received(leader.exchange(request(fetcher.next_request(wanted(1))), **same))
+    response = leader.exchange(request(fetcher.next_request(wanted(1))), **(same | news))
+    assert answered(response) == [1]
+
+
+def test_after_an_error_the_partition_is_told_once_more() -> None:
+    leader, fetcher = Leader(), FetchSession()
+
+    def exchange(**fields: Any) -> list[int]:
+        response = leader.exchange(request(fetcher.next_request(wanted(1))), high_watermark=5, **fields)
+        assert fetcher.response_received(response) is None
+        return answered(response)
+
+    assert exchange() == [1]
+    assert exchange(error_code=ErrorCode.kafka_storage_error) == [1]
+    assert exchange() == [1]
+    assert exchange() == []
+
+
+def test_changes_are_taken_in_and_forgotten_partitions_leave() -> None:
+    leader, fetcher = Leader(), FetchSession()
+    fetcher.response_received(leader.exchange(request(fetcher.next_request(wanted(1, 2, 3)))))
+    change = fetcher.next_request(wanted(1, 3) | wanted(2, 4, offset=7))
+    assert [[partition.partition for partition in topic.partitions] for topic in change.topics] == [[2, 4]]
+    fetcher.response_received(leader.exchange(request(change)))
+    removal = fetcher.next_request(wanted(1) | wanted(4, offset=7))
+    assert removal.topics == ()
+    assert [sorted(topic.partitions) for topic in removal.forgotten_topics] == [[2, 3]]
+    context = leader.begin(request(removal))
+    assert context.partitions == wanted(1) | wanted(4, offset=7)
+
+
+def test_partitions_that_got_records_go_to_the_end() -> None:
+    leader, fetcher = Leader(), FetchSession()
+    fetcher.response_received(leader.exchange(request(fetcher.next_request(wanted(1, 2, 3)))))
+    context = leader.begin(request(fetcher.next_request(wanted(1, 2, 3))))
+    some = {
+        item: FetchPartitionResponse(item.partition, records=b"x" * (item.partition < 3)) for item in context.partitions
+    }
+    fetcher.response_received(leader.cache.respond(context, some, now_ms=0))
+    context = leader.begin(request(fetcher.next_request(wanted(1, 2, 3))))
+    assert [item.partition for item in context.partitions] == [3, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("change", "by_topic_id", "error"),
+    [
+        ({"session_id": 12345, "session_epoch": 1}, False, ErrorCode.fetch_session_id_not_found),
+        ({"session_epoch": 2}, False, ErrorCode.invalid_fetch_session_epoch),
+        ({"session_epoch": -7}, False, ErrorCode.invalid_fetch_session_epoch),
+        ({}, True, ErrorCode.fetch_session_topic_id_error),
+    ],
+)
+def test_a_request_that_does_not_fit_its_session(change: dict[str, int], by_topic_id: bool, error: ErrorCode) -> None:
+    leader = Leader()
+    session = {"session_id": leader.open(1), "session_epoch": 1} | change
+    context = leader.begin(FetchRequest(max_wait_ms=0, min_bytes=0, topics=(), **session), by_topic_id=by_topic_id)
+    assert (context.error_code, context.partitions) == (error, {})
+    response = leader.cache.respond(context, {}, now_ms=0)
+    assert (response.error_code, response.session_id, response.topics) == (error, 0, ())
+
+
+def test_two_requests_at_once_in_one_session_get_one_answer() -> None:
+    leader, fetcher = Leader(), FetchSession()
+    fetcher.response_received(leader.exchange(request(fetcher.next_request(wanted(1)))))
+    slow = request(fetcher.next_request(wanted(1)))
+    context = leader.begin(slow)
+    fast = leader.begin(
+        FetchRequest(max_wait_ms=0, min_bytes=0, topics=(), session_id=slow.session_id, session_epoch=2)
+    )
+    assert leader.cache.respond(fast, answers(fast), now_ms=0).error_code is ErrorCode.none
+    dropped = Slice(10)
+    response = leader.cache.respond(context, answers(context, records=dropped), now_ms=0)
+    assert response.error_code is ErrorCode.invalid_fetch_session_epoch
+    assert dropped.is_released
+
+
+def test_slices_that_are_no_news_are_released() -> None:
+    leader, fetcher = Leader(), FetchSession()
+    fetcher.response_received(leader.exchange(request(fetcher.next_request(wanted(1)))))
+    dropped = Slice(0)
+    assert answered(leader.exchange(request(fetcher.next_request(wanted(1))), records=dropped)) == []
+    assert dropped.is_released
+
+
+@pytest.mark.parametrize("epoch", [0, -1])
+def test_a_full_request_closes_the_session_that_it_names(epoch: int) -> None:
+    leader = Leader()
+    old = leader.open(1)
+    leader.exchange(FetchRequest(max_wait_ms=0, min_bytes=0, topics=(), session_id=old, session_epoch=epoch))
+    context = leader.begin(FetchRequest(max_wait_ms=0, min_bytes=0, topics=(), session_id=old, session_epoch=1))
+    assert context.error_code is ErrorCode.fetch_session_id_not_found
+
+
+def test_a_session_that_wants_nothing_is_closed() -> None:
+    leader, fetcher = Leader(), FetchSession()
+    fetcher.response_received(leader.exchange(request(fetcher.next_request(wanted(1)))))
+    forget = SessionRequest(fetcher._id, 1, (), fetcher.next_request(wanted(2)).forgotten_topics)
+    response = leader.exchange(request(forget))
+    assert (response.session_id, len(leader.cache)) == (0, 0)
+
+
+def test_epochs_wrap_to_one() -> None:
+    assert next_epoch(0) == 1
+    assert next_epoch(EPOCH_MAX) == 1
+
+
+# Room.
+
+
+def test_without_room_a_fetcher_goes_on_without_a_session() -> None:
+    leader = Leader(slots=1)
+    assert leader.open(1) > 0
+    fetcher = FetchSession()
+    response = leader.exchange(request(fetcher.next_request(wanted(1))))
+    assert response.session_id == 0
+    assert fetcher.response_received(response) is None
+    again = fetcher.next_request(wanted(1))
+    assert (again.session_id, again.session_epoch, len(again.topics)) == (0, 0, 1)
+
+
+def test_no_slots_means_no_sessions() -> None:
+    assert Leader(slots=0).open(1) == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wait_ms", "evicted"),
+    [
+        ((1, -1), (1, 2), 0, False),
+        ((1, -1), (1, -1), EVICTION_MS + 1, True),
+        ((1, -1), (2, -1), EVICTION_MS, False),
+        ((5, 1), (1, -1), EVICTION_MS + 1, True),
+    ],
+    ids=["too new", "not used", "not long enough", "an unused follower"],
+)
+def test_an_unused_session_makes_room(old: tuple[int, int], new: tuple[int, int], wait_ms: int, evicted: bool) -> None:
+    leader = Leader(slots=1)
+    leader.open(*range(old[0]), replica_id=old[1])
+    leader.now_ms += wait_ms
+    assert (leader.open(*range(new[0]), replica_id=new[1]) > 0) == evicted
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "evicted"),
+    [
+        ((5, -1), (1, 1), True),
+        ((1, 1), (5, -1), False),
+        ((1, -1), (2, -1), True),
+        ((2, -1), (2, -1), False),
+        ((1, 1), (2, 1), True),
+    ],
+)
+def test_a_session_in_use_makes_room_for_a_more_valuable_one(
+    old: tuple[int, int], new: tuple[int, int], evicted: bool
+) -> None:
+    leader, fetcher = Leader(slots=1), FetchSession()
+    fetcher.response_received(leader.exchange(request(fetcher.next_request(wanted(*range(old[0]))), old[1])))
+    leader.now_ms += EVICTION_MS + 1
+    leader.exchange(request(fetcher.next_request(wanted(*range(old[0]))), old[1]))
+    assert (leader.open(*range(new[0]), replica_id=new[1]) > 0) == evicted
+
+
+# The fetcher's side.
+
+
+def full_response(*partitions: int, session_id: int = 7, error: ErrorCode = ErrorCode.none) -> FetchResponse:
+    topics = (FetchTopicResponse(tuple(map(FetchPartitionResponse, partitions)), "t"),) if partitions else ()
+    return FetchResponse(topics=topics, session_id=session_id, error_code=error)
+
+
+@pytest.mark.parametrize(
+    ("response", "fault", "session_id"),
+    [
+        (full_response(1, 2, error=ErrorCode.fetch_session_id_not_found), "FETCH_SESSION_ID_NOT_FOUND", 0),
+        (full_response(error=ErrorCode.invalid_fetch_session_epoch), "INVALID_FETCH_SESSION_EPOCH", 7),
+        (full_response(1, 5), "what was not asked: .*partition=5", 7),
+        (full_response(session_id=0), None, 0),
+    ],
+)
+def test_after_a_fault_the_session_starts_anew(response: FetchResponse, fault: str | None, session_id: int) -> None:
+    fetcher = FetchSession()
+    fetcher.next_request(wanted(1, 2))
+    assert fetcher.response_received(full_response(1, 2)) is None
+    assert fetcher.next_request(wanted(1, 2)) == SessionRequest(7, 1, (), ())
+    reason = fetcher.response_received(response)
+    assert (reason is None) == (fault is None)
+    if fault is not None:
+        with pytest.raises(AssertionError, match=fault):
+            raise AssertionError(reason)
+    anew = fetcher.next_request(wanted(1, 2))
+    assert (anew.session_id, anew.session_epoch) == (session_id, 0)
+    assert [len(topic.partitions) for topic in anew.topics] == [2]
+
+
+def test_a_full_response_that_leaves_something_out_is_not_used() -> None:
+    fetcher = FetchSession()
+    fetcher.next_request(wanted(1, 2))
+    assert "leaves out what was asked" in (fetcher.response_received(full_response(1)) or "")
+
+
+def test_after_a_lost_response_the_session_starts_anew() -> None:
+    fetcher = FetchSession()
+    fetcher.next_request(wanted(1))
+    fetcher.response_received(full_response(1))
+    fetcher.next_request(wanted(1))
+    fetcher.request_failed()
+    anew = fetcher.next_request(wanted(1))
+    assert (anew.session_id, anew.session_epoch, len(anew.topics)) == (7, 0, 1)
+
+
+def test_going_over_to_topic_ids_starts_anew() -> None:
+    fetcher = FetchSession()
+    fetcher.next_request(wanted(1))
+    fetcher.response_received(full_response(1))
+    by_id = {PartitionKey("", TOPIC_ID, 1): FetchPartition(1)}
+    change = fetcher.next_request(by_id)
+    assert (change.session_id, change.session_epoch, change.forgotten_topics) == (7, 0, ())
+
+
+def test_a_recreated_topic_is_another_partition() -> None:
+    fetcher = FetchSession()
+    old, new = PartitionKey("", TOPIC_ID, 1), PartitionKey("", UUID(int=10), 1)
+    fetcher.next_request({old: FetchPartition(1)})
+    fetcher.response_received(
+        FetchResponse(topics=(FetchTopicResponse((FetchPartitionResponse(1),), "", TOPIC_ID),), session_id=7)
+    )
+    change = fetcher.next_request({new: FetchPartition(1)})
+    assert [topic.topic_id for topic in change.topics] == [UUID(int=10)]
+    assert [topic.topic_id for topic in change.forgotten_topics] == [TOPIC_ID]
+
+
+# Both together.
+
+STEP = st.fixed_dictionaries(
+    {
+        "wanted": st.dictionaries(st.integers(0, 5), st.integers(0, 3), min_size=1),
+        "news": st.dictionaries(st.integers(0, 5), st.integers(0, 3)),
+        "fate": st.sampled_from(["ok", "ok", "ok", "request lost", "response lost", "evicted"]),
+    }
+)
+
+
+@settings(max_examples=200)
+@given(steps=st.lists(STEP, max_size=15))
+def test_the_leader_knows_what_the_fetcher_wants_and_the_fetcher_what_the_leader_has(
+    steps: list[dict[str, Any]],
+) -> None:
+    """Whatever is lost: a response that is used was made from exactly the wanted partitions, and after it the fetcher
+    knows each one's high watermark as the leader has it.
+    """
+    leader, fetcher = Leader(), FetchSession()
+    high_watermarks = dict.fromkeys(range(6), 0)
+    known: dict[int, int] = {}
+    for step in steps:
+        high_watermarks |= step["news"]
+        asked = {key(number): FetchPartition(number, fetch_offset=offset) for number, offset in step["wanted"].items()}
+        fetch = request(fetcher.next_request(asked))
+        if step["fate"] == "evicted":
+            leader.cache._sessions.clear()
+        if step["fate"] == "request lost":
+            fetcher.request_failed()
+            continue
+        context = leader.begin(fetch)
+        told = {
+            item: FetchPartitionResponse(item.partition, high_watermark=high_watermarks[item.partition])
+            for item in context.partitions
+        }
+        response = leader.cache.respond(context, told, now_ms=0)
+        if step["fate"] == "response lost":
+            fetcher.request_failed()
+            continue
+        if fetcher.response_received(response) is not None:
+            assert response.error_code is ErrorCode.fetch_session_id_not_found
+            continue
+        assert context.partitions == asked
+        known |= {item.partition: item.high_watermark for topic in response.topics for item in topic.partitions}
+        assert {number: known[number] for number in step["wanted"]} == {
+            number: high_watermarks[number] for number in step["wanted"]
+        }
