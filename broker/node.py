@@ -9,6 +9,7 @@
     listener: bound, so that its port is known        what is under way is answered, at most `CLOSE_DEADLINE_S`
     registration in the cluster view
     partitions: roles, fetchers                       fetchers end their local effects, leaderships end
+    metrics                                           scrapes are cut off
 
 Requests that come before a partition has its role get NOT_LEADER_OR_FOLLOWER, which clients retry. A start that fails
 stops what was started.
@@ -41,6 +42,8 @@ from .fetcher_pool import FetcherPool
 from .handlers.table import HandlerServices, handler_table
 from .hosted_partitions import HostedPartitions
 from .leader_endpoint import BrokerEndpoint
+from .metrics import BrokerMetrics, RequestTimes
+from .metrics_endpoint import MetricsEndpoint
 from .partition import PartitionServices
 from .replica_manager import ReplicaManager
 from .static_file import ClusterFileError
@@ -110,12 +113,15 @@ class Broker:
         self.configs = TopicConfigs(self.view, config)
         self.logs = await self._open_logs()
         self.hosted = HostedPartitions(self.view)
+        self._requests = RequestTimes()
         self._questions = self._make_client()
         stack.push_async_callback(self._questions.close)
         self.tier = await self._open_tier()
         self.server = await self._listen()
         await self._register()
         await self._host_partitions()
+        if config.metrics_port is not None:
+            await self._serve_metrics(config.metrics_host, config.metrics_port)
         _log.info("broker %d serves %s with cluster %s", config.node_id, self.address, self.view.image.cluster_id)
 
     async def _open_logs(self) -> LogManager:
@@ -160,7 +166,7 @@ class Broker:
             remote_offsets=self.tier.offsets if self.tier is not None else None,
         )
         server = Server(
-            handler_table(services),
+            self._requests.timed(handler_table(services)),
             listener_name=config.listeners.name,
             limits=ServerLimits(
                 connections_max=config.max_connections,
@@ -203,6 +209,13 @@ class Broker:
         )
         self._stack.push_async_callback(manager.close)
         await manager.start()
+
+    async def _serve_metrics(self, host: str, port: int) -> None:
+        tier = self.tier.manager if self.tier is not None else None
+        metrics = BrokerMetrics(self.hosted, self.fetchers, tier, self.disk, self.server, self._requests)
+        endpoint = MetricsEndpoint(metrics.families)
+        self._stack.push_async_callback(endpoint.close)
+        await endpoint.start(host, port)
 
     def _make_client(self) -> KafkaClient:
         return KafkaClient(client_id=f"tierfetch-broker-{self.config.node_id}", random=self._rng)

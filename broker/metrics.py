@@ -1,0 +1,229 @@
+"""What a broker tells Prometheus (docs/metrics.md lists it). Values are read where they live, when they are asked for.
+
+Each family is made in one go, without an `await`, so its samples are of one moment; the next family may be of a later
+one. Only requests are counted here, because nobody else does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from prometheus_client import Histogram
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.process_collector import ProcessCollector
+
+from ..fetcher.followed_replica import ReplicaProgress, ReplicaState
+from ..fetcher.leader_replicas import LeaderReplicas
+from ..log.disk_os import OsDisk
+from ..protocol.api import ApiKey
+from ..protocol.dispatch import Handler, RequestContext
+from ..protocol.server import Server
+from ..protocol.topics import TopicIdPartition
+from ..rlm.manager import RemoteLogManager
+from ..rlm.metrics import CopyLag, RemoteLogCounters
+from .fetcher_pool import FetcherPool
+from .hosted_partitions import HostedPartitions
+from .partition import Partition
+
+T = TypeVar("T")
+
+PARTITION: Final = ("topic", "partition")
+REQUEST_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+"""Upper bounds of the buckets of request times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity(Generic[T]):
+    """A metric that is a number of each `T`; None gives no sample."""
+
+    name: str
+    documentation: str
+    value: Callable[[T], float | None]
+
+
+PARTITIONS: Final[tuple[Quantity[Partition], ...]] = (
+    Quantity("tierfetch_log_start_offset", "First offset, local or in the tier.", lambda of: of.log.log_start_offset),
+    Quantity("tierfetch_local_log_start_offset", "First local offset.", lambda of: of.log.local_log_start_offset),
+    Quantity("tierfetch_log_end_offset", "Offset of the next record.", lambda of: of.log.log_end_offset),
+    Quantity("tierfetch_high_watermark", "Everything below is committed.", lambda of: of.log.high_watermark),
+    Quantity(
+        "tierfetch_last_stable_offset",
+        "Everything below is committed and of no open transaction.",
+        lambda of: of.log.last_stable_offset,
+    ),
+    Quantity("tierfetch_log_size_bytes", "Size of the local segments.", lambda of: of.log.size_bytes),
+    Quantity("tierfetch_leader_epoch", "Leader epoch, as the cluster has it.", lambda of: of.leader_epoch),
+    Quantity("tierfetch_is_leader", "1 where this broker leads, else 0.", lambda of: of.leadership is not None),
+)
+LED: Final[tuple[Quantity[LeaderReplicas], ...]] = (
+    Quantity("tierfetch_isr_size", "In-sync replicas, as committed.", lambda of: len(of.isr)),
+    Quantity(
+        "tierfetch_under_replicated",
+        "1 if a replica is not in the ISR, else 0.",
+        lambda of: len(of.isr) < len(of.followers) + 1,
+    ),
+    Quantity(
+        "tierfetch_under_min_isr", "1 if the ISR is below min.insync.replicas, else 0.", lambda of: of.is_under_min_isr
+    ),
+)
+COPY_LAGS: Final[tuple[Quantity[CopyLag], ...]] = (
+    Quantity("tierfetch_remote_copy_lag_segments", "Closed segments that are not in the tier.", lambda of: of.segments),
+    Quantity("tierfetch_remote_copy_lag_bytes", "Size of these segments.", lambda of: of.bytes),
+)
+FOLLOWED: Final[tuple[Quantity[ReplicaProgress], ...]] = (
+    Quantity(
+        "tierfetch_replica_first_fetch_timestamp_seconds",
+        "When the replica first asked its leader for records.",
+        lambda of: of.first_fetch_at,
+    ),
+    Quantity(
+        "tierfetch_replica_bootstrap_end_timestamp_seconds",
+        "When it was settled where the replica goes on.",
+        lambda of: of.bootstrap_ended_at,
+    ),
+)
+TIER_TOTALS: Final[tuple[Quantity[RemoteLogCounters], ...]] = (
+    Quantity("tierfetch_remote_copied_segments", "Segments copied to the tier.", lambda of: of.copied_segments),
+    Quantity("tierfetch_remote_copied_bytes", "Bytes of these segments.", lambda of: of.copied_bytes),
+    Quantity("tierfetch_remote_fetch_requests", "Reads of the tier for consumers.", lambda of: of.fetch_requests),
+    Quantity("tierfetch_remote_fetched_bytes", "Bytes of these reads.", lambda of: of.fetched_bytes),
+    Quantity(
+        "tierfetch_remote_fetched_ahead_bytes", "Bytes read ahead of consumers.", lambda of: of.fetched_ahead_bytes
+    ),
+    Quantity("tierfetch_remote_fetch_errors", "Reads of the tier that failed.", lambda of: of.fetch_errors),
+    Quantity(
+        "tierfetch_remote_disproven_segments",
+        "Segments whose object was found absent or of another size.",
+        lambda of: of.disproven_segments,
+    ),
+)
+
+
+class RequestTimes:
+    """Observes how long the handlers of each API take: with the time that a Fetch waits for data and a Produce for
+    followers, without the time to send the response.
+    """
+
+    def __init__(self) -> None:
+        self.histogram = Histogram(
+            "tierfetch_request_seconds",
+            "Time in the handler of a request.",
+            ["api"],
+            buckets=REQUEST_SECONDS,
+            registry=None,
+        )
+
+    def timed(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
+        """The same handlers, observed."""
+        return {api: self._timed(ApiKey(api), handler) for api, handler in handlers.items()}
+
+    def _timed(self, api: ApiKey, handler: Handler) -> Handler:
+        observe = self.histogram.labels(api.name.lower()).observe
+        now_s = asyncio.get_running_loop().time
+
+        async def timed(context: RequestContext, request: Any) -> Any:
+            began_s = now_s()
+            try:
+                return await handler(context, request)
+            finally:
+                observe(now_s() - began_s)
+
+        return timed
+
+
+class BrokerMetrics:
+    """The metric families of one broker; `tier` is None on a broker without a remote storage system."""
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        fetchers: FetcherPool,
+        tier: RemoteLogManager | None,
+        disk: OsDisk,
+        server: Server,
+        requests: RequestTimes,
+    ) -> None:
+        self._hosted = hosted
+        self._fetchers = fetchers
+        self._tier = tier
+        self._disk = disk
+        self._server = server
+        self._requests = requests
+        self._process = ProcessCollector(registry=None)
+
+    def families(self) -> Iterator[Metric]:
+        """All of them, each made when it is asked for."""
+        yield from (_per_partition(quantity, self._partitions()) for quantity in PARTITIONS)
+        yield from (_per_partition(quantity, self._led()) for quantity in LED)
+        yield _gauge("tierfetch_offline_replicas", "Replicas whose log does not let them serve.", self._offline())
+        yield self._fetched_bytes()
+        yield from (_per_partition(quantity, self._followed()) for quantity in FOLLOWED)
+        yield self._replica_states()
+        if self._tier is not None:
+            yield from self._remote(self._tier)
+        yield _gauge("tierfetch_disk_queue_depth", "Calls to the disk that wait or run.", self._disk.queue_depth)
+        yield _gauge("tierfetch_connections", "Connections of clients and brokers.", len(self._server.connections))
+        yield from self._requests.histogram.collect()
+        yield from self._process.collect()
+
+    def _partitions(self) -> Iterable[tuple[TopicIdPartition, Partition]]:
+        return ((partition.partition, partition) for partition in self._hosted.partitions.values())
+
+    def _led(self) -> Iterator[tuple[TopicIdPartition, LeaderReplicas]]:
+        for key, partition in self._partitions():
+            if partition.leadership is not None:
+                yield key, partition.leadership.replicas
+
+    def _offline(self) -> int:
+        failed = {name for name, partition in self._hosted.partitions.items() if partition.log.failure is not None}
+        return len(failed | self._hosted.failures.keys())
+
+    def _followed(self) -> Iterable[tuple[TopicIdPartition, ReplicaProgress]]:
+        return ((key, replica.progress) for key, replica in self._fetchers.replicas())
+
+    def _fetched_bytes(self) -> Metric:
+        family = CounterMetricFamily(
+            "tierfetch_replica_fetch_bytes", "What followed replicas cost so far.", labels=[*PARTITION, "source"]
+        )
+        for key, progress in self._followed():
+            family.add_metric([*_labels(key), "leader"], progress.bytes_from_leader)
+            family.add_metric([*_labels(key), "tier"], progress.bytes_from_tier)
+        return family
+
+    def _replica_states(self) -> Metric:
+        states = Counter(replica.state for _, replica in self._fetchers.replicas())
+        family = GaugeMetricFamily("tierfetch_replicas", "Followed replicas by their state.", labels=["state"])
+        for state in ReplicaState:
+            family.add_metric([state.value], states[state])
+        return family
+
+    def _remote(self, tier: RemoteLogManager) -> Iterator[Metric]:
+        for quantity in COPY_LAGS:
+            yield _per_partition(quantity, ((key, tier.copy_lag(key)) for key, _ in self._led()))
+        for total in TIER_TOTALS:
+            yield CounterMetricFamily(total.name, total.documentation, value=total.value(tier.counters))
+        errors = CounterMetricFamily("tierfetch_remote_errors", "Failed work on the tier by kind.", labels=["work"])
+        for work, count in tier.counters.errors.items():
+            errors.add_metric([work], count)
+        yield errors
+
+
+def _labels(key: TopicIdPartition) -> list[str]:
+    return [key.topic, str(key.partition)]
+
+
+def _per_partition(quantity: Quantity[T], subjects: Iterable[tuple[TopicIdPartition, T]]) -> Metric:
+    family = GaugeMetricFamily(quantity.name, quantity.documentation, labels=PARTITION)
+    for key, subject in subjects:
+        value = quantity.value(subject)
+        if value is not None:
+            family.add_metric(_labels(key), value)
+    return family
+
+
+def _gauge(name: str, documentation: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, documentation, value=value)
