@@ -2,7 +2,7 @@
 
     stop new readers above the cut, wait for or abort those that are there
     -> in memory, at once: log end, high watermark, recovery point, leader epochs
-    -> segments above the cut go, newest first -> the active one is cut -> snapshots above the cut go
+    -> segments above the cut go, newest first, durably -> the active one is cut -> snapshots above the cut go
     -> leader epochs are saved -> names are durable -> the keeper's checkpoints -> producer state is rebuilt
 
 | crash | what the next start finds |
@@ -85,6 +85,8 @@ class Truncation:
             removed = state.segments.remove_from(keep.base_offset + 1)
             self._lower_end(offset)
             await self._remove(removed)
+            if removed:
+                await state.disk.sync_directory(state.directory)
             await keep.truncate_to(offset)
             self._lower_end(keep.next_offset)
             await state.snapshots.remove_above(keep.next_offset)

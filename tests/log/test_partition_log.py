@@ -1,0 +1,683 @@
+"""Appending to a log and reading it: offsets, epochs, producers, pipelining, refusals, and what a failure leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID
+
+import pytest
+from crc32c import crc32c
+
+from tierfetch.log.config import LogConfig
+from tierfetch.log.disk import Disk
+from tierfetch.log.partition_log import PartitionLog
+from tierfetch.log.producer_state import AppendOrigin
+from tierfetch.protocol.control import ControlType
+from tierfetch.protocol.errors import CorruptRecordError, ErrorCode, KafkaError
+from tierfetch.protocol.records import TimestampType, check_batch, iter_batches, iter_records, parse_header
+from tierfetch.tests.fakes.disk import Effect, FailNth, MemoryDisk
+from tierfetch.tests.log.logs import (
+    DIRECTORY,
+    NOW_MS,
+    Clock,
+    Keeper,
+    append,
+    data_batch,
+    end_transaction,
+    marker_batch,
+    offsets_of,
+    open_log,
+    read_bytes,
+    records_of,
+)
+
+
+class Stall:
+    """Holds the writes of `.log` files back until it is opened."""
+
+    def __init__(self) -> None:
+        self.is_open = asyncio.Event()
+        self.held = 0
+
+    async def __call__(self, effect: Effect) -> None:
+        if effect.operation == "write" and effect.path.suffix == ".log" and not self.is_open.is_set():
+            self.held += 1
+            await self.is_open.wait()
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def code_of(raised: pytest.ExceptionInfo[KafkaError]) -> ErrorCode:
+    return raised.value.code
+
+
+# A leader's appends.
+
+
+async def test_a_leader_stamps_offset_and_epoch_into_the_buffer() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk)
+    await log.assign_epoch(4)
+    await append(log, 3, epoch=4)
+    data = data_batch(2, value=b"second")
+    info = await log.append_as_leader(memoryview(data), leader_epoch=4, now_ms=NOW_MS)
+    assert (info.first_offset, info.last_offset, info.leader_epoch, info.duplicate) == (3, 4, 4, False)
+    assert (info.log_append_time_ms, info.log_start_offset) == (-1, 0)
+    header = parse_header(data)
+    assert (header.base_offset, header.partition_leader_epoch) == (3, 4)
+    assert disk.files(DIRECTORY)[DIRECTORY / "00000000000000000000.log"].endswith(bytes(data))
+    assert (log.log_end_offset, log.high_watermark, log.latest_epoch) == (5, 0, 4)
+
+
+async def test_log_append_time_is_stamped_and_answered() -> None:
+    log = await open_log(MemoryDisk(), config=LogConfig(message_timestamp_type=TimestampType.LOG_APPEND_TIME))
+    data = data_batch(3, timestamp_ms=5)
+    info = await log.append_as_leader(data, leader_epoch=0, now_ms=NOW_MS)
+    assert info.log_append_time_ms == NOW_MS
+    header = parse_header(data)
+    check_batch(data, 0, header)
+    assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert {record.timestamp for record in iter_records(await read_bytes(log))} == {NOW_MS}
+
+
+def _bytes(batch: bytearray, at: int, value: int) -> bytearray:
+    batch[at] = value
+    return batch
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "message"),
+    [
+        (data_batch()[:-1], ErrorCode.corrupt_message, "ends early"),
+        (data_batch()[:40], ErrorCode.corrupt_message, "40 bytes where a batch header"),
+        (_bytes(data_batch(), 16, 1), ErrorCode.corrupt_message, "magic 1"),
+        (_bytes(data_batch(), -1, 7), ErrorCode.corrupt_message, "CRC-32C"),
+        (data_batch() + data_batch(), ErrorCode.invalid_record, "exactly one record batch"),
+        (data_batch(value=bytes(2000)), ErrorCode.message_too_large, "max.message.bytes is 1000"),
+        (marker_batch(ControlType.COMMIT, producer_id=1), ErrorCode.invalid_record, "must not write control batches"),
+        (data_batch(is_transactional=True), ErrorCode.invalid_record, "needs a producer id"),
+        (data_batch(timestamp_ms=NOW_MS + 3_600_001), ErrorCode.invalid_timestamp, "must lie in"),
+    ],
+    ids=["torn", "short", "magic", "crc", "two", "large", "control", "transaction", "future"],
+)
+async def test_what_a_leader_refuses_changes_nothing(data: bytearray, code: ErrorCode, message: str) -> None:
+    log = await open_log(MemoryDisk(), config=LogConfig(max_message_bytes=1000))
+    await append(log)
+    with pytest.raises(KafkaError, match=message) as raised:
+        await log.append_as_leader(data, leader_epoch=0, now_ms=NOW_MS)
+    assert code_of(raised) is code
+    assert log.log_end_offset == 1
+    await append(log)
+    assert log.log_end_offset == 2
+
+
+async def test_a_batch_larger_than_a_segment_is_refused() -> None:
+    log = await open_log(MemoryDisk(), config=LogConfig(segment_bytes=1000))
+    with pytest.raises(KafkaError, match=r"segment\.bytes is 1000") as raised:
+        await append(log, value=bytes(1000))
+    assert code_of(raised) is ErrorCode.record_list_too_large
+
+
+async def test_a_count_that_is_not_the_offset_range_is_refused() -> None:
+    log = await open_log(MemoryDisk())
+    sparse = data_batch(3)
+    sparse[23:27] = (5).to_bytes(4, "big")
+    sparse[17:21] = crc32c(bytes(sparse[21:])).to_bytes(4, "big")
+    with pytest.raises(KafkaError, match="3 records in a batch whose last offset delta is 5"):
+        await log.append_as_leader(sparse, leader_epoch=0, now_ms=NOW_MS)
+
+
+async def test_old_timestamps_are_refused_where_the_topic_says_so() -> None:
+    log = await open_log(MemoryDisk(), config=LogConfig(message_timestamp_before_max_ms=1000))
+    await append(log, timestamp_ms=NOW_MS - 1000)
+    with pytest.raises(KafkaError, match="must lie in") as raised:
+        await append(log, timestamp_ms=NOW_MS - 1001)
+    assert code_of(raised) is ErrorCode.invalid_timestamp
+
+
+# Epochs.
+
+
+async def test_E1_an_epoch_without_data_is_durable_before_it_is_reported() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk)
+    await append(log, 2)
+    await log.flush()
+    await log.assign_epoch(3)
+    after = disk.restart()
+    assert after.files(DIRECTORY)[DIRECTORY / "leader-epoch-checkpoint"] == b"0\n2\n0 0\n3 2\n"
+    assert log.latest_epoch == 3
+    assert [log.end_offset_for_epoch(epoch).end_offset for epoch in (0, 3)] == [2, 2]
+
+
+async def test_E1_a_followers_epochs_come_from_the_batches_and_are_durable_when_visible() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk)
+    parts = ((0, 3, 0), (3, 2, 1), (5, 1, 4))
+    await log.append_as_follower(
+        b"".join(data_batch(count, base_offset=start, epoch=epoch) for start, count, epoch in parts)
+    )
+    entries = [(entry.epoch, entry.start_offset) for entry in log.epochs.entries]
+    assert entries == [(0, 0), (1, 3), (4, 5)]
+    assert disk.restart().files(DIRECTORY)[DIRECTORY / "leader-epoch-checkpoint"] == b"0\n3\n0 0\n1 3\n4 5\n"
+
+
+async def test_E2_end_offset_for_epoch() -> None:
+    log = await open_log(MemoryDisk())
+    await log.append_as_follower(data_batch(3, base_offset=0, epoch=1) + data_batch(2, base_offset=3, epoch=4))
+    answers = {epoch: log.end_offset_for_epoch(epoch) for epoch in (0, 1, 2, 4, 5)}
+    assert {epoch: (end.epoch, end.end_offset) for epoch, end in answers.items()} == {
+        0: (0, 0),
+        1: (1, 3),
+        2: (1, 3),
+        4: (4, 5),
+        5: (-1, -1),
+    }
+
+
+async def test_C9_appends_of_an_older_leader_are_refused() -> None:
+    log = await open_log(MemoryDisk())
+    await log.assign_epoch(5)
+    for stale in (lambda: append(log, epoch=4), lambda: log.assign_epoch(4)):
+        with pytest.raises(KafkaError, match="at epoch 5") as raised:
+            await stale()
+        assert code_of(raised) is ErrorCode.not_leader_or_follower
+    log.refuse_leaders_below(6)
+    with pytest.raises(KafkaError, match="at epoch 6"):
+        await append(log, epoch=5)
+
+
+async def test_C9_an_append_that_waits_for_its_turn_is_refused_when_leadership_ends() -> None:
+    stall = Stall()
+    disk = MemoryDisk(before_effect=stall)
+    log = await open_log(disk, config=LogConfig(segment_bytes=200))
+    first = asyncio.create_task(append(log, value=bytes(50)))
+    await settle()
+    assign = asyncio.create_task(log.assign_epoch(1))
+    await settle()
+    waiting = asyncio.create_task(append(log, epoch=0))
+    await settle()
+    stall.is_open.set()
+    assert (await first).last_offset == 0
+    await assign
+    with pytest.raises(KafkaError, match="epoch 0, the log is at epoch 1"):
+        await waiting
+
+
+# Producers and transactions.
+
+
+async def test_a_duplicate_is_answered_with_its_first_offsets() -> None:
+    log = await open_log(MemoryDisk())
+    batch = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+    await append(log, 5)
+    first = await append(log, 3, **batch)
+    again = await append(log, 3, **batch)
+    assert again.duplicate
+    assert (again.first_offset, again.last_offset) == (first.first_offset, first.last_offset) == (5, 7)
+    assert log.log_end_offset == 8
+    with pytest.raises(KafkaError) as raised:
+        await append(log, 1, producer_id=9, producer_epoch=0, base_sequence=7)
+    assert code_of(raised) is ErrorCode.out_of_order_sequence_number
+
+
+async def test_a_duplicate_of_a_batch_that_is_still_being_written_waits_for_it() -> None:
+    stall = Stall()
+    log = await open_log(MemoryDisk(before_effect=stall))
+    batch = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+    first = asyncio.create_task(append(log, **batch))
+    await settle()
+    again = asyncio.create_task(append(log, **batch))
+    await settle()
+    assert stall.held == 1
+    assert not again.done()
+    stall.is_open.set()
+    assert (await again).duplicate
+    assert not (await first).duplicate
+
+
+async def test_an_open_transaction_holds_the_last_stable_offset() -> None:
+    log = await open_log(MemoryDisk())
+    await append(log, 2)
+    await append(log, 2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    await append(log, 2)
+    log.update_high_watermark(6)
+    assert (log.last_stable_offset, log.first_unstable_offset) == (2, 2)
+    await end_transaction(log, ControlType.ABORT, 7)
+    assert log.last_stable_offset == 2, "the marker is not committed yet"
+    log.update_high_watermark(7)
+    assert (log.last_stable_offset, log.first_unstable_offset) == (7, None)
+    (aborted,) = await log.aborted_transactions(0, 7)
+    assert (aborted.producer_id, aborted.first_offset, aborted.last_offset, aborted.last_stable_offset) == (7, 2, 6, 7)
+    assert await log.aborted_transactions(0, 2) == []
+
+
+async def test_an_abort_is_indexed_in_the_segment_of_its_marker() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk, config=LogConfig(segment_bytes=300))
+    await append(log, 2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True, value=bytes(100))
+    await append(log, value=bytes(100))
+    await end_transaction(log, ControlType.ABORT, 7)
+    await end_transaction(log, ControlType.COMMIT, 7)
+    log.update_high_watermark(log.log_end_offset)
+    await log.close()
+    names = [path.name for path in disk.files(DIRECTORY) if path.suffix == ".txnindex"]
+    assert names == ["00000000000000000002.txnindex"]
+
+
+# A follower's appends.
+
+
+async def test_a_follower_writes_the_leaders_bytes_also_with_gaps() -> None:
+    log = await open_log(MemoryDisk())
+    data = data_batch(3, base_offset=10, epoch=2) + data_batch(2, base_offset=40, epoch=2)
+    info = await log.append_as_follower(bytes(data))
+    assert (info.first_offset, info.last_offset, info.leader_epoch) == (10, 41, 2)
+    assert await read_bytes(log) == bytes(data)
+    assert log.log_end_offset == 42
+    with await log.read(20, max_bytes=1000, max_offset=42) as piece:
+        assert offsets_of(await piece.read()) == [40, 41]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (data_batch(base_offset=4, epoch=2), "offset 4 where 5 or more"),
+        (data_batch(base_offset=5, epoch=2) + data_batch(base_offset=5, epoch=2), "offset 5 where 6 or more"),
+        (data_batch(base_offset=5, epoch=1), "epoch 1 at offset 5, behind epoch 2"),
+        (data_batch(base_offset=5, epoch=-1), "epoch -1 at offset 5"),
+        (data_batch(base_offset=5, epoch=2) + data_batch(base_offset=6, epoch=2)[:-1], "ends early"),
+        (data_batch(base_offset=5, epoch=2) + data_batch(base_offset=6, epoch=2)[:30], "30 bytes are left"),
+        (data_batch(base_offset=5, epoch=2) + _bytes(data_batch(base_offset=6, epoch=2), -1, 9), "CRC-32C"),
+        (b"", "without a batch"),
+    ],
+)
+async def test_a_follower_takes_all_or_nothing(data: bytes, message: str) -> None:
+    log = await open_log(MemoryDisk())
+    await log.append_as_follower(data_batch(5, base_offset=0, epoch=2))
+    with pytest.raises(KafkaError, match=message):
+        await log.append_as_follower(data)
+    assert (log.log_end_offset, log.latest_epoch, log.failure) == (5, 2, None)
+    await log.append_as_follower(data_batch(base_offset=5, epoch=2))
+
+
+async def test_one_append_of_a_follower_fills_several_segments_with_one_write_each() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk, config=LogConfig(segment_bytes=500))
+    data = b"".join(bytes(data_batch(base_offset=i, epoch=0, value=bytes(50))) for i in range(12))
+    before = len(disk.effects)
+    await log.append_as_follower(data)
+    writes = [effect for effect in disk.effects[before:] if effect.operation == "write"]
+    assert len(writes) == 3
+    assert [segment.base_offset for segment in log.segments] == [0, 4, 8]
+    assert await read_bytes(log) == data
+
+
+async def test_a_follower_takes_a_batch_that_is_larger_than_a_segment() -> None:
+    log = await open_log(MemoryDisk(), config=LogConfig(segment_bytes=300))
+    sizes = (10, 1000, 10)
+    data = b"".join(bytes(data_batch(base_offset=i, epoch=0, value=bytes(n))) for i, n in enumerate(sizes))
+    await log.append_as_follower(data)
+    assert [segment.base_offset for segment in log.segments] == [0, 1, 2]
+    assert await read_bytes(log, max_bytes=100) == data
+
+
+async def test_offsets_too_far_for_an_index_begin_a_new_segment() -> None:
+    log = await open_log(MemoryDisk())
+    far = 2**31 + 5
+    await log.append_as_follower(data_batch(base_offset=0, epoch=0) + data_batch(base_offset=far, epoch=0))
+    assert [segment.base_offset for segment in log.segments] == [0, far]
+    empty = await open_log(MemoryDisk())
+    await empty.append_as_follower(data_batch(base_offset=far, epoch=0))
+    assert [segment.base_offset for segment in empty.segments] == [0, far]
+    assert offsets_of(await read_bytes(empty)) == [far]
+
+
+# Rolling.
+
+
+@pytest.mark.parametrize(
+    ("config", "second"),
+    [
+        (LogConfig(segment_bytes=200), {"value": bytes(100)}),
+        (LogConfig(segment_ms=1000), {"timestamp_ms": NOW_MS + 1001}),
+        (LogConfig(segment_index_bytes=24, index_interval_bytes=0), {}),
+    ],
+    ids=["size", "time", "index"],
+)
+async def test_segments_roll(config: LogConfig, second: dict[str, object]) -> None:
+    keeper = Keeper()
+    log = await open_log(MemoryDisk(), config=config, keeper=keeper)
+    await append(log)
+    for _ in range(2 if config.segment_index_bytes == 24 else 1):
+        assert len(log.segments) == 1
+        await append(log, **second)
+    assert len(log.segments) == 2
+    assert log.segments[1].base_offset == log.segments[0].next_offset
+    assert keeper.calls == ["segment closed"]
+    assert [segment.is_active for segment in log.segments] == [False, True]
+
+
+async def test_batches_without_a_timestamp_roll_by_the_clock() -> None:
+    clock = Clock()
+    log = await open_log(MemoryDisk(), config=LogConfig(segment_ms=1000), clock=clock)
+    await log.append_as_leader(data_batch(timestamp_ms=-1), leader_epoch=0, now_ms=NOW_MS)
+    await log.append_as_leader(data_batch(timestamp_ms=-1), leader_epoch=0, now_ms=NOW_MS + 1000)
+    assert len(log.segments) == 1
+    await log.append_as_leader(data_batch(timestamp_ms=-1), leader_epoch=0, now_ms=NOW_MS + 1001)
+    assert len(log.segments) == 2
+
+
+async def test_roll_by_hand_is_a_no_op_on_an_empty_segment() -> None:
+    log = await open_log(MemoryDisk())
+    assert not await log.roll()
+    await append(log, 3)
+    assert await log.roll()
+    assert not await log.roll()
+    assert [segment.base_offset for segment in log.segments] == [0, 3]
+
+
+async def test_a_snapshot_is_taken_at_each_roll_under_the_next_base_offset() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk)
+    await append(log, 3, producer_id=9, producer_epoch=0, base_sequence=0)
+    await log.roll()
+    await log.flush()
+    assert DIRECTORY / "00000000000000000003.snapshot" in disk.restart().files(DIRECTORY)
+    assert await log.producer_snapshot_at(3) == log.producers.snapshot()
+    assert await log.producer_snapshot_at(2) is None
+
+
+# Pipelining and failures.
+
+
+async def test_queued_appends_keep_their_order_and_are_visible_only_when_written() -> None:
+    stall = Stall()
+    disk = MemoryDisk(before_effect=stall)
+    log = await open_log(disk, config=LogConfig(segment_bytes=400))
+    seen: list[int] = []
+    log.listeners.append(lambda: seen.append(log.log_end_offset))
+    tasks = [asyncio.create_task(append(log, value=b"%d" % i * 60)) for i in range(8)]
+    await settle()
+    assert (stall.held, log.log_end_offset) == (1, 0)
+    with await log.read(0, max_bytes=1000, max_offset=100) as piece:
+        assert piece.size == 0
+    stall.is_open.set()
+    infos = await asyncio.gather(*tasks)
+    assert [info.first_offset for info in infos] == list(range(8))
+    assert [record.value for record in records_of(await read_bytes(log))] == [b"%d" % i * 60 for i in range(8)]
+    assert seen == sorted(set(seen))
+    assert seen[-1] == 8
+    assert len(log.segments) > 1
+
+
+async def test_what_queues_up_behind_a_write_goes_into_the_file_as_one() -> None:
+    stall = Stall()
+    disk = MemoryDisk(before_effect=stall)
+    log = await open_log(disk)
+    tasks = [asyncio.create_task(append(log)) for _ in range(10)]
+    await settle()
+    stall.is_open.set()
+    await asyncio.gather(*tasks)
+    assert [effect.operation for effect in disk.effects].count("write") == 2
+    assert offsets_of(await read_bytes(log)) == list(range(10))
+
+
+async def test_a_failed_write_fails_everything_behind_it_and_the_log() -> None:
+    stall = Stall()
+    disk = MemoryDisk(before_effect=stall)
+    log = await open_log(disk)
+    await append_ok(log, stall)
+    stall.is_open.clear()
+    tasks = [asyncio.create_task(append(log)) for _ in range(3)]
+    await settle()
+    disk.faults = FailNth(1, only=frozenset({"write"}))
+    stall.is_open.set()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [outcome.code for outcome in outcomes if isinstance(outcome, KafkaError)] == [
+        ErrorCode.kafka_storage_error
+    ] * 3
+    assert log.log_end_offset == 1
+    for call in (lambda: append(log), lambda: log.read(0, max_bytes=1, max_offset=1), log.flush, log.roll):
+        with pytest.raises(KafkaError, match="opened anew") as raised:
+            await call()
+        assert code_of(raised) is ErrorCode.kafka_storage_error
+    await log.abandon()
+    again = await open_log(disk)
+    found = offsets_of(await read_bytes(again))
+    assert found == list(range(len(found))), "what was not acknowledged may be there, but not in part"
+    assert 1 <= len(found) < 4
+    assert again.recovery_report.cut_bytes > 0
+
+
+async def append_ok(log: PartitionLog, stall: Stall) -> None:
+    stall.is_open.set()
+    await append(log)
+
+
+async def test_a_full_disk_fails_the_log_and_nothing_acknowledged_is_lost() -> None:
+    disk = MemoryDisk(capacity_bytes=1000)
+    log = await open_log(disk)
+    acknowledged = 0
+
+    async def fill() -> None:
+        nonlocal acknowledged
+        while True:
+            acknowledged = (await append(log, value=bytes(100))).last_offset + 1
+
+    with pytest.raises(KafkaError) as raised:
+        await fill()
+    assert code_of(raised) is ErrorCode.kafka_storage_error
+    assert "No space left" in raised.value.message
+    await log.abandon()
+    disk.capacity_bytes = None
+    again = await open_log(disk)
+    assert offsets_of(await read_bytes(again)) == list(range(acknowledged))
+    assert acknowledged > 1
+
+
+async def test_a_cancelled_append_is_written_nevertheless() -> None:
+    stall = Stall()
+    log = await open_log(MemoryDisk(before_effect=stall))
+    task = asyncio.create_task(append(log, 2))
+    await settle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    stall.is_open.set()
+    assert (await append(log)).first_offset == 2
+    assert offsets_of(await read_bytes(log)) == [0, 1, 2]
+
+
+async def test_appends_are_durable_when_flush_messages_says_so() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk, config=LogConfig(flush_messages=1, segment_bytes=300))
+    tasks = [asyncio.create_task(append(log, value=bytes(50))) for _ in range(6)]
+    await asyncio.gather(*tasks)
+    assert log.recovery_point == 6
+    again = await open_log(disk.restart())
+    assert offsets_of(await read_bytes(again)) == list(range(6))
+
+
+async def test_a_failed_sync_fails_the_log() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk)
+    await append(log)
+    disk.faults = FailNth(1, only=frozenset({"sync"}))
+    with pytest.raises(KafkaError, match="opened anew"):
+        await log.flush()
+    with pytest.raises(KafkaError, match="opened anew"):
+        await append(log)
+
+
+# Reading.
+
+
+async def log_of_six(disk: Disk | None = None) -> PartitionLog:
+    """Six batches of two records in three segments."""
+    log = await open_log(disk or MemoryDisk(), config=LogConfig(segment_bytes=400))
+    for _ in range(6):
+        await append(log, 2, value=bytes(50))
+    assert [segment.base_offset for segment in log.segments] == [0, 4, 8]
+    return log
+
+
+async def test_E5_between_high_watermark_and_log_end_empty_and_beyond_an_error() -> None:
+    log = await log_of_six()
+    log.update_high_watermark(6)
+    for offset in (6, 8, 12):
+        with await log.read(offset, max_bytes=1000, max_offset=log.high_watermark) as piece:
+            assert (piece.size, piece.first_offset, piece.end_offset) == (0, offset, offset)
+            assert await piece.read() == b""
+    with pytest.raises(KafkaError, match=r"offset 13 is not in the local log \[0, 12\]") as raised:
+        await log.read(13, max_bytes=1000, max_offset=log.high_watermark)
+    assert code_of(raised) is ErrorCode.offset_out_of_range
+
+
+async def test_a_slice_ends_below_the_limit_and_within_its_segment() -> None:
+    log = await log_of_six()
+    cases = [(0, 12, [0, 1, 2, 3]), (1, 4, [0, 1, 2, 3]), (2, 4, [2, 3]), (2, 3, []), (4, 7, [4, 5])]
+    for offset, max_offset, expected in cases:
+        with await log.read(offset, max_bytes=10_000, max_offset=max_offset) as piece:
+            assert offsets_of(await piece.read()) == expected, (offset, max_offset)
+            assert piece.end_offset <= max_offset or not expected
+
+
+async def test_a_slice_has_whole_batches_and_at_least_one_if_asked() -> None:
+    log = await log_of_six()
+    size = log.segments[0].size_bytes // 2
+    two, four = [0, 1], [0, 1, 2, 3]
+    for max_bytes, expected in [(0, two), (1, two), (size, two), (2 * size - 1, two), (2 * size, four)]:
+        with await log.read(0, max_bytes=max_bytes, max_offset=12) as piece:
+            assert offsets_of(await piece.read()) == expected, max_bytes
+    with await log.read(0, max_bytes=size - 1, max_offset=12, min_one_batch=False) as piece:
+        assert piece.size == 0
+
+
+async def test_reading_is_the_same_from_files_as_from_memory() -> None:
+    disk = MemoryDisk()
+    log = await log_of_six(disk)
+    data = await read_bytes(log)
+    await log.close()
+    again = await open_log(disk, config=LogConfig(segment_bytes=400), is_clean=True, segments_max=1)
+    for max_bytes in (1, 200, 10_000):
+        assert await read_bytes(again, max_bytes=max_bytes) == data
+    await append(again, 2)
+    assert (await append(again)).first_offset == 14
+
+
+async def test_a_held_slice_can_be_read_after_its_segment_was_removed() -> None:
+    log = await log_of_six()
+    log.update_high_watermark(12)
+    piece = await log.read(0, max_bytes=10_000, max_offset=12)
+    await log.increment_log_start_offset(5)
+    assert await log.delete_old_segments_by_log_start() == 1
+    assert offsets_of(await piece.read()) == [0, 1, 2, 3]
+    assert log.has_readers
+    piece.release()
+    await log.reap()
+    assert not log.has_readers
+    with pytest.raises(KafkaError, match=r"not in the local log \[5, 12\]"):
+        await log.read(3, max_bytes=1, max_offset=12)
+
+
+async def test_look_up_by_time_in_a_log_that_is_being_written() -> None:
+    stall = Stall()
+    stall.is_open.set()
+    log = await open_log(MemoryDisk(before_effect=stall))
+    await append(log, 3, timestamp_ms=1000)
+    stall.is_open.clear()
+    task = asyncio.create_task(append(log, 3, timestamp_ms=2000))
+    await settle()
+    assert (log.active_segment.max_timestamp_ms, log.active_segment.next_offset) == (1002, 6)
+    assert await log.offset_for_timestamp(1500) is None
+    stall.is_open.set()
+    await task
+    found = await log.offset_for_timestamp(1500)
+    assert found is not None
+    assert (found.timestamp, found.offset, found.leader_epoch) == (2000, 3, 0)
+
+
+async def test_times_below_the_log_start_are_not_found() -> None:
+    log = await open_log(MemoryDisk())
+    await append(log, 4, timestamp_ms=1000)
+    log.update_high_watermark(4)
+    await log.increment_log_start_offset(2)
+    found = await log.offset_for_timestamp(0)
+    assert found is not None
+    assert (found.timestamp, found.offset) == (1002, 2)
+
+
+async def test_an_empty_log_has_no_largest_timestamp() -> None:
+    log = await open_log(MemoryDisk())
+    assert await log.max_timestamp_offset() is None
+    assert await log.offset_for_timestamp(0) is None
+
+
+# High watermark.
+
+
+async def test_C7_the_high_watermark_only_rises_and_stays_within_the_log() -> None:
+    log = await log_of_six()
+    calls = []
+    log.listeners.append(lambda: calls.append(log.high_watermark))
+    assert log.update_high_watermark(6)
+    assert not log.update_high_watermark(4)
+    assert log.update_high_watermark(100)
+    assert not log.update_high_watermark(100)
+    assert log.high_watermark == 12
+    assert calls == [6, 12]
+
+
+async def test_the_topic_id_is_written_once() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk)
+    assert log.topic_id is None
+    await log.assign_topic_id(UUID(int=5))
+    await log.close()
+    assert (await open_log(disk, is_clean=True)).topic_id == UUID(int=5)
+
+
+async def test_a_closed_log_refuses_everything() -> None:
+    log = await log_of_six()
+    await log.close()
+    for call in (lambda: append(log), lambda: log.truncate_to(0), log.close):
+        with pytest.raises(KafkaError, match="it was closed"):
+            await call()
+
+
+async def test_coordinators_may_write_markers_and_clients_may_not() -> None:
+    log = await open_log(MemoryDisk())
+    marker = marker_batch(ControlType.COMMIT, producer_id=1)
+    info = await log.append_as_leader(marker, leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
+    assert info.first_offset == 0
+    with pytest.raises(CorruptRecordError):
+        await log.append_as_leader(bytearray(b"x" * 100), leader_epoch=0, now_ms=NOW_MS)
+
+
+async def test_segment_files_are_what_is_uploaded() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk, config=LogConfig(segment_bytes=400, index_interval_bytes=0))
+    await append(log, 2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    await end_transaction(log, ControlType.ABORT, 7)
+    await log.assign_epoch(1)
+    await append(log, 2, epoch=1)
+    await log.roll()
+    await log.assign_epoch(2)
+    await append(log, 2, epoch=2)
+    segment = log.segments[0]
+    with await log.segment_files(segment) as held:
+        contents = {kind: await source.read(0, source.size) for kind, source in held.files.items()}
+        assert not segment.can_park
+    assert contents["log"] == disk.files()[segment.path]
+    assert len(contents["txnindex"]) == 34
+    assert contents["leader_epoch_checkpoint"] == b"0\n2\n0 0\n1 3\n"
+    assert contents["snapshot"] == await log.producer_snapshot_at(5)
+    assert len(contents["index"]) == 16
+    assert [header.base_offset for _, header in iter_batches(contents["log"])] == [0, 2, 3]
+    plain = await log_of_six()
+    with await plain.segment_files(plain.segments[0]) as held:
+        assert "txnindex" not in held.files
