@@ -8,7 +8,8 @@ Rules of a handler:
 * Handlers of one connection begin in the order in which their requests arrived and run concurrently; their responses
   leave in the same order. What must keep the order (appends) is done before the first `await`, or queued there.
 * None sends nothing (Produce with acks=0).
-* A `KafkaError` is turned into a response by the handler. Any exception that leaves it closes the connection.
+* Any exception that leaves it closes the connection. A `KafkaError` does so on purpose, where Kafka does and no
+  response could say it (a refused Produce with acks=0); otherwise the handler turns it into a response.
 * When the connection is lost a Fetch is cancelled; all others run to their end, for they may have changed something.
 """
 

@@ -261,8 +261,12 @@ class ServerConnection(StreamProtocol):
         """Whether the handler gave no answer; says so in the log."""
         if request.answer.cancelled():
             return True
-        if (error := request.answer.exception()) is not None:
-            log.error("%s: %s of %s failed", self._server.listener_name, request.api.name, self.peer, exc_info=error)
+        error = request.answer.exception()
+        name = self._server.listener_name
+        if isinstance(error, KafkaError):
+            log.warning("%s: %s of %s is not answered: %s", name, request.api.name, self.peer, error)
+        elif error is not None:
+            log.error("%s: %s of %s failed", name, request.api.name, self.peer, exc_info=error)
         return error is not None
 
     async def _send(self, request: _Request) -> None:

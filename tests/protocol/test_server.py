@@ -14,7 +14,7 @@ import pytest
 
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.dispatch import RequestContext
-from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch_wire import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
 from tierfetch.protocol.produce_wire import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 from tierfetch.tests.protocol.wire_fakes import (
@@ -397,6 +397,18 @@ async def test_a_handler_that_fails_closes_its_connection_only(caplog: pytest.Lo
         await other.fetch(FETCH)
     assert "FETCH of 127.0.0.1" in caplog.text
     assert "ValueError: a bug" in caplog.text
+
+
+async def test_a_refusal_that_no_response_can_say_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    async def on_produce(context: RequestContext, request: ProduceRequest) -> None:
+        raise KafkaError(ErrorCode.not_leader_or_follower, "t-0 is led by another")
+
+    async with serving({ApiKey.PRODUCE: on_produce}) as server, raw_peer(server.port) as peer:
+        peer.send(ApiKey.PRODUCE, 9, 1, produce(b"x", acks=0))
+        assert await peer.is_closed()
+    (record,) = [item for item in caplog.records if item.levelno >= logging.WARNING]
+    assert "is not answered: NOT_LEADER_OR_FOLLOWER: t-0 is led by another" in record.getMessage()
+    assert record.exc_info is None
 
 
 async def test_an_answer_that_cannot_be_written_closes_its_connection(caplog: pytest.LogCaptureFixture) -> None:
