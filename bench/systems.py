@@ -34,6 +34,9 @@ class Cluster(Protocol):
 
     def kill(self, node: int, /) -> None: ...
 
+    def fence(self, node: int, /) -> None:
+        """Have a killed broker leave every ISR, or wait until it has."""
+
     def wipe(self, node: int, /) -> None: ...
 
 

@@ -4,8 +4,9 @@ Rules of this file:
 
 * A function returns the new image or raises KafkaError; it never changes its argument and never does I/O.
 * Every change of a partition adds 1 to its `partition_epoch`; every change of its leader adds 1 to `leader_epoch`.
-* There is no failure detection here: brokers in the image may be down. Who leads is changed by `elect_leader` (or by
-  hand in the file), and by `register`: a broker that lost its log leaves the ISR, and leads no more.
+* There is no failure detection here: brokers in the image may be down. Who leads is changed by `elect_leader` and
+  `fence_broker` (or by hand in the file), and by `register`: a broker that lost its log leaves the ISR, and leads no
+  more.
 """
 
 from __future__ import annotations
@@ -57,6 +58,17 @@ def register(
             elif before.leader == broker.id:
                 image = _with_partition(image, partition, _led_anew(before))
     return replace(image, brokers={**image.brokers, broker.id: broker}), lost
+
+
+def fence_broker(image: ClusterImage, broker_id: int) -> ClusterImage:
+    """Take a broker that is known to be down out of every ISR and leadership; the last member of an ISR stays in it.
+
+    What a controller does when a broker's session ends (KIP-631).
+    """
+    for partition, before in image.hosted_by(broker_id).items():
+        if broker_id in before.isr and len(before.isr) > 1:
+            image = _with_partition(image, partition, _without(before, broker_id))
+    return image
 
 
 def _led_anew(registration: PartitionRegistration) -> PartitionRegistration:

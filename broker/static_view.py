@@ -116,6 +116,10 @@ class StaticClusterView:
         """An operator's decision: what a controller does by itself."""
         await self._change_image(lambda image: static_changes.elect_leader(image, partition, leader, unclean=unclean))
 
+    async def fence_broker(self, broker_id: int) -> None:
+        """An operator's word that a broker is down."""
+        await self._change_image(lambda image: static_changes.fence_broker(image, broker_id))
+
     async def create_topic(self, topic: NewTopic) -> TopicImage:
         topic_id = UUID(int=self._rng.getrandbits(128), version=4)
         image = await self._change_image(lambda image: static_changes.create_topic(image, topic, topic_id))

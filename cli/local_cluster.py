@@ -6,7 +6,9 @@ the `with` block; `wipe` removes what a stopped broker kept, so that its next st
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import random
 import shutil
 import socket
 import subprocess
@@ -15,6 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..broker.static_view import StaticClusterView
+from ..log.disk_os import OsDisk
 from .processes import Processes, free_ports, poll
 
 START_TIMEOUT_S = 30.0
@@ -139,6 +143,19 @@ class LocalCluster:
     def kill(self, broker: int) -> None:
         """kill -9, and wait."""
         self._processes.kill(broker)
+
+    def fence(self, broker: int) -> None:
+        """Take a killed broker out of every ISR and leadership, as a controller would."""
+        assert broker not in self._processes, f"broker {broker} runs"
+        asyncio.run(self._fence(broker))
+
+    async def _fence(self, broker: int) -> None:
+        disk = OsDisk()
+        view = StaticClusterView(self.cluster_file, disk, random.Random())
+        await view.start()
+        await view.fence_broker(broker)
+        await view.close()
+        await disk.close()
 
     def wipe(self, broker: int) -> None:
         """Remove everything a stopped broker kept."""

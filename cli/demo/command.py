@@ -14,7 +14,7 @@ from typing import Literal
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from ..local_cluster import TierSettings
 from ..processes import free_ports, poll
@@ -88,7 +88,13 @@ def demo(
 
 
 def run(report: DemoReport, base: Path, settings: TierSettings, policies: tuple[str, ...], console: Console) -> None:
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console) as bars, scenario.running(base, settings, report.bytes_produced) as demo:
         scenario.create_topic(demo)
         bar = bars.add_task("produce, acks=all", total=report.bytes_produced)

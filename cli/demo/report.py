@@ -40,17 +40,17 @@ class DemoReport(BaseModel):
 
 def print_table(report: DemoReport, console: Console) -> None:
     table = Table(title=f"Replacing a wiped follower ({report.bytes_produced / MIB:,.0f} MiB, tier: {report.tier})")
-    table.add_column("bootstrap policy", style="bold")
-    for heading in ("start to ISR", "first fetch to ISR", "from the leader", "from the tier", "first local offset"):
-        table.add_column(heading, justify="right")
-    table.add_column("equal to the leader", justify="center")
+    table.add_column("bootstrap policy", style="bold", no_wrap=True)
+    for heading in ("start\nto ISR", "1st fetch\nto ISR", "from\nleader", "from\ntier", "1st local\noffset"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("equal to\nleader", justify="center")
     for result in report.policies:
         table.add_row(
             result.policy,
             f"{result.start_to_isr_s:.2f} s",
             f"{result.first_fetch_to_isr_s:.2f} s",
             f"{result.bytes_from_leader / MIB:,.1f} MiB",
-            f"{result.bytes_from_tier / MIB:,.3f} MiB",
+            f"{result.bytes_from_tier / 1024:,.1f} KiB",
             f"{result.first_local_offset:,}",
             "[green]yes[/]" if result.identical else "[red]NO[/]",
         )

@@ -31,9 +31,6 @@ SEGMENTS = 32
 LOCAL_SHARE = 0.8
 STEP_TIMEOUT_S = 120.0
 POLICIES = ("log-start", "local-log-start", "earliest-pending-upload", "bounded-local", "tier-first")
-LAG_TIME_MAX_MS = 2000
-"""Short, so that the demo need not wait long until the killed follower has left the ISR."""
-
 Progress = Callable[[int], None]
 
 
@@ -57,7 +54,7 @@ class Demo:
 def running(base: Path, tier: TierSettings, size_bytes: int) -> Iterator[Demo]:
     from confluent_kafka.admin import AdminClient
 
-    configs = {"replica.lag.time.max.ms": str(LAG_TIME_MAX_MS), "log.retention.check.interval.ms": "1000"}
+    configs = {"log.retention.check.interval.ms": "1000"}
     with LocalCluster(base, (LEADER, FOLLOWER), tier=tier, configs=configs) as cluster:
         admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.port(LEADER)}", "log_level": 2})
         yield Demo(cluster, admin, size_bytes // PARTITIONS)
@@ -171,6 +168,7 @@ def wait_isr(demo: Demo, isr: set[int]) -> float:
 def replace_follower(demo: Demo, policy: str) -> PolicyResult:
     """Kill -9 the follower, wipe it, start it anew under `policy`, and measure until it is in every ISR."""
     demo.cluster.kill(FOLLOWER)
+    demo.cluster.fence(FOLLOWER)
     wait_isr(demo, {LEADER})
     demo.cluster.wipe(FOLLOWER)
     demo.cluster.broker_configs[FOLLOWER] = {

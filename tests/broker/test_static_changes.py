@@ -58,6 +58,24 @@ def test_C2_leader_without_its_log_is_followed_by_the_next_of_the_isr() -> None:
     assert after.topics["t"].partitions[0] == partition(3, (1, 2, 3), (3,), leader_epoch=5, epoch=8)
 
 
+def test_a_fenced_broker_leaves_every_isr_and_leads_no_more_but_the_last_member_stays() -> None:
+    before = image(
+        topic(
+            "t",
+            partition(1, (1, 2), leader_epoch=4, epoch=7),
+            partition(2, (1, 2), leader_epoch=4, epoch=7),
+            partition(1, (1, 2), (1,), leader_epoch=4, epoch=7),
+        )
+    )
+    after = changes.fence_broker(before, 1)
+    assert list(after.topics["t"].partitions.values()) == [
+        partition(2, (1, 2), (2,), leader_epoch=5, epoch=8),
+        partition(2, (1, 2), (2,), leader_epoch=4, epoch=8),
+        partition(1, (1, 2), (1,), leader_epoch=4, epoch=7),
+    ]
+    assert changes.fence_broker(after, 1) == after
+
+
 def test_replicas_found_in_the_remaining_directories_stay() -> None:
     before = image(topic("t", partition(1, (1, 2)), partition(1, (1, 2))))
     both = replace(before.brokers[1], directory_ids=(UUID(int=1), UUID(int=2)))
