@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..log.partition_log import TimestampAndOffset
+from ..log.reader import TimestampAndOffset
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import BATCH_HEADER_SIZE, BatchHeader, iter_batches, iter_records, parse_header
 from ..remote.segment import RemoteLogSegmentMetadata
@@ -55,10 +55,14 @@ class WholeBatches:
     next_offset: int
 
 
-def whole_batches(data: Buffer, segment: RemoteLogSegmentMetadata, *, limit_offset: int) -> WholeBatches:
-    """The complete batches at the beginning of `data` that lie below `limit_offset`. CorruptRecordError."""
+def whole_batches(
+    data: Buffer, segment: RemoteLogSegmentMetadata, *, limit_offset: int, from_offset: int | None = None
+) -> WholeBatches:
+    """The complete batches at the beginning of `data` that lie below `limit_offset`; none of them may lie below
+    `from_offset`. CorruptRecordError.
+    """
     size_bytes = 0
-    next_offset = segment.start_offset
+    next_offset = segment.start_offset if from_offset is None else from_offset
     for position, header in iter_batches(data):
         _check_place(position, header, segment, next_offset)
         if header.last_offset >= limit_offset:

@@ -8,16 +8,20 @@
 | chunks can be fetched before anybody asks                   | the tier's latency is paid while others are sent |
 | kept chunks and those under way hold `cache_bytes` at most  | many readers must not fill the memory            |
 | at most `fetches_max` fetches at a time                     | nor the tier's connections                       |
+| nothing is kept when nobody has read for a while            | an idle broker needs little memory               |
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from ..remote.byte_lru import ByteLru
 from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ..remote.storage import RemoteStorageCorruptError, RemoteStorageManager
 from .metrics import RemoteLogCounters
+
+IDLE_S: Final = 30.0
 
 _Key = tuple[RemoteLogSegmentId, int]
 
@@ -34,6 +38,7 @@ class RemoteChunks:
         cache_bytes: int,
         fetches_max: int,
         ahead_chunks: int,
+        idle_s: float = IDLE_S,
     ) -> None:
         assert 0 < chunk_bytes <= cache_bytes, (chunk_bytes, cache_bytes)
         self._storage = storage
@@ -46,6 +51,9 @@ class RemoteChunks:
         self._fetching: dict[_Key, asyncio.Task[bytes]] = {}
         self._fetching_bytes = 0
         self._tasks: set[asyncio.Task[bytes]] = set()
+        self._idle_s = idle_s
+        self._read_at_s = 0.0
+        self._idle_timer: asyncio.TimerHandle | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -53,6 +61,8 @@ class RemoteChunks:
         return self._kept.size_bytes + self._fetching_bytes
 
     async def close(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -63,6 +73,7 @@ class RemoteChunks:
         end = min(end, segment.segment_size_in_bytes)
         if start >= end:
             return memoryview(b"")
+        self._read_at_s = asyncio.get_running_loop().time()
         first, last = start // self._chunk_bytes, (end - 1) // self._chunk_bytes
         wanted = [self._chunk(segment, index) for index in range(first, last + 1)]
         chunks = [each if isinstance(each, bytes) else await asyncio.shield(each) for each in wanted]
@@ -118,6 +129,7 @@ class RemoteChunks:
                     self._fetching_bytes -= size
             if self._is_wanted(key):
                 self._kept.add(key, data, size)
+                self._watch_idleness()
         finally:
             if self._is_wanted(key):
                 del self._fetching[key]
@@ -138,6 +150,18 @@ class RemoteChunks:
             self._counters.fetch_errors += 1
             raise
         return data
+
+    def _watch_idleness(self) -> None:
+        if self._idle_timer is None:
+            loop = asyncio.get_running_loop()
+            self._idle_timer = loop.call_at(max(self._read_at_s, loop.time()) + self._idle_s, self._end_idleness)
+
+    def _end_idleness(self) -> None:
+        self._idle_timer = None
+        if asyncio.get_running_loop().time() - self._read_at_s >= self._idle_s:
+            self._kept = ByteLru(self._cache_bytes)
+        elif len(self._kept):
+            self._watch_idleness()
 
     def _is_wanted(self, key: _Key) -> bool:
         """Whether the chunk has not been dropped since this fetch began."""

@@ -52,7 +52,7 @@ class _Hosted:
 
 
 class RemoteLogManager:
-    """See the module's docstring. One event loop."""
+    """See the module's docstring. One event loop. `storage` is the plugin with deadlines around it, for others too."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class RemoteLogManager:
         wall_clock_ms: Callable[[], int],
     ) -> None:
         """Starts neither plugin and closes neither: whoever made them does."""
-        watched = WatchedStorage(
+        self.storage = WatchedStorage(
             storage, copy_deadline=config.copy_deadline, request_timeout_ms=config.request_timeout_ms
         )
         writer = MetadataWriter(
@@ -78,8 +78,10 @@ class RemoteLogManager:
             broker_id=broker_id,
             config=config,
             metadata=metadata,
-            copier=SegmentCopier(watched, writer, quota, custom_metadata_max_bytes=config.custom_metadata_max_bytes),
-            deleter=RemoteSegmentDeleter(watched, writer, config.expiration_thread_pool_size),
+            copier=SegmentCopier(
+                self.storage, writer, quota, custom_metadata_max_bytes=config.custom_metadata_max_bytes
+            ),
+            deleter=RemoteSegmentDeleter(self.storage, writer, config.expiration_thread_pool_size),
             copy_slots=asyncio.Semaphore(config.copier_thread_pool_size),
             counters=self.counters,
             random=random,

@@ -184,3 +184,21 @@ async def test_close_ends_what_is_under_way(storage: CountingStorage) -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert storage.running == 0
+
+
+async def test_idle_cache_lets_go_of_its_memory(storage: CountingStorage) -> None:
+    chunks = RemoteChunks(
+        storage,
+        RemoteLogCounters(),
+        chunk_bytes=CHUNK,
+        cache_bytes=400,
+        fetches_max=3,
+        ahead_chunks=2,
+        idle_s=0.01,
+    )
+    await chunks.read(SEGMENT, 0, 250)
+    assert chunks.size_bytes == 300
+    await until(lambda: chunks.size_bytes == 0)
+    assert bytes(await chunks.read(SEGMENT, 0, 10)) == LOG[:10]
+    await until(lambda: chunks.size_bytes == 0)
+    await chunks.close()

@@ -1,0 +1,245 @@
+"""Does the tier hold what the remote log metadata says? The core of `tier verify`: data in, findings out.
+
+| finding        | means                                                              | damage |
+|----------------|--------------------------------------------------------------------|--------|
+| MISSING        | a finished segment lacks one of its objects                        | yes    |
+| WRONG_SIZE     | its log has another size than the metadata states                  | yes    |
+| CORRUPT        | an object cannot be what it is named (only looked at with `deep`)  | yes    |
+| GAP            | offsets of the lineage that no finished segment holds whole        | yes    |
+| OFF_LINEAGE    | a finished segment of a history that lost an unclean election      | no     |
+| ORPHAN         | an object of a segment that the metadata does not know             | no     |
+| STALE_COPY     | a copy was started long ago and neither finished nor swept         | no     |
+| STALE_DELETION | a deletion was started long ago and not finished                   | no     |
+| FOREIGN        | an object whose name is none of ours                               | no     |
+
+The lineage is the one that the youngest segment (by leader epoch, then offset) was uploaded with: its leader-epoch
+checkpoint. Objects of segments that are being copied or deleted right now are nobody's fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from ..log.checkpoints import decode_leader_epochs
+from ..log.epochs import LeaderEpochCache
+from ..log.errors import CorruptFileError
+from ..log.index import OffsetIndex, TimeIndex, TransactionIndex
+from ..log.producer_snapshot import decode_snapshot
+from ..protocol.errors import CorruptRecordError
+from ..remote.ledger import RemoteLogLedger
+from ..remote.lineage import covering, is_within_lineage
+from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
+from ..remote.storage import (
+    IndexType,
+    RemoteObject,
+    RemoteResourceNotFoundError,
+    RemoteStorageCorruptError,
+    RemoteStorageManager,
+)
+from .batches import whole_batches
+
+STALE_AFTER_MS: Final = 3_600_000
+SCAN_BYTES: Final = 4 << 20
+_NO_LIMIT: Final = 2**63 - 1
+
+
+class FindingKind(Enum):
+    """See the table in the module's docstring."""
+
+    MISSING = "missing"
+    WRONG_SIZE = "wrong size"
+    CORRUPT = "corrupt"
+    GAP = "gap"
+    OFF_LINEAGE = "off lineage"
+    ORPHAN = "orphan"
+    STALE_COPY = "stale copy"
+    STALE_DELETION = "stale deletion"
+    FOREIGN = "foreign"
+
+    @property
+    def is_damage(self) -> bool:
+        """Whether data that consumers or new replicas need is affected."""
+        return self in {FindingKind.MISSING, FindingKind.WRONG_SIZE, FindingKind.CORRUPT, FindingKind.GAP}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`subject` is a segment id, an object's key or a range of offsets; `message` is for a person."""
+
+    kind: FindingKind
+    subject: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}: {self.subject}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """Of one partition; counts are of finished segments."""
+
+    segments: int
+    bytes: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Nothing that is needed is damaged; leftovers may be there."""
+        return not any(finding.kind.is_damage for finding in self.findings)
+
+
+async def audit(
+    ledger: RemoteLogLedger,
+    storage: RemoteStorageManager,
+    *,
+    now_ms: int,
+    deep: bool = False,
+    stale_after_ms: int = STALE_AFTER_MS,
+) -> AuditReport:
+    """Compare one partition's ledger with the store. `deep` also reads every byte. RemoteStorageError if the store
+    cannot be asked.
+    """
+    segments = ledger.segments()
+    objects = [listed async for listed in storage.list_objects(ledger.partition)]
+    findings = compare(segments, objects, now_ms=now_ms, stale_after_ms=stale_after_ms)
+    if (youngest := max(ledger.finished(), key=_age_order, default=None)) is not None:
+        findings += await _check_lineage(ledger, youngest, storage)
+    if deep:
+        damaged = {finding.subject for finding in findings if finding.kind is FindingKind.MISSING}
+        for segment in ledger.finished():
+            if str(segment.segment_id) not in damaged:
+                findings += await _read_whole(segment, storage)
+    return AuditReport(len(ledger.finished()), ledger.finished_size_bytes, tuple(findings))
+
+
+def compare(
+    segments: Sequence[RemoteLogSegmentMetadata],
+    objects: Collection[RemoteObject],
+    *,
+    now_ms: int,
+    stale_after_ms: int,
+) -> list[Finding]:
+    """What the listing of the store says about the ledger's `segments`, in any state. Pure."""
+    stored: dict[RemoteLogSegmentId, dict[IndexType | None, int]] = {}
+    findings: list[Finding] = []
+    known = {segment.segment_id for segment in segments}
+    for listed in sorted(objects, key=lambda listed: listed.key):
+        if listed.segment_id is None:
+            findings.append(Finding(FindingKind.FOREIGN, listed.key, f"{listed.size} bytes of somebody else's"))
+        elif listed.segment_id not in known:
+            message = f"{listed.size} bytes of a segment that the remote log metadata does not know"
+            findings.append(Finding(FindingKind.ORPHAN, listed.key, message))
+        else:
+            stored.setdefault(listed.segment_id, {})[listed.kind] = listed.size
+    for segment in segments:
+        parts = stored.get(segment.segment_id, {})
+        if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
+            findings += _compare_finished(segment, parts)
+        elif now_ms - segment.event_timestamp_ms > stale_after_ms:
+            findings.append(_stale(segment, parts, now_ms))
+    return findings
+
+
+def _compare_finished(segment: RemoteLogSegmentMetadata, parts: Mapping[IndexType | None, int]) -> list[Finding]:
+    subject = str(segment.segment_id)
+    needed: list[IndexType | None] = [None, *IndexType]
+    if segment.txn_index_empty:
+        needed.remove(IndexType.TRANSACTION)
+    missing = [_part(kind) for kind in needed if kind not in parts]
+    if missing:
+        return [Finding(FindingKind.MISSING, subject, f"{_offsets(segment)}: no {', '.join(missing)} in the tier")]
+    if parts[None] != segment.segment_size_in_bytes:
+        message = f"{_offsets(segment)}: {parts[None]} bytes where {segment.segment_size_in_bytes} are stated"
+        return [Finding(FindingKind.WRONG_SIZE, subject, message)]
+    return []
+
+
+def _stale(segment: RemoteLogSegmentMetadata, parts: Mapping[IndexType | None, int], now_ms: int) -> Finding:
+    is_copy = segment.state is RemoteLogSegmentState.COPY_SEGMENT_STARTED
+    age_s = (now_ms - segment.event_timestamp_ms) // 1000
+    message = (
+        f"{_offsets(segment)}: {segment.state.name} by broker {segment.broker_id} {age_s} s ago; {len(parts)} objects"
+    )
+    kind = FindingKind.STALE_COPY if is_copy else FindingKind.STALE_DELETION
+    return Finding(kind, str(segment.segment_id), message)
+
+
+async def _check_lineage(
+    ledger: RemoteLogLedger, youngest: RemoteLogSegmentMetadata, storage: RemoteStorageManager
+) -> list[Finding]:
+    """Whether finished segments cover the history that `youngest` was uploaded with."""
+    try:
+        entries = decode_leader_epochs(await storage.fetch_index(youngest, IndexType.LEADER_EPOCH))
+    except RemoteResourceNotFoundError:
+        return []
+    except CorruptFileError as error:
+        return [Finding(FindingKind.CORRUPT, str(youngest.segment_id), f"leader epoch checkpoint: {error}")]
+    epochs = LeaderEpochCache(entries)
+    end_offset = youngest.end_offset + 1
+    findings = [
+        Finding(
+            FindingKind.OFF_LINEAGE, str(segment.segment_id), f"{_offsets(segment)} of {segment.segment_leader_epochs}"
+        )
+        for segment in ledger.finished()
+        if not is_within_lineage(segment, epochs, end_offset)
+    ]
+    whole = [segment for segment in ledger.finished() if is_within_lineage(segment, epochs, end_offset)]
+    start = whole[0].start_offset if whole else end_offset
+    while (gap := covering(ledger, epochs, start, end_offset).gap) is not None:
+        findings.append(Finding(FindingKind.GAP, str(gap), "no finished segment holds these offsets"))
+        start = gap.end_offset
+    return findings
+
+
+async def _read_whole(segment: RemoteLogSegmentMetadata, storage: RemoteStorageManager) -> list[Finding]:
+    findings: list[Finding] = []
+    for check in (_check_log, _check_indexes):
+        try:
+            await check(segment, storage)
+        except (CorruptRecordError, CorruptFileError, RemoteStorageCorruptError, RemoteResourceNotFoundError) as error:
+            message = f"{_offsets(segment)}: {error}"
+            findings.append(Finding(FindingKind.CORRUPT, str(segment.segment_id), message))
+    return findings
+
+
+async def _check_log(segment: RemoteLogSegmentMetadata, storage: RemoteStorageManager) -> None:
+    """Every batch has a right CRC and its place, and the last one ends where the segment does."""
+    position, next_offset, size_bytes = 0, segment.start_offset, SCAN_BYTES
+    while position < segment.segment_size_in_bytes:
+        data = await storage.fetch_log_segment(segment, position, position + size_bytes)
+        try:
+            batches = whole_batches(data, segment, from_offset=next_offset, limit_offset=_NO_LIMIT)
+        except CorruptRecordError as error:
+            raise error.at(position + error.position) from None
+        if batches.size_bytes == 0 and len(data) < size_bytes:
+            raise CorruptRecordError("the log ends within a batch", position)
+        size_bytes = SCAN_BYTES if batches.size_bytes else 2 * size_bytes
+        position, next_offset = position + batches.size_bytes, batches.next_offset
+    if next_offset != segment.end_offset + 1:
+        raise CorruptRecordError(f"the log ends before offset {next_offset}", position)
+
+
+async def _check_indexes(segment: RemoteLogSegmentMetadata, storage: RemoteStorageManager) -> None:
+    offsets = OffsetIndex.decode(await storage.fetch_index(segment, IndexType.OFFSET), segment.start_offset)
+    offsets.check()
+    times = TimeIndex.decode(await storage.fetch_index(segment, IndexType.TIMESTAMP), segment.start_offset)
+    times.check()
+    if not segment.txn_index_empty:
+        TransactionIndex.decode(await storage.fetch_index(segment, IndexType.TRANSACTION))
+    decode_snapshot(await storage.fetch_index(segment, IndexType.PRODUCER_SNAPSHOT))
+    decode_leader_epochs(await storage.fetch_index(segment, IndexType.LEADER_EPOCH))
+
+
+def _age_order(segment: RemoteLogSegmentMetadata) -> tuple[int, int]:
+    return segment.segment_leader_epochs[-1].epoch, segment.end_offset
+
+
+def _offsets(segment: RemoteLogSegmentMetadata) -> str:
+    return f"offsets [{segment.start_offset}, {segment.end_offset}]"
+
+
+def _part(kind: IndexType | None) -> str:
+    return "log" if kind is None else kind.value
