@@ -226,13 +226,15 @@ class ServerConnection(StreamProtocol):
         try:
             while await self._head_is_ready():
                 request = self._requests[0]
-                if self._has_failed(request):
-                    self.transport.abort()
-                    return
-                async with asyncio.timeout(server.limits.send_timeout_s):
-                    await self._send(request)
+                is_answered = not self._has_failed(request)
+                if is_answered:
+                    async with asyncio.timeout(server.limits.send_timeout_s):
+                        await self._send(request)
                 self._requests.popleft()
                 server.memory.give_back(request.memory)
+                if not is_answered:
+                    self.transport.abort()
+                    return
                 self._last_activity_s = self.loop.time()
                 self._read_requests()
             self.transport.close()
