@@ -42,6 +42,7 @@ from ..remote.storage import (
     RemoteStorageManager,
     RemoteStorageTimeoutError,
 )
+from .all_done import all_done
 from .bootstrap import AdoptFromTier
 from .ports import LeaderEndpoint
 
@@ -163,16 +164,13 @@ class AuxStateBuilder:
 
     async def _fetch(self, segment: RemoteLogSegmentMetadata) -> tuple[bytes, bytes, int]:
         """Epoch index, producer snapshot, size of the `.log`: three calls at the same time."""
+        epoch_index = asyncio.create_task(self._fetch_index(segment, IndexType.LEADER_EPOCH))
+        snapshot = asyncio.create_task(self._fetch_index(segment, IndexType.PRODUCER_SNAPSHOT))
+        log_size = asyncio.create_task(self._log_size(segment))
         try:
-            async with asyncio.TaskGroup() as group:
-                epoch_index = group.create_task(self._fetch_index(segment, IndexType.LEADER_EPOCH))
-                snapshot = group.create_task(self._fetch_index(segment, IndexType.PRODUCER_SNAPSHOT))
-                log_size = group.create_task(self._log_size(segment))
-        except ExceptionGroup as failed:
-            first = failed.exceptions[0]
-            if isinstance(first, RemoteResourceNotFoundError):
-                raise await self._absence(segment, first) from first
-            raise first from None
+            await all_done(epoch_index, snapshot, log_size)
+        except RemoteResourceNotFoundError as error:
+            raise await self._absence(segment, error) from error
         return epoch_index.result(), snapshot.result(), log_size.result()
 
     async def _fetch_index(self, segment: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:

@@ -18,6 +18,7 @@ from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition
 from ..remote.lineage import OffsetAndEpoch
 from ..remote.storage import RemoteStorageError
+from .all_done import all_done
 from .aux_state import AskAgainError, AuxState, AuxStateBuilder
 from .bootstrap import (
     AdoptFromTier,
@@ -171,9 +172,6 @@ async def _ask_offsets(
                 raise
             return None
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            asked = {timestamp: group.create_task(ask(timestamp)) for timestamp in timestamps}
-    except ExceptionGroup as failed:
-        raise failed.exceptions[0] from None
+    asked = {timestamp: asyncio.create_task(ask(timestamp)) for timestamp in timestamps}
+    await all_done(*asked.values())
     return Offsets({timestamp: task.result() for timestamp, task in asked.items()})

@@ -28,6 +28,7 @@ from tierfetch.log.manager import LogManager
 from tierfetch.log.partition_log import LogAppendInfo, PartitionLog
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.log.segment import LogSegment
+from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import TopicIdPartition
@@ -79,7 +80,9 @@ class RealLeader:
         self.leader_epoch = leader_epoch
         await self.log.assign_epoch(leader_epoch)
 
-    async def append(self, value: bytes, *, producer_id: int, sequence: int) -> LogAppendInfo:
+    async def append(
+        self, value: bytes, *, producer_id: int, sequence: int, is_transactional: bool = False
+    ) -> LogAppendInfo:
         """One record of an idempotent producer in a batch of its own."""
         batch = build_batch(
             [Record(0, NOW_MS, None, value)],
@@ -87,9 +90,21 @@ class RealLeader:
             producer_id=producer_id,
             producer_epoch=0,
             base_sequence=sequence,
+            is_transactional=is_transactional,
         )
+        return await self._append(batch, AppendOrigin.CLIENT)
+
+    async def abort(self, producer_id: int) -> LogAppendInfo:
+        """The marker that ends the producer's transaction."""
+        marker = EndTransactionMarker(ControlType.ABORT, 0)
+        batch = build_end_transaction_batch(
+            marker, base_offset=0, timestamp_ms=NOW_MS, producer_id=producer_id, producer_epoch=0
+        )
+        return await self._append(batch, AppendOrigin.COORDINATOR)
+
+    async def _append(self, batch: bytes, origin: AppendOrigin) -> LogAppendInfo:
         info = await self.log.append_as_leader(
-            bytearray(batch), leader_epoch=self.leader_epoch, now_ms=NOW_MS, origin=AppendOrigin.CLIENT
+            bytearray(batch), leader_epoch=self.leader_epoch, now_ms=NOW_MS, origin=origin
         )
         self.log.update_high_watermark(self.log.log_end_offset)
         return info

@@ -16,7 +16,7 @@ from tierfetch.fetcher.policies import TierFirst
 from tierfetch.fetcher.replica_fetcher import ReplicaFetcher
 from tierfetch.log.epochs import EpochEntry
 from tierfetch.log.partition_log import PartitionLog
-from tierfetch.tests.fakes.disk import MemoryDisk, Unsynced, failures
+from tierfetch.tests.fakes.disk import FailNth, MemoryDisk, Unsynced, failures
 from tierfetch.tests.fetcher.cluster import QUICK, until
 from tierfetch.tests.fetcher.model_tier import PARTITION, ModelTier
 from tierfetch.tests.fetcher.real_replica import RealLeader, RealReplica, local_bytes, manager_on
@@ -28,13 +28,17 @@ TP = PARTITION.topic_partition
 EPOCHS = (EpochEntry(0, 0), EpochEntry(1, 3), EpochEntry(2, 5), EpochEntry(3, 7))
 
 
-async def leader_with_tier() -> RealLeader:
-    """The worked scenario: segments 0-2 and 3-5 in the tier, 3..7 on the leader, epochs (0,0)(1,3)(2,5)(3,7)."""
+async def empty_leader() -> RealLeader:
     tier = ModelTier()
     await tier.start()
     logs = manager_on(MemoryDisk(), 1)
     await logs.load()
-    leader = RealLeader(await logs.create(TP, PARTITION.topic_id), tier)
+    return RealLeader(await logs.create(TP, PARTITION.topic_id), tier)
+
+
+async def leader_with_tier() -> RealLeader:
+    """The worked scenario: segments 0-2 and 3-5 in the tier, 3..7 on the leader, epochs (0,0)(1,3)(2,5)(3,7)."""
+    leader = await empty_leader()
     epoch_starts = {entry.start_offset: entry.epoch for entry in EPOCHS}
     for offset in range(8):
         if offset in epoch_starts:
@@ -80,6 +84,18 @@ class Node:
     async def catch_up(self, leader: RealLeader) -> None:
         async with self.following(leader):
             await until(lambda: self.log_end_offset() == leader.log.log_end_offset)
+
+    async def follow_until_equal(self, leader: RealLeader) -> None:
+        """Until the replica's local bytes are the leader's."""
+        theirs = leader.log
+        async with self.following(leader):
+            await until(
+                lambda: (
+                    (self.replica.epochs.entries, self.log_end_offset())
+                    == (theirs.epochs.entries, theirs.log_end_offset)
+                )
+            )
+        assert await local_bytes(self.replica.log, 0) == await local_bytes(theirs, 0)
 
     async def follow_into_crash(self, leader: RealLeader) -> None:
         """Until the machine stops, or the replica has everything."""
@@ -135,6 +151,97 @@ async def test_F10_a_duplicate_that_lives_only_in_the_tier_is_refused_after_the_
     assert again.first_offset == 4
     assert promoted.log.log_end_offset == 8
     assert not (await promoted.append(b"new", producer_id=104, sequence=1)).duplicate
+
+
+async def test_bootstrap_rule_6_a_transaction_open_below_the_start_stays_open_until_its_marker_is_replicated() -> None:
+    leader = await empty_leader()
+    await leader.lead(0)
+    await leader.append(b"unfinished", producer_id=7, sequence=0, is_transactional=True)
+    await leader.append(b"other", producer_id=8, sequence=0)
+    await leader.log.roll()
+    await leader.append(b"pending", producer_id=8, sequence=1)
+    await leader.upload_closed_segments()
+    node = await Node.start(MemoryDisk(), leader)
+    await node.catch_up(leader)
+    log = node.replica.log
+    assert log.local_log_start_offset == 2
+    assert log.last_stable_offset == 0
+
+    marker = await leader.abort(7)
+    async with node.following(leader):
+        await until(lambda: log.high_watermark > marker.last_offset)
+    assert log.last_stable_offset == log.log_end_offset
+    aborted = await log.aborted_transactions(0, log.log_end_offset)
+    assert [(each.producer_id, each.first_offset) for each in aborted] == [(7, 0)]
+
+
+class TestDivergence:
+    """Two real logs; the one that leads last is right."""
+
+    async def replicas(self) -> tuple[RealLeader, Node]:
+        """m1 and m2 on both, written by the leader of epoch 0."""
+        leader = await empty_leader()
+        await leader.lead(0)
+        node = await Node.start(MemoryDisk(), leader)
+        node.replica.is_tiered = False
+        for sequence in range(2):
+            await leader.append(b"m%d" % (sequence + 1), producer_id=1, sequence=sequence)
+        await node.catch_up(leader)
+        return leader, node
+
+    async def test_E4_scenario_2_both_crash_and_the_logs_never_diverge(self) -> None:
+        old_leader, node = await self.replicas()
+        await node.replica.log.flush()
+        await node.replica.logs.save_checkpoints()
+        node.disk.settle()
+        unsynced = await Node.start(MemoryDisk(), old_leader)
+        new_leader = RealLeader(unsynced.replica.log, old_leader.tier)
+        await new_leader.lead(0)
+        await new_leader.append(b"m1", producer_id=1, sequence=0)
+        await new_leader.lead(1)
+        await new_leader.append(b"m3", producer_id=1, sequence=1)
+        assert new_leader.log.log_end_offset == node.replica.log.log_end_offset, "only epochs can tell"
+
+        restarted = await Node.start(node.disk.restart(), new_leader)
+        restarted.replica.is_tiered = False
+        await restarted.follow_until_equal(new_leader)
+        assert restarted.replica.log.producers.snapshot() == new_leader.log.producers.snapshot()
+
+    async def test_E3_repeated_rounds_on_real_logs(self) -> None:
+        leader, node = await self.replicas()
+        follower = RealLeader(node.replica.log, leader.tier)
+        for epoch in (1, 3):
+            await follower.lead(epoch)
+            await follower.append(b"lost %d" % epoch, producer_id=10 + epoch, sequence=0)
+        for epoch in (2, 4):
+            await leader.lead(epoch)
+            await leader.append(b"kept %d" % epoch, producer_id=10 + epoch, sequence=0)
+        node.replica.leader_epoch = 4
+        await node.follow_until_equal(leader)
+        assert node.replica.log.epochs.entries == leader.log.epochs.entries
+
+
+async def test_every_remote_call_may_fail_on_real_logs() -> None:
+    leader = await leader_with_tier()
+    for n in range(1, 5):
+        leader.tier.storage.faults = fault = FailNth(n)
+        node = await Node.start(MemoryDisk(), leader)
+        await node.catch_up(leader)
+        await check_equal(node, leader)
+        assert fault.fired == (n < 4)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+async def test_a_tier_that_stays_away_leaves_the_old_replica_until_it_is_back(n: int) -> None:
+    leader = await leader_with_tier()
+    leader.tier.storage.faults = FailNth(n, persistent=True)
+    node = await Node.start(MemoryDisk(), leader)
+    async with node.following(leader) as fetcher:
+        await until(lambda: fetcher.replicas[PARTITION].failures >= 2)
+        assert (node.log_end_offset(), node.replica.epochs.entries) == (0, ())
+        leader.tier.storage.faults = None
+        await until(lambda: node.log_end_offset() == 8)
+    await check_equal(node, leader)
 
 
 async def test_every_disk_effect_may_fail_and_the_replica_still_becomes_the_leaders() -> None:
