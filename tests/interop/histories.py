@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from tierfetch.log.config import LogConfig
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.control import ControlType
 from tierfetch.protocol.records import Compression, Record, build_batch
 from tierfetch.tests.log.logs import NOW_MS, data_batch, marker_batch
+
+CONFIG = LogConfig(segment_bytes=6_000, index_interval_bytes=700)
+TOPIC_CONFIGS = {"internal.segment.bytes": "6000", "index.interval.bytes": "700", "retention.ms": "-1"}
+"""The same for a Java broker."""
 
 
 async def lead(
@@ -20,9 +25,9 @@ def compressed(codec: Compression, count: int, timestamp_ms: int) -> bytearray:
     return bytearray(build_batch(records, base_offset=0, compression=codec))
 
 
-async def fill_as_leader(log: PartitionLog, leader_epoch: int, producer_id: int) -> None:
-    """Some segments: every codec, timestamps that fall, idempotent batches, transactions that end either way or stay
-    open.
+async def fill_as_leader(log: PartitionLog, leader_epoch: int, producer_id: int, *, leaves_open: bool = True) -> None:
+    """Some segments: every codec, timestamps that fall, idempotent batches, transactions that end either way; one stays
+    open with `leaves_open`.
     """
     await log.assign_epoch(leader_epoch)
     sequence = 0
@@ -45,7 +50,7 @@ async def fill_as_leader(log: PartitionLog, leader_epoch: int, producer_id: int)
                     value=b"t" * 300,
                 ),
             )
-        for number in (1, 2) if round_number != 5 else (2,):
+        for number in (2,) if leaves_open and round_number == 5 else (1, 2):
             await lead(
                 log, leader_epoch, marker_batch(kind, producer_id=producer_id + number), AppendOrigin.COORDINATOR
             )

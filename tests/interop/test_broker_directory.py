@@ -13,27 +13,14 @@ from tierfetch.log.checkpoints import (
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
-    decode_offsets,
-    encode_offsets,
 )
-from tierfetch.log.config import LogConfig
 from tierfetch.log.disk_os import OsDisk
 from tierfetch.log.producer_snapshot import decode_snapshot
 from tierfetch.protocol.topics import TopicPartition
+from tierfetch.tests.interop.brokers import BROKER, complaints, list_offsets, set_offsets
 from tierfetch.tests.interop.clients import consume, create_topic, produce_transactions
-from tierfetch.tests.interop.histories import fill_as_leader
+from tierfetch.tests.interop.histories import CONFIG, TOPIC_CONFIGS, fill_as_leader
 from tierfetch.tests.log.logs import committed_records_of, open_log, read_bytes, records_of
-
-CONFIG = LogConfig(segment_bytes=6_000, index_interval_bytes=700)
-BROKER = 1
-
-
-def set_offsets(directory: Path, name: str, partition: TopicPartition, offset: int) -> None:
-    """Change one entry of a checkpoint that the Java broker wrote."""
-    path = directory / name
-    offsets = decode_offsets(path.read_bytes(), name=str(path))
-    assert partition in offsets
-    path.write_bytes(encode_offsets(offsets | {partition: offset}))
 
 
 def contents(directory: Path) -> dict[str, object]:
@@ -44,23 +31,11 @@ def contents(directory: Path) -> dict[str, object]:
     return found
 
 
-def complaints(cluster: KafkaCluster, topic: str) -> list[str]:
-    lines = (cluster.base / f"server-{BROKER}.log").read_text(errors="replace").splitlines()
-    return [line for line in lines if topic in line and re.search(r"\b(WARN|ERROR|Corrupt|Rebuilding)\b", line)]
-
-
-def list_offsets(cluster: KafkaCluster, topic: str, timestamp: int) -> int:
-    """As `kafka-get-offsets` prints it."""
-    server = ("--bootstrap-server", cluster.bootstrap_servers)
-    printed = run_tool("org.apache.kafka.tools.GetOffsetShell", *server, "--topic", topic, "--time", str(timestamp))
-    return int(printed.strip().removeprefix(f"{topic}:0:"))
-
-
 @pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "after a crash"])
 async def test_a_java_broker_serves_what_we_wrote(cluster: KafkaCluster, disk: OsDisk, is_clean: bool) -> None:
     topic = f"ours-{'clean' if is_clean else 'crashed'}"
     partition = TopicPartition(topic, 0)
-    create_topic(cluster.bootstrap_servers, topic, {"internal.segment.bytes": "6000"})
+    create_topic(cluster.bootstrap_servers, topic, TOPIC_CONFIGS)
     cluster.stop(BROKER)
     data_directory = cluster.data_directory(BROKER)
     directory = data_directory / str(partition)
@@ -105,7 +80,7 @@ async def test_a_java_broker_serves_what_we_wrote(cluster: KafkaCluster, disk: O
 async def test_we_open_what_a_java_broker_wrote(cluster: KafkaCluster, disk: OsDisk, tmp_path: Path) -> None:
     """After its clean stop without a scan; and as if after a crash, where what we make anew is what it wrote."""
     topic = "theirs"
-    create_topic(cluster.bootstrap_servers, topic, {"internal.segment.bytes": "6000", "index.interval.bytes": "700"})
+    create_topic(cluster.bootstrap_servers, topic, TOPIC_CONFIGS)
     for compression in ("none", "gzip", "snappy", "lz4", "zstd"):
         produce_transactions(cluster.bootstrap_servers, topic, compression)
     everything = consume(cluster.bootstrap_servers, topic)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tierfetch.log.config import LogConfig
 from tierfetch.log.disk_os import OsDisk
-from tierfetch.tests.interop.histories import copy_as_follower, fill_as_leader
+from tierfetch.tests.interop.histories import CONFIG, copy_as_follower, fill_as_leader
 from tierfetch.tests.interop.java import kafka_dump, our_dump
 from tierfetch.tests.log.logs import data_batch, open_log
 
-CONFIG = LogConfig(segment_bytes=6_000, index_interval_bytes=700)
 SUFFIXES = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
 
 

@@ -1,0 +1,31 @@
+"""What the tests ask and tell a Java broker, beyond what a client does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tierfetch.bench.lab.kafka import KafkaCluster, run_tool
+from tierfetch.log.checkpoints import decode_offsets, encode_offsets
+from tierfetch.protocol.topics import TopicPartition
+
+BROKER = 1
+
+
+def set_offsets(directory: Path, name: str, partition: TopicPartition, offset: int) -> None:
+    """Change one entry of a checkpoint that the stopped Java broker wrote."""
+    path = directory / name
+    path.write_bytes(encode_offsets(decode_offsets(path.read_bytes(), name=str(path)) | {partition: offset}))
+
+
+def complaints(cluster: KafkaCluster, topic: str) -> list[str]:
+    """What the Java broker's log has to say against a topic."""
+    lines = (cluster.base / f"server-{BROKER}.log").read_text(errors="replace").splitlines()
+    return [line for line in lines if topic in line and re.search(r"\b(WARN|ERROR)\b|[Cc]orrupt", line)]
+
+
+def list_offsets(cluster: KafkaCluster, topic: str, timestamp: int) -> int:
+    """As `kafka-get-offsets` prints it."""
+    server = ("--bootstrap-server", cluster.bootstrap_servers)
+    printed = run_tool("org.apache.kafka.tools.GetOffsetShell", *server, "--topic", topic, "--time", str(timestamp))
+    return int(printed.strip().removeprefix(f"{topic}:0:"))
