@@ -125,8 +125,8 @@ class AuxStateBuilder:
 
     async def finished_segments(
         self, partition: TopicIdPartition, start_offset: int, end_offset: int
-    ) -> tuple[RemoteLogSegmentMetadata, ...] | None:
-        """Those with records in the range, as soon as one of them reaches its end; None if none does in time."""
+    ) -> tuple[RemoteLogSegmentMetadata, ...]:
+        """Those with records in the range, as soon as one of them reaches its end. LedgerBehindError if none does."""
         deadline = asyncio.get_running_loop().time() + self._ledger_wait_s
         while True:
             ledger = self._metadata.ledger(partition)
@@ -137,11 +137,8 @@ class AuxStateBuilder:
                     for segment in segments
                     if segment.end_offset >= start_offset and segment.start_offset < end_offset
                 )
-            try:
-                version = -1 if ledger is None else ledger.version
-                await self._wait_newer(partition, version, deadline, f"offset {end_offset - 1}")
-            except LedgerBehindError:
-                return None
+            version = -1 if ledger is None else ledger.version
+            await self._wait_newer(partition, version, deadline, f"offset {end_offset - 1}")
 
     async def _prove(
         self, segment: RemoteLogSegmentMetadata, adoption: AdoptFromTier, leader: LeaderEndpoint, leader_epoch: int

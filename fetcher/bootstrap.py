@@ -102,9 +102,9 @@ class AskRemoteSegments:
 
 @dataclass(frozen=True, slots=True)
 class RemoteSegments:
-    """None: the remote log metadata has not been read up to there within the deadline."""
+    """Overlapping ones included."""
 
-    segments: tuple[RemoteLogSegmentMetadata, ...] | None
+    segments: tuple[RemoteLogSegmentMetadata, ...]
 
 
 Question = AskOffsets | AskEpochEnd | AskRemoteSegments

@@ -169,8 +169,6 @@ class BoundedLocal:
             return decision
         segments = yield AskRemoteSegments(decision.log_start_offset, decision.start_offset)
         assert isinstance(segments, RemoteSegments), segments
-        if segments.segments is None:
-            return RetryLater("the remote log metadata is behind the leader")
         since_ms = situation.now_ms - self.local_ms_min if self.local_ms_min else None
         boundary = boundary_keeping(segments.segments, decision.start_offset, self.local_bytes_min, since_ms)
         if boundary is None:

@@ -35,7 +35,7 @@ class Leader:
     ledger: RemoteLogLedger | None = field(default_factory=ledger_of)
     version: int = 11
     offsets: dict[int, OffsetAndEpoch | None] = field(default_factory=dict)
-    segments: Sequence[RemoteLogSegmentMetadata] | None = ()
+    segments: Sequence[RemoteLogSegmentMetadata] = ()
 
     def answer(self, question: Question) -> Answer:
         match question:
@@ -46,7 +46,7 @@ class Leader:
                 assert isinstance(end, EpochEnd), end
                 return end
             case AskRemoteSegments():
-                return RemoteSegments(None if self.segments is None else tuple(self.segments))
+                return RemoteSegments(tuple(self.segments))
 
     def _offset(self, timestamp: int) -> OffsetAndEpoch | None:
         if timestamp in self.offsets:

@@ -261,10 +261,10 @@ async def test_finished_segments_waits_until_the_ledger_reaches_the_end() -> Non
     await asyncio.sleep(0)
     last = tier.upload(log, 3, 5)
     found = await task
-    assert found is not None
     assert [each.segment_id for each in found] == [first.segment_id, last.segment_id]
     impatient = AuxStateBuilder(tier.storage, tier.metadata, ledger_wait_s=0.01)
-    assert await impatient.finished_segments(PARTITION, 0, 7) is None
+    with pytest.raises(LedgerBehindError):
+        await impatient.finished_segments(PARTITION, 0, 7)
 
 
 async def test_a_partition_that_is_not_followed_is_no_reason_to_wait() -> None:

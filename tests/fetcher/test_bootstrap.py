@@ -309,11 +309,6 @@ class TestBoundedLocal:
         assert decide(policy, EMPTY, self.leader(local_start=100)) == AdoptFromTier(0, 100, 0)
         assert decide(policy, EMPTY, self.leader(local_start=150)) == AdoptFromTier(0, 150, 0)
 
-    def test_remote_metadata_behind_the_leader_is_waited_for(self) -> None:
-        leader = self.leader()
-        leader.segments = None
-        assert isinstance(decide(BoundedLocal(local_bytes_min=1), EMPTY, leader), RetryLater)
-
     def test_of_overlapping_uploads_the_latest_leaders_counts(self) -> None:
         old = segment(60, 149, (0, 60), size=10, number=1)
         new = [segment(100, 149, (1, 100), size=10, number=2), segment(60, 99, (0, 60), size=10, number=3)]

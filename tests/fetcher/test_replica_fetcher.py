@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.fetcher.followed_replica import ReplicaState
-from tierfetch.fetcher.policies import EarliestPendingUpload, LocalLogStart
+from tierfetch.fetcher.policies import BoundedLocal, EarliestPendingUpload, LocalLogStart
 from tierfetch.fetcher.replica_fetcher import FetcherConfig
 from tierfetch.log.epochs import EpochEnd, EpochEntry
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -176,6 +176,16 @@ class TestLedgerBehind:
             assert fetcher.replicas[PARTITION].ledger_failures == 0
         assert cluster.follower.effects == ["adopt [0, 3)", "append 3-7"]
         assert cluster.leader.calls.count("list-offset -6") == 2
+
+    async def test_bootstrap_rule_2_the_same_for_bounded_local(self) -> None:
+        cluster = Cluster(worked_log(), ledger_wait_s=0.01, policy=BoundedLocal(local_bytes_min=1))
+        cluster.tier.upload(cluster.log, 0, 2)
+        async with cluster.running(add=False) as fetcher:
+            cluster.tier.metadata.hold()
+            cluster.tier.upload(cluster.log, 3, 5)
+            fetcher.add(cluster.follower)
+            await cluster.until_caught_up()
+        assert cluster.follower.effects == ["adopt [0, 3)", "append 3-7"]
 
     async def test_bootstrap_rule_2_a_replica_that_cannot_read_the_tier_never_joins_thin(
         self, monkeypatch: pytest.MonkeyPatch
