@@ -1,13 +1,16 @@
 """`__remote_log_metadata` through the leaders of its partitions: `remote.metadata_topic.MetadataTopic` over the wire.
 
-Never from a local replica: it may hold what is not committed, or lack what is. Reads are long polls, and answers come
-in the order of their requests, so every read that is under way has a connection of its own.
+Never from a local replica: it may hold what is not committed, or lack what is.
+
+Answers come in the order of their requests, so what waits has connections of its own: each read under way, because it
+is a long poll, and all appends together, because they wait for followers (whose questions may go the same way).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from ..fetcher.leader_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -25,33 +28,37 @@ from .partition import WallClock
 
 READ_WAIT_MS: Final = 2000
 READ_BYTES_MAX: Final = 4 * 1024 * 1024
+BROKER_TIMEOUT_SHARE: Final = 0.9
+"""Of our own deadline: the leader gives up earlier than we do, so that we learn why."""
 
 
 class BrokerMetadataTopic:
-    """`make_client` gives a client of its own for each read under way; `requests` is for all else."""
+    """`questions` is for requests that are answered at once, `make_client` gives clients for all that waits."""
 
     def __init__(
         self,
         view: ClusterView,
-        requests: KafkaClient,
+        questions: KafkaClient,
         make_client: Callable[[], KafkaClient],
         now_ms: WallClock,
         *,
         timeout_s: float,
     ) -> None:
         self._view = view
-        self._requests = requests
+        self._questions = questions
         self._make_client = make_client
+        self._appends = make_client()
         self._now_ms = now_ms
         self._timeout_s = timeout_s
-        self._readers: list[KafkaClient] = []
+        self._broker_timeout_ms = int(timeout_s * 1000 * BROKER_TIMEOUT_SHARE)
+        self._readers: set[KafkaClient] = set()
         self._idle_readers: dict[int, list[KafkaClient]] = {}
         """By partition: a connection stays with the leader that it was made for."""
 
     async def close(self) -> None:
-        readers, self._readers = self._readers, []
+        readers, self._readers = self._readers, set()
         self._idle_readers.clear()
-        for client in readers:
+        for client in (self._appends, *readers):
             await client.close()
 
     async def ensure(self, settings: MetadataTopicSettings) -> int:
@@ -82,13 +89,13 @@ class BrokerMetadataTopic:
         batch = build_batch([Record(0, self._now_ms(), None, value, ())], base_offset=0)
         request = ProduceRequest(
             acks=ACKS_ALL,
-            timeout_ms=int(self._timeout_s * 1000),
+            timeout_ms=self._broker_timeout_ms,
             topics=(ProduceTopic((ProducePartition(partition, batch),), topic.name, topic.topic_id),),
         )
-        response: ProduceResponse = await self._requests.request(
+        response: ProduceResponse = await self._appends.request(
             self._leader(partition), ApiKey.PRODUCE, request, timeout_s=self._timeout_s
         )
-        answer = response.topics[0].partitions[0]
+        answer = _only_answer(response)
         if answer.error_code is not ErrorCode.none:
             raise KafkaError(answer.error_code, f"{self._name(partition)}: {answer.error_message or 'not written'}")
         return answer.base_offset
@@ -102,39 +109,47 @@ class BrokerMetadataTopic:
             max_bytes=READ_BYTES_MAX,
             topics=(FetchTopic((wanted,), topic.name, topic.topic_id),),
         )
-        with self._reader(partition) as client:
+        async with self._reader(partition) as client:
             response: FetchResponse = await client.fetch(
                 self._leader(partition), request, timeout_s=READ_WAIT_MS / 1000 + self._timeout_s
             )
-        answer = response.topics[0].partitions[0]
+        if response.error_code is not ErrorCode.none:
+            raise KafkaError(response.error_code, f"{self._name(partition)} at offset {offset}")
+        answer = _only_answer(response)
         if answer.error_code is not ErrorCode.none:
             raise KafkaError(answer.error_code, f"{self._name(partition)} at offset {offset}")
         return _batch(answer, offset)
 
-    @contextmanager
-    def _reader(self, partition: int) -> Iterator[KafkaClient]:
+    @asynccontextmanager
+    async def _reader(self, partition: int) -> AsyncIterator[KafkaClient]:
+        """A client that nobody else uses meanwhile. One whose answer nobody awaits any more is closed: the next read
+        would wait for that answer first.
+        """
         idle = self._idle_readers.setdefault(partition, [])
-        if not idle:
-            idle.append(self._make_client())
-            self._readers += idle
-        client = idle.pop()
+        client = idle.pop() if idle else self._make_client()
+        self._readers.add(client)
         try:
             yield client
+        except asyncio.CancelledError:
+            self._readers.discard(client)
+            await client.close()
+            raise
         finally:
-            idle.append(client)
+            if client in self._readers:
+                idle.append(client)
 
     async def _offset(self, partition: int, timestamp: int) -> int:
         wanted: Mapping[str, Any] = {"partition_index": partition, "timestamp": timestamp}
         body = {
             "replica_id": -1,
             "isolation_level": 0,
-            "timeout_ms": int(self._timeout_s * 1000),
+            "timeout_ms": self._broker_timeout_ms,
             "topics": [{"name": REMOTE_LOG_METADATA_TOPIC, "partitions": [wanted]}],
         }
-        response = await self._requests.request(
+        response = await self._questions.request(
             self._leader(partition), ApiKey.LIST_OFFSETS, body, timeout_s=self._timeout_s
         )
-        answer = response.topics[0].partitions[0]
+        answer = _only_answer(response)
         if answer.error_code is not ErrorCode.none:
             raise KafkaError(answer.error_code, f"offset {timestamp} of {self._name(partition)}")
         offset: int = answer.offset
@@ -157,6 +172,14 @@ class BrokerMetadataTopic:
     @staticmethod
     def _name(partition: int) -> str:
         return f"{REMOTE_LOG_METADATA_TOPIC}-{partition}"
+
+
+def _only_answer(response: Any) -> Any:
+    """For the one partition that was asked for."""
+    answers = [answer for topic in response.topics for answer in topic.partitions]
+    if len(answers) != 1:
+        raise RemoteLogMetadataError(f"the leader answers for {len(answers)} partitions, asked for one")
+    return answers[0]
 
 
 def _batch(answer: FetchPartitionResponse, offset: int) -> MetadataBatch:

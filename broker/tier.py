@@ -80,13 +80,13 @@ class Tier:
         config: BrokerConfig,
         disk: Disk,
         view: ClusterView,
-        requests: KafkaClient,
+        questions: KafkaClient,
         make_client: Callable[[], KafkaClient],
         rng: Random,
         now_ms: WallClock,
     ) -> Self:
         """Returns at once: the metadata topic is looked for in the background."""
-        topic = BrokerMetadataTopic(view, requests, make_client, now_ms, timeout_s=config.request_timeout_ms / 1000)
+        topic = BrokerMetadataTopic(view, questions, make_client, now_ms, timeout_s=config.request_timeout_ms / 1000)
         tier = cls(config, topic, rng, now_ms)
         await tier._start(config, disk)
         return tier
