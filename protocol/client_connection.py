@@ -4,6 +4,7 @@
 |---|---|---|
 | cannot be dialled, is lost, speaks nonsense | `BrokerUnavailableError` | closed; all its requests fail the same way |
 | no response in time | `RequestTimedOutError` | closed: responses come in order, so it is stuck |
+| no turn to send in time | `RequestTimedOutError` | stays |
 | the caller is cancelled | CancelledError | stays; the response is read and dropped |
 | no version in common | `KafkaError` UNSUPPORTED_VERSION | stays |
 | an error code in the response | the response | stays |
@@ -155,12 +156,14 @@ class Connection(StreamProtocol):
 
     async def _round_trip(self, api: ApiKey, version: int, body: Any, timeout_s: float | None) -> memoryview | None:
         timeout_s = self._limits.request_timeout_s if timeout_s is None else timeout_s
+        pending = None
         try:
             async with asyncio.timeout(timeout_s):
                 pending = await self._send(api, version, body)
                 return None if pending is None else await pending.frame
         except TimeoutError:
-            self._fail(f"{api.name} was not answered within {timeout_s:g} s")
+            if pending is not None:
+                self._fail(f"{api.name} was not answered within {timeout_s:g} s")
             raise RequestTimedOutError(f"{self.peer} did not answer {api.name} within {timeout_s:g} s") from None
         except OSError as error:
             raise BrokerUnavailableError(f"{api.name} to {self.peer} failed: {error}") from None

@@ -140,6 +140,7 @@ class ServerConnection(StreamProtocol):
         """Start a handler for each whole request, as far as the limits allow; then read on or pause."""
         try:
             while self._may_read() and (frame := self._next_frame()) is not None:
+                self._receive_deadline_s = None
                 self._start(frame)
         except (MalformedMessageError, UnsupportedVersionError) as error:
             self._refuse(str(error))

@@ -201,6 +201,19 @@ async def test_a_request_that_is_not_answered_in_time_closes_the_connection() ->
             await client.fetch(FETCH)
 
 
+async def test_a_request_that_gets_no_turn_in_time_does_no_harm() -> None:
+    async def silence(peer: RawPeer, correlation_id: int, frame: bytes) -> None:
+        return
+
+    async with fake_broker(broker(silence)) as port, connected(port, in_flight_max=1) as client:
+        first = asyncio.create_task(client.fetch(FETCH))
+        await asyncio.sleep(0)
+        with pytest.raises(RequestTimedOutError):
+            await client.fetch(FETCH, timeout_s=0.01)
+        assert not client.is_closed
+        first.cancel()
+
+
 async def test_the_answer_to_a_cancelled_request_is_dropped() -> None:
     waiting: list[int] = []
 

@@ -434,6 +434,23 @@ async def test_half_a_request_times_out(caplog: pytest.LogCaptureFixture) -> Non
     assert "a request did not arrive within 30 s of its first byte" in caplog.text
 
 
+async def test_each_request_has_its_own_time_to_arrive() -> None:
+    """In a stream of pipelined requests there is always a part of one."""
+    gate = Gate()
+    request = framed(struct.pack(">hhih", ApiKey.FETCH, 4, 1, -1) + bytes(4 + 4 + 4 + 4 + 1 + 4))
+    async with serving({ApiKey.FETCH: gate}) as server, raw_peer(server.port) as peer:
+        peer.writer.write(request[:2])
+        await until(lambda: any(connection._receive_deadline_s is not None for connection in server.connections))
+        (connection,) = server.connections
+        first = connection._receive_deadline_s
+        assert first is not None
+        peer.writer.write(request[2:] + request[:2])
+        await until(lambda: len(gate.gates) == 1)
+        second = connection._receive_deadline_s
+        assert second is not None
+        assert second > first
+
+
 async def test_an_idle_connection_is_closed_but_not_one_that_waits_for_its_answer() -> None:
     gate = Gate()
     async with serving({ApiKey.FETCH: gate}, idle_timeout_s=600.0) as server, raw_peer(server.port) as peer:
