@@ -98,7 +98,8 @@ class BrokerMetadataTopic:
         answer = _only_answer(response)
         if answer.error_code is not ErrorCode.none:
             raise KafkaError(answer.error_code, f"{self._name(partition)}: {answer.error_message or 'not written'}")
-        return answer.base_offset
+        base_offset: int = answer.base_offset
+        return base_offset
 
     async def read(self, partition: int, offset: int) -> MetadataBatch:
         topic = self._topic()
