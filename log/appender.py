@@ -26,7 +26,7 @@ from ..protocol.records import LOG_OVERHEAD, BatchHeader, TimestampType, stamp_b
 from .batch_scan import end_transaction_marker
 from .disk import Buffer
 from .flusher import Flusher
-from .index import NO_TIMESTAMP
+from .index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX
 from .producer_state import AppendOrigin, BatchMetadata
 from .state import LogState
 from .validation import check_follower_batches, check_follower_order, check_leader_batch
@@ -204,7 +204,7 @@ class Appender:
             rest = headers[taken:]
             count = state.segments.active.fitting(rest, now_ms, state.config)
             if count == 0:
-                await self._roll(rest[0].base_offset)
+                await self._roll(self._base_before(rest[0]))
                 continue
             end = position + sum(header.size_bytes for header in rest[:count])
             run_markers = {index - taken: marker for index, marker in markers.items()}
@@ -241,6 +241,11 @@ class Appender:
         except OSError:
             state.epochs.truncate_from_end(state.next_offset)
             raise
+
+    def _base_before(self, header: BatchHeader) -> int:
+        """The base of a new segment for this batch: the log's end, so that a hole between segments is always a loss."""
+        next_offset = self._state.next_offset
+        return next_offset if header.last_offset - next_offset <= RELATIVE_OFFSET_MAX else header.base_offset
 
     async def _roll(self, base_offset: int) -> None:
         """Begin a new segment; an OSError leaves the log as it was."""

@@ -9,7 +9,8 @@ everything was flushed. The table, with a test for each row:
 | torn tail: the last segment ends, at or above the       | cut there, and reported with offset and bytes            |
 |   recovery point, in bytes that are no valid batch      |                                                          |
 | the same below the recovery point                       | refused: these bytes had been flushed                    |
-| damaged middle: a segment before the last is not whole  | refused: what lies behind it is not dropped silently     |
+| damaged middle: a segment before the last is not whole, | refused: what lies behind it is not dropped silently     |
+|   or offsets are missing between it and the next        |                                                          |
 | `.index` or `.timeindex` missing or impossible          | made anew from the log                                   |
 | `.txnindex` impossible                                  | the segments from there on are scanned                   |
 | an index without a log: an interrupted removal          | removed                                                  |
@@ -18,6 +19,7 @@ everything was flushed. The table, with a test for each row:
 | `leader-epoch-checkpoint` missing or damaged            | made anew from the batches; refused where the log begins |
 |                                                         |   in the tier, for those epochs are not in local batches |
 | epochs at or above the log's end                        | dropped: the checkpoint was ahead of the data            |
+| epochs within scanned segments                          | replaced by those of the batches                         |
 | the log ends below its start                            | all of it was deleted data: removed, begins anew there   |
 | no segment: a new directory, a removal of everything    | an empty one at the log start                            |
 | a recovery point above the log's end: a crash in a      | lowered                                                  |
@@ -64,6 +66,7 @@ from .file_names import (
     offset_file,
     parse_offset_file,
 )
+from .index import RELATIVE_OFFSET_MAX
 from .open_segments import OpenSegments
 from .producers import ProducerStateManager
 from .replay import load_producers, replay
@@ -172,6 +175,8 @@ class _Loader:
         self._name = str(location.topic_partition)
         self._report = RecoveryReport()
         self._names_changed = False
+        self._unsaved_from: int | None = None
+        """Base of the first scanned segment, whose indexes are to be saved by the next flush."""
 
     async def load(self) -> tuple[LogState, RecoveryReport]:
         at = self._at
@@ -313,6 +318,8 @@ class _Loader:
         except CorruptRecordError as error:
             raise CorruptLogError(f"{self._name}: {error.message}", path=self._at.directory) from error
         if scan_from is not None:
+            self._unsaved_from = scan_from.base_offset
+            epochs.truncate_from_end(scan_from.base_offset)
             await self._scan(segments[segments.index(scan_from) :], snapshots, epochs, producers)
         return producers
 
@@ -345,11 +352,21 @@ class _Loader:
                 )
             self._report.scanned_segments += 1
             if following is not None:
+                fault = fault or self._hole(segment, following)
                 if fault is not None:
                     raise self._corrupt(segment, fault)
                 segment.deactivate(following.base_offset)
             elif fault is not None:
                 await self._cut(segment, fault, file_bytes)
+
+    def _hole(self, segment: LogSegment, following: LogSegment) -> SegmentFault | None:
+        """Offsets that are missing between two segments. Compaction leaves such holes, and so do distant offsets."""
+        is_reachable = following.base_offset - segment.base_offset <= RELATIVE_OFFSET_MAX
+        if segment.next_offset == following.base_offset or self._at.config.is_compacted or not is_reachable:
+            return None
+        return SegmentFault(
+            segment.size_bytes, f"it ends there, offsets [{segment.next_offset}, {following.base_offset}) are missing"
+        )
 
     async def _cut(self, segment: LogSegment, fault: SegmentFault, file_bytes: int) -> None:
         if segment.next_offset < self._at.recovery_point:
@@ -431,11 +448,15 @@ class _Loader:
             log_start_known=log_start_known,
             high_watermark=high_watermark,
             log_end_offset=end_offset,
-            recovery_point=end_offset if at.is_clean else min(at.recovery_point, end_offset),
+            recovery_point=self._recovery_point(end_offset),
             names_changed=int(is_new),
         )
         await state.save_epochs()
         return state
+
+    def _recovery_point(self, end_offset: int) -> int:
+        flushed = end_offset if self._at.is_clean else min(self._at.recovery_point, end_offset)
+        return flushed if self._unsaved_from is None else min(flushed, self._unsaved_from)
 
     async def _remove_all(self, segments: list[LogSegment], snapshots: ProducerSnapshots, log_start: int) -> None:
         self._report.note(

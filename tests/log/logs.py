@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tierfetch.log.config import LogConfig
 from tierfetch.log.disk import Disk
@@ -122,9 +123,9 @@ def marker_batch(
     )
 
 
-async def append(log: PartitionLog, count: int = 1, *, epoch: int = 0, **batch: object) -> LogAppendInfo:
+async def append(log: PartitionLog, count: int = 1, *, epoch: int = 0, **batch: Any) -> LogAppendInfo:
     """Append one data batch as the leader of `epoch`."""
-    return await log.append_as_leader(data_batch(count, **batch), leader_epoch=epoch, now_ms=NOW_MS)  # type: ignore[arg-type]
+    return await log.append_as_leader(data_batch(count, **batch), leader_epoch=epoch, now_ms=NOW_MS)
 
 
 async def end_transaction(log: PartitionLog, kind: ControlType, producer_id: int, *, epoch: int = 0) -> LogAppendInfo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -348,7 +349,7 @@ async def test_offsets_too_far_for_an_index_begin_a_new_segment() -> None:
     ],
     ids=["size", "time", "index"],
 )
-async def test_segments_roll(config: LogConfig, second: dict[str, object]) -> None:
+async def test_segments_roll(config: LogConfig, second: dict[str, Any]) -> None:
     keeper = Keeper()
     log = await open_log(MemoryDisk(), config=config, keeper=keeper)
     await append(log)

@@ -21,6 +21,7 @@ PARTITIONS = sorted(
     path for path in samples.ROOT.glob("*/*") if path.is_dir() and list(path.glob("*.log")) and "tier" not in path.parts
 )
 CONFIG = LogConfig(segment_bytes=65536)
+COMPACTED = LogConfig(segment_bytes=65536, cleanup_policy=frozenset({"compact"}))
 
 
 def disk_with(source: Path) -> MemoryDisk:
@@ -30,8 +31,9 @@ def disk_with(source: Path) -> MemoryDisk:
 
 
 async def open_topic(topic: str, *, is_clean: bool) -> PartitionLog:
+    config = COMPACTED if topic == "s-compact" else CONFIG
     log = await open_log(
-        disk_with(samples.partition_directory(topic)), config=CONFIG, is_clean=is_clean, log_start_offset=0
+        disk_with(samples.partition_directory(topic)), config=config, is_clean=is_clean, log_start_offset=0
     )
     log.update_high_watermark(log.log_end_offset)
     return log
@@ -44,7 +46,8 @@ def segments_in(directory: Path) -> dict[int, bytes]:
 @pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "unclean"])
 @pytest.mark.parametrize("source", PARTITIONS, ids=lambda path: path.name)
 async def test_every_partition_opens_and_reads_byte_for_byte(source: Path, is_clean: bool) -> None:
-    log = await open_log(disk_with(source), config=CONFIG, is_clean=is_clean)
+    config = COMPACTED if source.name == "s-compact-0" else CONFIG
+    log = await open_log(disk_with(source), config=config, is_clean=is_clean)
     files = segments_in(source)
     assert [segment.base_offset for segment in log.segments] == list(files)
     assert await read_bytes(log) == b"".join(files.values())
@@ -125,7 +128,7 @@ async def test_rebuilt_indexes_are_kafkas(topic: str) -> None:
     """
     disk = disk_with(samples.partition_directory(topic))
     before = disk.files(DIRECTORY)
-    log = await open_log(disk, config=CONFIG)
+    log = await open_log(disk, config=COMPACTED if topic == "s-compact" else CONFIG)
     restarted = {
         segment.base_offset
         for segment in log.segments
@@ -142,7 +145,7 @@ async def test_rebuilt_indexes_are_kafkas(topic: str) -> None:
 
 @pytest.mark.parametrize("topic", [topic for topic in samples.TOPICS if topic not in {"s-trim", "s-compact"}])
 async def test_appended_batch_for_batch_the_files_are_kafkas(topic: str) -> None:
-    """As a follower appends them: the same segments, transaction indexes and epochs; the same producers at each roll."""
+    """As a follower appends them: the same segments, transaction indexes, epochs, and producers at each roll."""
     source = samples.partition_directory(topic)
     disk = MemoryDisk()
     log = await open_log(disk, config=CONFIG)
