@@ -21,6 +21,7 @@ from ..remote.storage import (
     RemoteStorageError,
     SegmentSource,
 )
+from .layout import object_name
 from .object_storage import ObjectRemoteStorage, StorageConfig
 from .threads import Abandoned, AbandonedError, BlockingCalls
 
@@ -77,7 +78,7 @@ class FsspecObjectStore:
             raise RemoteStorageError(f"{key}: abandoned") from error
 
     def _unfinished(self, key: str) -> str:
-        return self._path(f"{UNFINISHED_DIRECTORY}/{key.replace('/', '+')}")
+        return self._path(f"{UNFINISHED_DIRECTORY}/{object_name(key)}")
 
     async def put(self, key: str, source: SegmentSource) -> None:
         temporary = f"{self._unfinished(key)}~{uuid.uuid4().hex}"

@@ -41,6 +41,15 @@ def segment_keys(metadata: RemoteLogSegmentMetadata) -> list[str]:
     return [segment_key(metadata, kind) for kind in (None, *IndexType)]
 
 
+def object_name(key: str) -> str:
+    """The last part of a key, or of the common beginning of a segment's keys. The segment's id in it makes it unique;
+    together with its directory it could be longer than a file name may be.
+    """
+    name = key.rpartition("/")[2]
+    assert name, f"{key!r} names a directory"
+    return name
+
+
 def describe_object(key: str, size: int, partition: TopicIdPartition) -> RemoteObject:
     """What a listed key is; a foreign name keeps `segment_id` None."""
     match = _NAME.fullmatch(key.rpartition("/")[2])

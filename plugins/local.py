@@ -18,6 +18,7 @@ import aiofiles.os
 from pydantic import Field
 
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageError, SegmentSource
+from .layout import object_name
 from .object_storage import ObjectRemoteStorage, StorageConfig
 
 STORAGE_DIRECTORY = "kafka-tiered-storage"
@@ -54,14 +55,15 @@ class DirectoryObjectStore:
 
     async def put(self, key: str, source: SegmentSource) -> None:
         target = self._root / key
-        temporary = self._unfinished / f"{key.replace('/', '+')}~{uuid.uuid4().hex}"
+        temporary = self._unfinished / f"{object_name(key)}~{uuid.uuid4().hex}"
         async with storage_errors(key):
             await aiofiles.os.makedirs(self._unfinished, exist_ok=True)
             await aiofiles.os.makedirs(target.parent, exist_ok=True)
             try:
                 await self._write(temporary, source)
                 await aiofiles.os.rename(temporary, target)
-                await self._sync_directory(target.parent)
+                for directory in (target.parent, self._root, self._root.parent):
+                    await self._sync_directory(directory)
             except BaseException:
                 await _remove(temporary)
                 raise
@@ -107,7 +109,7 @@ class DirectoryObjectStore:
             if not await aiofiles.os.path.isdir(self._unfinished):
                 return
             for name in await aiofiles.os.listdir(self._unfinished):
-                if name.startswith(key_prefix.replace("/", "+")):
+                if name.startswith(object_name(key_prefix)):
                     await _remove(self._unfinished / name)
 
     async def list(self, key_prefix: str) -> AsyncIterator[tuple[str, int]]:

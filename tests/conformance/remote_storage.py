@@ -188,6 +188,15 @@ class RemoteStorageConformance:
         assert {entry.kind for entry in found if not entry.is_log} == set(data.indexes)
         assert [entry.size for entry in found if entry.is_log] == [4]
 
+    async def test_a_long_topic_name(self, storage: RemoteStorageManager) -> None:
+        """The longest names of directories, `<topic>-<partition>-<uuid>`, that a file system takes have 255 bytes."""
+        partition = TopicIdPartition(PARTITION.topic_id, "t" * 230, 3)
+        metadata = make_metadata(3, partition=partition)
+        await storage.copy_log_segment_data(metadata, make_data(b"abc", transactions=b"x" * 34))
+        assert await storage.fetch_log_segment(metadata, 0, 3) == b"abc"
+        await storage.delete_log_segment_data(metadata)
+        assert await storage.log_segment_size(metadata) is None
+
     async def test_a_copy_whose_source_fails_shows_no_segment(self, storage: RemoteStorageManager) -> None:
         log = pattern(self.large_bytes + 5)
         metadata = make_metadata(len(log))

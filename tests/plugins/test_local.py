@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from pathlib import Path
 
@@ -64,6 +65,24 @@ async def test_a_short_object_is_corrupt_not_short(tmp_path: Path) -> None:
     (tmp_path / "kafka-tiered-storage" / segment_key(metadata, None)).write_bytes(b"abc")
     with pytest.raises(RemoteStorageCorruptError, match=r"\[2, 6\) came back as 1 bytes"):
         await storage.fetch_log_segment(metadata, 2, 6)
+
+
+async def test_a_copy_is_durable_up_to_the_configured_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names that lead to the object are synced too, after the object itself."""
+    synced = []
+
+    async def fsync(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+
+    monkeypatch.setattr("tierfetch.plugins.local._fsync", fsync)
+    metadata = make_metadata(3)
+    await storage_at(tmp_path).copy_log_segment_data(metadata, make_data(b"abc"))
+    root = tmp_path / "kafka-tiered-storage"
+    directory = root / segment_key(metadata, None).partition("/")[0]
+    assert synced[-4].parent == tmp_path / ".unfinished"
+    assert synced[-3:] == [directory, root, tmp_path]
 
 
 async def test_a_tier_that_cannot_be_written_is_said(tmp_path: Path) -> None:
