@@ -8,9 +8,10 @@ Leader, in this order (`validate_fetch`); the first row that applies is the answ
     replica not assigned (or the leader itself), epoch given    UNKNOWN_LEADER_EPOCH: the assignment is not known yet
     replica not assigned, no leader epoch                       NOT_LEADER_OR_FOLLOWER
     broker epoch given and older than the registered one        NOT_LEADER_OR_FOLLOWER: an earlier incarnation
+    offset below the log start                                  OFFSET_OUT_OF_RANGE, whatever the epochs say
     last fetched epoch unknown here                             OFFSET_OUT_OF_RANGE (quorum: DivergingEpoch at the end)
-    last fetched epoch ends below the offset, or is not ours    DivergingEpoch (checked *before* the range)
-    offset below the log start, or above the log end            OFFSET_OUT_OF_RANGE
+    last fetched epoch ends below the offset, or is not ours    DivergingEpoch
+    offset above the log end                                    OFFSET_OUT_OF_RANGE
     at or above what this reader may see                        ServeEmpty
     offset below the local log start                            follower: OFFSET_MOVED_TO_TIERED_STORAGE
                                                                 consumer: ReadRemote
@@ -159,7 +160,7 @@ def validate_fetch(view: LeaderView, position: FetchPosition, rules: FetchRules 
         refusal = _check_follower(view, position)
     if refusal is not None:
         return refusal
-    if position.last_fetched_epoch != NO_EPOCH:
+    if position.last_fetched_epoch != NO_EPOCH and position.fetch_offset >= view.log_start_offset:
         divergence = check_divergence(
             view.epochs, view.log_end_offset, position.fetch_offset, position.last_fetched_epoch, rules
         )

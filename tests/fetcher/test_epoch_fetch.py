@@ -82,14 +82,22 @@ def test_answers_a_follower_as_a_java_leader_does(name: str) -> None:
         (91, 3, DivergingEpoch(3, 90)),
         (100, 5, ServeEmpty()),
         (45, 2, DivergingEpoch(0, 40)),
-        (5, 2, DivergingEpoch(0, 40)),
+        (10, 2, DivergingEpoch(0, 40)),
         (200, 2, DivergingEpoch(0, 40)),
     ],
 )
-def test_diverging_epoch_is_checked_before_the_range(
+def test_diverging_epoch_is_checked_before_the_log_end(
     offset: int, last_fetched_epoch: int, expected: Serve | DivergingEpoch | ServeEmpty
 ) -> None:
     assert validate_fetch(leader_view(), follower_at(offset, last_fetched_epoch=last_fetched_epoch)) == expected
+
+
+@pytest.mark.parametrize("last_fetched_epoch", [-1, 0, 2, 3, 5, 9])
+def test_F4_below_the_log_start_a_follower_is_out_of_range_whatever_its_epoch(last_fetched_epoch: int) -> None:
+    """Its epochs of that range have left this log: a divergence would only send it round once more."""
+    decision = validate_fetch(leader_view(), follower_at(9, last_fetched_epoch=last_fetched_epoch))
+    assert isinstance(decision, Refuse)
+    assert decision.error is ErrorCode.offset_out_of_range
 
 
 @pytest.mark.parametrize(
