@@ -110,11 +110,11 @@ class Proofs:
         self.proven.discard(segment_id)
         self._disproven_at_s[segment_id] = now_s
 
-    def forget(self, known: Collection[RemoteLogSegmentId], now_s: float) -> None:
+    def forget(self, ledger: RemoteLogLedger, now_s: float) -> None:
         """Drop what is not in the ledger any more, and bad findings that have become old."""
-        self.proven.intersection_update(known)
+        self.proven = {segment_id for segment_id in self.proven if ledger.get(segment_id) is not None}
         for segment_id, at_s in list(self._disproven_at_s.items()):
-            if segment_id not in known or now_s - at_s > self._disproven_for_s:
+            if ledger.get(segment_id) is None or now_s - at_s > self._disproven_for_s:
                 del self._disproven_at_s[segment_id]
 
 

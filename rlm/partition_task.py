@@ -43,7 +43,7 @@ from .expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter, first_error
 from .metrics import CopyLag, RemoteLogCounters
 from .plan import Prove, Upkeep, first_offset_of_tier, pending_copies, plan_upkeep
 from .segment_data import open_segment_data
-from .view import LocalSegment, PartitionView, TierMode, TierPolicy
+from .view import LocalSegment, PartitionView, TierMode, TierPolicy, UsableSegments
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +88,7 @@ class PartitionTask:
         self._services = services
         self._proofs = Proofs(disproven_for_s=services.config.task_interval_ms / 1000)
         self._upkeep = PartitionUpkeep(partition, log, services.deleter, services.counters, self._proofs)
+        self._usable = UsableSegments()
         self._performed: list[Upkeep] = []
         self._copy_wake = asyncio.Event()
         self._upkeep_wake = asyncio.Event()
@@ -235,8 +236,7 @@ class PartitionTask:
         ledger = self._services.metadata.ledger(self.partition)
         if ledger is None:
             return None
-        remote = tuple(ledger.segments())
-        self._proofs.forget({segment.segment_id for segment in remote}, asyncio.get_running_loop().time())
+        self._proofs.forget(ledger, asyncio.get_running_loop().time())
         *closed, active = [_local_segment(segment) for segment in log.segments]
         return PartitionView(
             partition=self.partition,
@@ -250,7 +250,8 @@ class PartitionTask:
             log_end_offset=log.log_end_offset,
             closed=tuple(closed),
             active=active,
-            remote=remote,
+            remote=tuple(ledger.segments()),
+            usable=self._usable.of(ledger.finished(), log.epochs, log.log_end_offset, self._proofs.disproven),
             ledger_version=ledger.version,
             isr_log_start_min=leadership.isr_log_start_min() if leadership else log.log_start_offset,
             policy=self.policy,

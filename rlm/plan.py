@@ -112,13 +112,12 @@ def plan_upkeep(view: PartitionView, now_ms: int) -> list[Upkeep]:
     """Everything else, in the order in which it is to be done."""
     if view.policy.mode is TierMode.UNTIERED or is_deposed(view):
         return []
-    usable = view.usable()
     actions: list[Upkeep] = []
     if view.is_leader:
         actions += _abandon_orphans(view, now_ms)
-        actions += _raise_log_start(view, usable, now_ms)
-        actions += _delete_remote(view, usable)
-    return actions + _shrink_local(view, usable, now_ms)
+        actions += _raise_log_start(view, now_ms)
+        actions += _delete_remote(view)
+    return actions + _shrink_local(view, now_ms)
 
 
 def is_deposed(view: PartitionView) -> bool:
@@ -136,7 +135,7 @@ def pending_copies(view: PartitionView) -> list[LocalSegment]:
     """
     if not view.is_leader or view.policy.mode is not TierMode.COPYING or is_deposed(view):
         return []
-    coverage = Coverage(view.usable())
+    coverage = Coverage(view.usable)
     return [
         part
         for part in view.closed
@@ -161,9 +160,9 @@ def _abandon_orphans(view: PartitionView, now_ms: int) -> list[Upkeep]:
     return orphans
 
 
-def _raise_log_start(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata], now_ms: int) -> list[Upkeep]:
+def _raise_log_start(view: PartitionView, now_ms: int) -> list[Upkeep]:
     reason = "remote storage was disabled" if view.policy.mode is TierMode.DELETING else "retention"
-    to_offset = _expired(view, usable, now_ms)
+    to_offset = _expired(view, now_ms)
     if to_offset <= view.log_start_offset:
         to_offset, reason = _first_offset_anywhere(view), "the tier holds nothing below"
     if view.log_start_offset < to_offset <= view.high_watermark:
@@ -171,22 +170,22 @@ def _raise_log_start(view: PartitionView, usable: Sequence[RemoteLogSegmentMetad
     return []
 
 
-def _expired(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata], now_ms: int) -> int:
+def _expired(view: PartitionView, now_ms: int) -> int:
     """Where the log starts once everything is gone that the topic's configuration does not want any more."""
     match view.policy.mode:
         case TierMode.COPYING:
-            return _expired_in_tier(view, usable, now_ms)
+            return _expired_in_tier(view, now_ms)
         case TierMode.READ_ONLY:
-            return _expired_anywhere(view, usable, now_ms)
+            return _expired_anywhere(view, now_ms)
         case TierMode.DELETING:
             return view.local_log_start_offset
         case TierMode.UNTIERED:
             return view.log_start_offset
 
 
-def _expired_in_tier(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata], now_ms: int) -> int:
+def _expired_in_tier(view: PartitionView, now_ms: int) -> int:
     """Where the log starts once retention has taken the oldest remote segments."""
-    live = [segment for segment in usable if segment.end_offset >= view.log_start_offset]
+    live = [segment for segment in view.usable if segment.end_offset >= view.log_start_offset]
     tiered_to = max((segment.end_offset + 1 for segment in live), default=view.log_start_offset)
     breached = breached_remote_segments(
         live,
@@ -204,10 +203,10 @@ def _expired_in_tier(view: PartitionView, usable: Sequence[RemoteLogSegmentMetad
     return expired_to
 
 
-def _expired_anywhere(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata], now_ms: int) -> int:
+def _expired_anywhere(view: PartitionView, now_ms: int) -> int:
     """The same where nothing more is copied: after the last remote segment retention goes on with the local ones."""
-    expired_to = _expired_in_tier(view, usable, now_ms)
-    if any(s.end_offset >= expired_to and s.start_offset < view.local_log_start_offset for s in usable):
+    expired_to = _expired_in_tier(view, now_ms)
+    if any(s.end_offset >= expired_to and s.start_offset < view.local_log_start_offset for s in view.usable):
         return expired_to
     start = max(expired_to, view.local_log_start_offset)
     parts = [part for part in view.closed if part.end_offset > start]
@@ -234,7 +233,7 @@ def _first_offset_anywhere(view: PartitionView) -> int:
     start = view.log_start_offset
     if view.local_log_start_offset <= start or view.ledger_version == 0:
         return start
-    finished = view.finished()
+    finished = [s for s in view.remote if s.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED]
     if any(segment.start_offset <= start <= segment.end_offset for segment in finished):
         return start
     return min((s.start_offset for s in finished if s.start_offset > start), default=view.local_log_start_offset)
@@ -242,20 +241,20 @@ def _first_offset_anywhere(view: PartitionView) -> int:
 
 def first_offset_of_tier(view: PartitionView) -> int:
     """The log start of a replica that lost its own: where its history begins in the tier, or else locally."""
-    starts = [segment.start_offset for segment in view.usable()]
+    starts = [segment.start_offset for segment in view.usable]
     return min([*starts, view.closed[0].base_offset if view.closed else view.active.base_offset])
 
 
-def _delete_remote(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata]) -> list[Upkeep]:
+def _delete_remote(view: PartitionView) -> list[Upkeep]:
     doomed = tuple(
         segment.segment_id
         for segment in view.remote
-        if segment.segment_id not in view.in_flight and _may_go(view, usable, segment)
+        if _may_go(view, segment) and segment.segment_id not in view.in_flight
     )
     return [DeleteRemote(doomed)] if doomed else []
 
 
-def _may_go(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata], segment: RemoteLogSegmentMetadata) -> bool:
+def _may_go(view: PartitionView, segment: RemoteLogSegmentMetadata) -> bool:
     if segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED:
         return True
     if segment.state is not RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
@@ -263,7 +262,7 @@ def _may_go(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata], seg
     start = min(view.log_start_offset, view.isr_log_start_min)
     if segment.end_offset < start:
         return True
-    if segment.segment_id in view.disproven and Coverage(usable).holds(segment.start_offset, segment.end_offset + 1):
+    if view.disproven and segment.segment_id in view.disproven and _is_replaced(view, segment):
         return True
     if start < view.log_start_offset:
         return False
@@ -272,12 +271,17 @@ def _may_go(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata], seg
     return _is_unreachable(view, segment)
 
 
+def _is_replaced(view: PartitionView, segment: RemoteLogSegmentMetadata) -> bool:
+    """Whether other copies hold all its offsets."""
+    return Coverage(view.usable).holds(segment.start_offset, segment.end_offset + 1)
+
+
 def _is_unreachable(view: PartitionView, segment: RemoteLogSegmentMetadata) -> bool:
     """Whether every epoch of the segment is older than the log's first one (left by an unclean election)."""
     return bool(view.epochs) and segment.segment_leader_epochs[-1].epoch < view.epochs[0].epoch
 
 
-def _shrink_local(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata], now_ms: int) -> list[Upkeep]:
+def _shrink_local(view: PartitionView, now_ms: int) -> list[Upkeep]:
     committed = [part for part in view.closed if part.end_offset <= view.high_watermark]
     below = [part for part in committed if part.end_offset <= view.log_start_offset]
     kept = list(view.closed[len(below) :])
@@ -285,7 +289,7 @@ def _shrink_local(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata
     breached = _breached_locally(view, kept, now_ms)
     if view.policy.mode is TierMode.COPYING:
         wanted = committed[len(below) : len(below) + breached]
-        proofs, proven = _proven(view, usable, wanted)
+        proofs, proven = _proven(view, wanted)
         actions += proofs
         below += proven
         kept = kept[len(proven) :]
@@ -298,18 +302,16 @@ def _shrink_local(view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata
     return actions
 
 
-def _proven(
-    view: PartitionView, usable: Sequence[RemoteLogSegmentMetadata], wanted: Sequence[LocalSegment]
-) -> tuple[list[Upkeep], list[LocalSegment]]:
+def _proven(view: PartitionView, wanted: Sequence[LocalSegment]) -> tuple[list[Upkeep], list[LocalSegment]]:
     """The part of `wanted` that proven remote segments cover, and what else to prove so that more may go."""
     if not wanted:
         return [], []
     start = max(view.log_start_offset, wanted[0].base_offset)
-    covered = Coverage(usable).end_of_run(start)
+    covered = Coverage(view.usable).end_of_run(start)
     wanted = [part for part in wanted if part.end_offset <= covered]
     if not wanted:
         return [], []
-    needed = [s for s in usable if s.end_offset >= start and s.start_offset < wanted[-1].end_offset]
+    needed = [s for s in view.usable if s.end_offset >= start and s.start_offset < wanted[-1].end_offset]
     unproven = tuple(s.segment_id for s in needed if s.segment_id not in view.proven)
     proven_to = Coverage([s for s in needed if s.segment_id in view.proven]).end_of_run(start)
     proofs: list[Upkeep] = [Prove(unproven[:PROOFS_MAX])] if unproven else []

@@ -7,15 +7,19 @@ exclusive here, except in remote segment metadata, whose `end_offset` is inclusi
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Final
+from uuid import UUID
 
 from ..log.config import LogConfig
 from ..log.epochs import EpochEntry, LeaderEpochCache
 from ..protocol.topics import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ..remote.lineage import is_within_lineage
-from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
+from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+
+VERDICTS_MIN: Final = 100
 
 
 class TierMode(Enum):
@@ -93,10 +97,11 @@ class PartitionView:
     """One replica of a partition, and the part of the ledger that concerns it.
 
     `leader_epoch` is None on a follower. `closed` are all local segments but the active one, in order, without a gap.
-    `remote` are the ledger's segments in any state, by start offset; `ledger_version` is 0 if the ledger never saw an
-    event of this partition. `isr_log_start_min` is the lowest log start offset that a member of the ISR, the leader
-    included, is known to have. `in_flight` is what this node's copier is at; `proven` segments were found in the store
-    with their stated size, `disproven` ones absent or with another size.
+    `remote` are the ledger's segments in any state, by start offset; `usable`, the finished ones that lie whole on this
+    replica's lineage and are not known to be missing. `ledger_version` is 0 if the ledger never saw an event of this
+    partition. `isr_log_start_min` is the lowest log start offset that a member of the ISR, the leader included, is
+    known to have. `in_flight` is what this node's copier is at; `proven` segments were found in the store with their
+    stated size, `disproven` ones absent or with another size.
     """
 
     partition: TopicIdPartition
@@ -111,6 +116,7 @@ class PartitionView:
     closed: tuple[LocalSegment, ...]
     active: LocalSegment
     remote: tuple[RemoteLogSegmentMetadata, ...]
+    usable: tuple[RemoteLogSegmentMetadata, ...]
     ledger_version: int
     isr_log_start_min: int
     policy: TierPolicy
@@ -123,17 +129,44 @@ class PartitionView:
     def is_leader(self) -> bool:
         return self.leader_epoch is not None
 
-    def finished(self) -> list[RemoteLogSegmentMetadata]:
-        return [segment for segment in self.remote if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED]
 
-    def usable(self) -> list[RemoteLogSegmentMetadata]:
-        """Finished segments that lie whole on this replica's lineage and are not known to be missing."""
-        epochs = LeaderEpochCache(self.epochs)
-        return [
+class UsableSegments:
+    """Which finished segments lie whole on a replica's lineage, remembered from one view to the next: a partition may
+    have many thousands, and few change.
+    """
+
+    __slots__ = ("_epochs_version", "_verdicts")
+
+    def __init__(self) -> None:
+        self._epochs_version = -1
+        self._verdicts: dict[UUID, bool] = {}
+
+    def of(
+        self,
+        finished: Sequence[RemoteLogSegmentMetadata],
+        epochs: LeaderEpochCache,
+        log_end_offset: int,
+        disproven: Collection[RemoteLogSegmentId] = (),
+    ) -> tuple[RemoteLogSegmentMetadata, ...]:
+        """Those of `finished`, in their order, that are whole on the lineage and not `disproven`."""
+        if epochs.version != self._epochs_version or len(self._verdicts) > 2 * len(finished) + VERDICTS_MIN:
+            self._epochs_version = epochs.version
+            self._verdicts.clear()
+        usable = tuple(
             segment
-            for segment in self.finished()
-            if segment.segment_id not in self.disproven and is_within_lineage(segment, epochs, self.log_end_offset)
-        ]
+            for segment in finished
+            if segment.end_offset < log_end_offset and self._is_whole(segment, epochs, log_end_offset)
+        )
+        if not disproven:
+            return usable
+        return tuple(segment for segment in usable if segment.segment_id not in disproven)
+
+    def _is_whole(self, segment: RemoteLogSegmentMetadata, epochs: LeaderEpochCache, log_end_offset: int) -> bool:
+        key = segment.segment_id.id
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            verdict = self._verdicts[key] = is_within_lineage(segment, epochs, log_end_offset)
+        return verdict
 
 
 class Coverage:

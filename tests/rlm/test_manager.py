@@ -9,11 +9,16 @@ from dataclasses import replace
 import pytest
 
 from tierfetch.log.config import LogConfig
+from tierfetch.protocol.control import ControlType
 from tierfetch.remote.memory import SharedMetadata
-from tierfetch.remote.segment import RemoteLogSegmentState, RemotePartitionDeleteState
-from tierfetch.remote.storage import IndexType
+from tierfetch.remote.segment import (
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    RemotePartitionDeleteState,
+)
+from tierfetch.remote.storage import IndexType, LogSegmentData
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
-from tierfetch.tests.log.logs import NOW_MS, read_bytes
+from tierfetch.tests.log.logs import NOW_MS, append, end_transaction, read_bytes
 
 from .brokers import PARTITION, QUICK, TIERED, Broker, check_tier, everything, until
 
@@ -144,6 +149,49 @@ class TestCopy:
         await until(lambda: leader.manager.counters.copied_segments == 2)
         assert leader.manager.counters.copied_bytes == 2 * size
         await until(lambda: leader.manager.copy_lag(PARTITION).segments == 0)
+
+    async def test_custom_metadata_of_the_plugin_comes_back_and_has_a_limit(
+        self, leader: Broker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        custom = bytes(QUICK.custom_metadata_max_bytes + 1)
+        store = MemoryRemoteStorage.copy_log_segment_data
+
+        async def copy(metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes:
+            await store(leader.storage, metadata, data)
+            return custom
+
+        monkeypatch.setattr(leader.storage, "copy_log_segment_data", copy)
+        await leader.fill(1)
+        await until(lambda: leader.manager.counters.errors["copy"] > 1)
+        assert leader.tiered_to() == 0
+        custom = custom[:-1]
+        await until(leader.is_all_tiered)
+        assert leader.ledger.finished()[0].custom_metadata == custom
+
+    async def test_R1_transaction_index_is_uploaded_only_where_something_was_aborted(self, leader: Broker) -> None:
+        transaction = {"producer_id": 1, "producer_epoch": 0, "is_transactional": True}
+        await append(leader.log, 2, base_sequence=0, **transaction)
+        await leader.log.roll()
+        await end_transaction(leader.log, ControlType.ABORT, 1)
+        await leader.fill(0)
+        await leader.log.roll()
+        await leader.fill(0)
+        await until(leader.is_all_tiered)
+        check_tier(leader.storage, leader.ledger)
+        assert [segment.txn_index_empty for segment in leader.ledger.finished()] == [True, False]
+
+    async def test_R1_open_transaction_holds_its_segment_back(self, leader: Broker) -> None:
+        await append(leader.log, 2)
+        await leader.log.roll()
+        await append(leader.log, 2, producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
+        await leader.log.roll()
+        await leader.fill(0)
+        await until(lambda: leader.tiered_to() == 2)
+        await asyncio.sleep(0.05)
+        assert leader.tiered_to() == 2
+        await end_transaction(leader.log, ControlType.COMMIT, 1)
+        leader.log.update_high_watermark(leader.log.log_end_offset)
+        await until(leader.is_all_tiered)
 
 
 class TestRetention:

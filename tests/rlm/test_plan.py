@@ -22,7 +22,7 @@ from tierfetch.rlm.plan import (
 )
 from tierfetch.rlm.view import Coverage, PartitionView, TierMode, TierPolicy
 
-from .views import DELETING, ME, OTHER, STARTED, ids, local, policy, remote, segment_id, view
+from .views import DELETING, ME, OTHER, STARTED, changed, ids, local, policy, remote, segment_id, view
 
 NOW = 10_000
 
@@ -129,8 +129,8 @@ class TestLocalRetention:
     def test_R4_by_size_needs_proof_first(self) -> None:
         limited = view(remote=TIERED, policy=policy(local_retention_bytes=1500))
         assert plan(limited, NOW) == [Prove(ids(1, 2))]
-        assert plan(replace(limited, proven=frozenset(ids(1))), NOW) == [Prove(ids(2)), DeleteLocal(100)]
-        assert plan(replace(limited, proven=ALL), NOW) == [DeleteLocal(200)]
+        assert plan(changed(limited, proven=frozenset(ids(1))), NOW) == [Prove(ids(2)), DeleteLocal(100)]
+        assert plan(changed(limited, proven=ALL), NOW) == [DeleteLocal(200)]
 
     @pytest.mark.parametrize(("limit", "up_to"), [(2500, 100), (2501, 0), (1500, 200), (501, 200), (500, 300)])
     def test_R4_a_segment_goes_by_size_only_as_a_whole(self, limit: int, up_to: int) -> None:
@@ -270,8 +270,8 @@ class TestRemoteRetention:
             log_start_offset=200, isr_log_start_min=100, epochs=((0, 200),), policy=policy(retention_ms=NOW - 250)
         )
         assert plan(raised, NOW) == [DeleteRemote(ids(1))]
-        assert plan(replace(raised, isr_log_start_min=199), NOW) == [DeleteRemote(ids(1))]
-        assert plan(replace(raised, isr_log_start_min=200), NOW) == [DeleteRemote(ids(1, 2))]
+        assert plan(changed(raised, isr_log_start_min=199), NOW) == [DeleteRemote(ids(1))]
+        assert plan(changed(raised, isr_log_start_min=200), NOW) == [DeleteRemote(ids(1, 2))]
 
     def test_deletion_of_records_by_a_client_reaches_the_tier(self) -> None:
         raised = self.expiring(log_start_offset=150, epochs=((0, 150),))
@@ -291,7 +291,7 @@ class TestRemoteRetention:
             leader_epoch=2, remote=(TIERED[0], straddling, TIERED[2]), policy=policy(retention_ms=NOW - 250)
         )
         assert plan(with_gap, NOW) == [RaiseLogStart(100, "retention")]
-        assert plan(replace(with_gap, policy=policy(retention_ms=0)), NOW) == [RaiseLogStart(300, "retention")]
+        assert plan(changed(with_gap, policy=policy(retention_ms=0)), NOW) == [RaiseLogStart(300, "retention")]
 
     def test_retention_stops_at_a_gap_that_is_still_local(self) -> None:
         with_gap = view(
@@ -313,7 +313,7 @@ class TestRemoteRetention:
             remote=(lost,),
         )
         assert plan(later, NOW) == [DeleteRemote(ids(9))]
-        assert plan(replace(later, isr_log_start_min=200), NOW) == []
+        assert plan(changed(later, isr_log_start_min=200), NOW) == []
 
     def test_log_start_that_did_not_survive_is_raised_again(self) -> None:
         lower = self.expiring(remote=TIERED[1:], isr_log_start_min=0)
@@ -345,7 +345,7 @@ class TestDisableAndEnable:
             policy=policy(TierMode.READ_ONLY, retention_ms=NOW - 50),
         )
         assert plan(read_only, NOW) == []
-        expiring = replace(read_only, policy=policy(TierMode.READ_ONLY, retention_ms=NOW - 150))
+        expiring = changed(read_only, policy=policy(TierMode.READ_ONLY, retention_ms=NOW - 150))
         assert plan(expiring, NOW) == [RaiseLogStart(100, "retention")]
 
     def test_R6_copy_disable_expires_local_segments_behind_the_tier(self) -> None:
@@ -367,9 +367,9 @@ class TestDisableAndEnable:
             policy=policy(TierMode.DELETING),
         )
         assert plan(disabled, NOW) == [RaiseLogStart(200, "remote storage was disabled")]
-        raised = replace(disabled, log_start_offset=200, isr_log_start_min=100)
+        raised = changed(disabled, log_start_offset=200, isr_log_start_min=100)
         assert plan(raised, NOW) == [DeleteRemote(ids(1))]
-        assert plan(replace(raised, isr_log_start_min=200), NOW) == [DeleteRemote(ids(1, 2, 3))]
+        assert plan(changed(raised, isr_log_start_min=200), NOW) == [DeleteRemote(ids(1, 2, 3))]
 
     def test_R6_F8_enabled_again_copies_from_the_log_start(self) -> None:
         enabled = view(closed=(local(200, 300),), log_start_offset=200, local_log_start_offset=200, ledger_version=12)
@@ -387,7 +387,7 @@ class TestDisableAndEnable:
     def test_R6_read_only_active_segment_that_breaches_is_rolled_by_the_leader(self) -> None:
         read_only = view(closed=(), log_start_offset=300, policy=policy(TierMode.READ_ONLY, local_retention_ms=0))
         assert plan(read_only, NOW) == [RollActive(300)]
-        assert plan(replace(read_only, leader_epoch=None), NOW) == []
+        assert plan(changed(read_only, leader_epoch=None), NOW) == []
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,8 @@ class Cluster:
     def look(self, replica: Replica) -> PartitionView:
         parts = [local(a, b) for a, b in itertools.pairwise([*replica.bases, replica.end])]
         leads = replica is self.leader
-        base = view(
+        return view(
+            epochs=tuple((entry.epoch, entry.start_offset) for entry in replica.epochs.entries),
             leader_epoch=self.epoch if leads else None,
             broker_id=replica.id,
             log_start_offset=replica.log_start,
@@ -116,7 +117,6 @@ class Cluster:
             proven=frozenset(replica.proven),
             disproven=frozenset(replica.disproven),
         )
-        return replace(base, epochs=replica.epochs.entries)
 
     def replicate(self) -> None:
         follower = self.follower
@@ -187,7 +187,7 @@ class Cluster:
     def delete_remote(self, segment_id: RemoteLogSegmentId, *, dies: bool) -> None:
         segment = self.tier[segment_id]
         if segment.state is FINISHED and segment_id in self.stored:
-            live = [r for r in self.replicas if segment in self.look(r).usable() and r.log_start <= segment.end_offset]
+            live = [r for r in self.replicas if segment in self.look(r).usable and r.log_start <= segment.end_offset]
             assert not live or self.is_local_everywhere(segment) or self.policy.mode is TierMode.DELETING
         self.events += 1
         self.tier[segment_id] = replace(segment, state=DELETING)
@@ -201,7 +201,7 @@ class Cluster:
     def readable(self, replica: Replica, *, stored_only: bool = True) -> Coverage:
         """What the tier holds of a replica's history, the agreeing part of straddling segments included."""
         parts = []
-        for segment in self.look(replica).finished():
+        for segment in [segment for segment in self.tier.values() if segment.state is FINISHED]:
             for epoch, first, last in segment.epoch_ranges():
                 end = replica.epochs.end_offset_for(epoch, replica.end)
                 begins = next((e.start_offset for e in replica.epochs.entries if e.epoch == epoch), None)

@@ -6,10 +6,10 @@ import uuid
 from typing import Any
 
 from tierfetch.log.config import UNLIMITED
-from tierfetch.log.epochs import EpochEntry
+from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
-from tierfetch.rlm.view import CopyDeadline, LocalSegment, PartitionView, TierMode, TierPolicy
+from tierfetch.rlm.view import CopyDeadline, LocalSegment, PartitionView, TierMode, TierPolicy, UsableSegments
 
 PARTITION = TopicIdPartition(uuid.UUID(int=7), "orders", 0)
 ME = 1
@@ -81,8 +81,18 @@ def view(**changes: Any) -> PartitionView:
     values.setdefault("log_end_offset", values["active"].end_offset)
     values.setdefault("isr_log_start_min", values["log_start_offset"])
     values.setdefault("ledger_version", len(values["remote"]))
+    finished = [segment for segment in values["remote"] if segment.state is FINISHED]
+    epochs = LeaderEpochCache(values["epochs"])
+    values["usable"] = UsableSegments().of(finished, epochs, values["log_end_offset"], values.get("disproven", ()))
     return PartitionView(**values)
 
 
 def ids(*numbers: int) -> tuple[RemoteLogSegmentId, ...]:
     return tuple(segment_id(number) for number in numbers)
+
+
+def changed(before: PartitionView, **changes: Any) -> PartitionView:
+    """`before` with other values, and what follows from them."""
+    fields = {name: getattr(before, name) for name in before.__slots__ if name != "usable"}
+    fields["epochs"] = tuple((entry.epoch, entry.start_offset) for entry in before.epochs)
+    return view(**{**fields, **changes})

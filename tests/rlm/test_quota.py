@@ -1,0 +1,48 @@
+"""The copy quota as a value of time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tierfetch.rlm.copier import CopyQuota
+from tierfetch.rlm.quota import TokenBucket
+
+
+def test_a_second_of_quota_may_go_at_once_and_debt_holds_up_the_next() -> None:
+    bucket = TokenBucket(100, now_s=0)
+    assert bucket.take(100, 0) == 0
+    assert bucket.take(250, 0) == 0
+    assert bucket.take(1, 0) == 2.5
+    assert bucket.take(0, 1) == 1.51
+    assert bucket.take(50, 3) == 0
+
+
+def test_unused_quota_is_kept_for_one_second_only() -> None:
+    bucket = TokenBucket(100, now_s=0)
+    assert bucket.take(100, 1000) == 0
+    assert bucket.take(300, 1000) == 0
+    assert bucket.take(0, 1000) == 3
+
+
+@given(st.integers(1, 1000), st.lists(st.tuples(st.integers(0, 5000), st.floats(0, 3)), max_size=30))
+def test_rate_is_kept_over_any_time(rate: int, takes: list[tuple[int, float]]) -> None:
+    """What began to move by any moment is at most the rate times the time, a second's worth, and one take more."""
+    bucket = TokenBucket(rate, now_s=0)
+    now_s, begun = 0.0, 0
+    for count, pause_s in takes:
+        now_s += pause_s
+        begins_s = now_s + bucket.take(count, now_s)
+        assert begun <= rate * (begins_s + 1) + 1e-6
+        begun += count
+
+
+async def test_copies_wait_for_the_quota_that_they_share() -> None:
+    quota = CopyQuota(1000)
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    await quota.acquire(1010)
+    await quota.acquire(5)
+    assert loop.time() - began_s >= 0.009
