@@ -30,7 +30,9 @@ class ReplicaState(Enum):
 
 @dataclass(slots=True)
 class ReplicaProgress:
-    """For metrics and the demo. Times are seconds of the wall clock, None until it happened."""
+    """For metrics. Times are seconds of the wall clock, None until it happened; `first_fetch_at` is when the leader was
+    first asked for anything, a question of the bootstrap included.
+    """
 
     added_at: float
     bootstrap_ended_at: float | None = None

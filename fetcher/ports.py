@@ -75,7 +75,9 @@ class LeaderEndpoint(Protocol):
 
 
 class FollowerPartition(Protocol):
-    """One local replica while it follows. Calls with effects are made one at a time."""
+    """One local replica while it follows. Calls with effects are made one at a time, and may fail; what it says about
+    itself comes from memory at any time.
+    """
 
     @property
     def topic_id_partition(self) -> TopicIdPartition: ...

@@ -155,6 +155,8 @@ class ReplicaFetcher:
                 await self._supervised(replica, ReplicaState.BOOTSTRAPPING, self._attempt_bootstrap)
 
     async def _attempt_bootstrap(self, replica: FollowedReplica) -> None:
+        if replica.progress.first_fetch_at is None:
+            replica.progress.first_fetch_at = self._wall_clock()
         elapsed_s = asyncio.get_running_loop().time() - replica.bootstrap_began_at
         attempt = Attempt(
             trigger=replica.trigger,
@@ -216,24 +218,29 @@ class ReplicaFetcher:
         requests = [self._request(replica) for replica in fetching]
         try:
             answers = await self._fetch(requests)
-        except RETRIABLE as error:
-            self._fetch_failures += 1
-            delay_s = self._delay_s(self._fetch_failures)
-            _log.warning("fetching from broker %d failed, again in %.2f s: %s", self._leader.broker_id, delay_s, error)
-            await asyncio.sleep(delay_s)
+        except Exception as error:  # noqa: BLE001 - the supervisor of the fetch that all replicas share
+            await self._delay_after(error)
             return
         self._fetch_failures = 0
         effects = []
         for replica in fetching:
             answer = answers.get(replica.partition.topic_id_partition)
-            if answer is not None and replica.is_current and not self._followed_quietly(replica, answer):
+            if answer is None or not replica.is_current or replica.state is not ReplicaState.FETCHING:
+                continue
+            if not self._followed_quietly(replica, answer):
                 effects.append(self._supervised(replica, ReplicaState.FETCHING, self._use, answer))
         await asyncio.gather(*effects)
 
+    async def _delay_after(self, error: Exception) -> None:
+        self._fetch_failures += 1
+        delay_s = self._delay_s(self._fetch_failures)
+        fault = None if isinstance(error, RETRIABLE) else error
+        text = f"fetching from broker {self._leader.broker_id} failed, again in {delay_s:.2f} s: {error!r}"
+        _log.warning(text, exc_info=fault)
+        await asyncio.sleep(delay_s)
+
     def _request(self, replica: FollowedReplica) -> PartitionToFetch:
-        partition, progress = replica.partition, replica.progress
-        if progress.first_fetch_at is None:
-            progress.first_fetch_at = self._wall_clock()
+        partition = replica.partition
         return PartitionToFetch(
             partition=partition.topic_id_partition,
             fetch_offset=partition.log_end_offset,

@@ -29,7 +29,7 @@ from tierfetch.log.partition_log import LogAppendInfo, PartitionLog
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.log.segment import LogSegment
 from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
-from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.lineage import OffsetAndEpoch
@@ -199,13 +199,14 @@ class RealReplica:
         self.is_tiered = True
         self.is_compacted = False
         self.is_never_in_isr = False
+        self._last_log: PartitionLog | None = None
 
     @property
     def log(self) -> PartitionLog:
-        log = self.logs.get(PARTITION.topic_partition)
-        if log is None:
-            raise KafkaError(ErrorCode.kafka_storage_error, f"there is no log of {PARTITION}")
-        return log
+        """The one that is open, or was last."""
+        self._last_log = self.logs.logs.get(PARTITION.topic_partition, self._last_log)
+        assert self._last_log is not None
+        return self._last_log
 
     @property
     def log_start_offset(self) -> int:

@@ -365,6 +365,23 @@ class TestSeveralPartitions:
             await cluster.until_caught_up(other)
             await cluster.until_caught_up()
 
+    async def test_an_answer_that_makes_no_sense_delays_all_and_ends_nothing(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        cluster, other = self.cluster()
+        answers = iter([ValueError("not enough values to unpack")])
+
+        def nonsense(call: str) -> None:
+            if call.startswith("fetch ") and (error := next(answers, None)) is not None:
+                raise error
+
+        cluster.leader.before_call = nonsense
+        async with cluster.running() as fetcher:
+            fetcher.add(other)
+            await cluster.until_caught_up(other)
+            await cluster.until_caught_up()
+        assert "not enough values" in caplog.text
+
     async def test_a_partition_that_is_added_during_a_long_wait_is_fetched_at_once(self) -> None:
         cluster, other = self.cluster(config=replace(QUICK, wait_max_ms=60_000))
         async with cluster.running() as fetcher:
