@@ -15,7 +15,7 @@ TIERED = frozenset({TierMode.COPYING, TierMode.READ_ONLY})
 
 
 class FollowedPartition:
-    """`on_replaced` is called when state was adopted from the tier and the partition has a new log."""
+    """`on_replaced` is called when the partition has a new log, with state from the tier."""
 
     def __init__(
         self, partition: Partition, logs: LogManager, *, has_tier: bool, on_replaced: Callable[[Partition], None]
@@ -76,10 +76,21 @@ class FollowedPartition:
         await self._partition.log.truncate_fully_and_start_at(offset)
 
     async def adopt(self, state: AdoptedState) -> None:
-        log = await adopt(self._logs, self.topic_id_partition.topic_partition, state)
-        self._partition.replace_log(log)
-        self._partition.is_never_in_isr = not self._partition.is_in_isr
-        self._on_replaced(self._partition)
+        partition = self._partition
+        partition.is_log_being_replaced = True
+        try:
+            await adopt(self._logs, self.topic_id_partition.topic_partition, state)
+            partition.is_never_in_isr = not partition.is_in_isr
+        finally:
+            partition.is_log_being_replaced = False
+            self._take_log()
+
+    def _take_log(self) -> None:
+        """The one that is there now: the adopted one, or after a failure on the way the old one, opened anew."""
+        log = self._logs.logs.get(self.topic_id_partition.topic_partition)
+        if log is not None and log is not self._partition.log:
+            self._partition.replace_log(log)
+            self._on_replaced(self._partition)
 
     def update_high_watermark(self, offset: int) -> None:
         self._partition.log.update_high_watermark(offset)

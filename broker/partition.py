@@ -54,6 +54,8 @@ class Partition:
         self.leadership: Leadership | None = None
         self.is_never_in_isr = False
         """Not once in the ISR since state was adopted from the tier."""
+        self.is_log_being_replaced = False
+        """The old log is closed already, which is no failure."""
         self.log_end_news = Sleepers()
         """For followers that fetch: the log has grown, or leadership ended."""
         self.high_watermark_news = Sleepers()
@@ -69,6 +71,11 @@ class Partition:
     def leader_epoch(self) -> int:
         """As the cluster's metadata has it now, -1 before the first."""
         return self.registration.leader_epoch if self.registration is not None else -1
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the log takes and serves nothing any more, and has to be opened anew."""
+        return self.log.failure is not None and not self.is_log_being_replaced
 
     @property
     def is_in_isr(self) -> bool:

@@ -115,7 +115,7 @@ class ReplicaManager:
             for partition in partitions:
                 if partition.leadership is not None:
                     partition.leadership.check_lag()
-            if self._hosted.failures or any(partition.log.failure is not None for partition in partitions):
+            if self._hosted.failures or any(partition.has_failed for partition in partitions):
                 self._changed.set()
 
     async def _apply(self, image: ClusterImage) -> None:
@@ -155,7 +155,7 @@ class ReplicaManager:
     async def _set_up(self, key: TopicIdPartition, registration: PartitionRegistration) -> None:
         name = key.topic_partition
         partition = self._hosted.partitions.get(name)
-        if partition is not None and partition.log.failure is not None:
+        if partition is not None and partition.has_failed:
             self._to_open_anew[name] = partition.leader_epoch if partition.leadership is not None else NO_EPOCH
             await self._let_go(key)
             partition = None

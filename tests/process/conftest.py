@@ -1,0 +1,30 @@
+"""Real broker processes on loopback; every test here is marked `process` and `slow`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tierfetch.cli.local_cluster import LocalCluster, TierSettings
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.process)
+            item.add_marker(pytest.mark.slow)
+
+
+def local_tier(base: Path) -> TierSettings:
+    return TierSettings("local", {"dir": str(base / "tier")})
+
+
+@pytest.fixture(scope="module")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Two brokers with a local tier, for tests that kill nothing."""
+    base = tmp_path_factory.mktemp("cluster")
+    with LocalCluster(base, (1, 2), tier=local_tier(base)) as cluster:
+        yield cluster

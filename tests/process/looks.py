@@ -1,0 +1,34 @@
+"""Looking at a running cluster: who leads, who is in sync, what lies on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tierfetch.broker.cluster_view import PartitionRegistration
+from tierfetch.broker.static_file import decode
+from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.protocol.records import iter_batches
+
+
+def registration(cluster: LocalCluster, topic: str, partition: int = 0) -> PartitionRegistration:
+    """As the cluster file has it now."""
+    return decode(cluster.cluster_file.read_bytes()).image.topics[topic].partitions[partition]
+
+
+def leader_of(cluster: LocalCluster, topic: str, partition: int = 0) -> int:
+    return registration(cluster, topic, partition).leader
+
+
+def log_bytes(cluster: LocalCluster, broker: int, topic: str, partition: int = 0) -> dict[int, bytes]:
+    """Contents of a replica's `.log` files by base offset."""
+    directory: Path = cluster.data_directory(broker) / f"{topic}-{partition}"
+    return {int(path.stem): path.read_bytes() for path in sorted(directory.glob("*.log"))}
+
+
+def log_end(segments: dict[int, bytes]) -> int:
+    """Behind the last whole batch of a replica's segments."""
+    end = max(segments, default=0)
+    for content in segments.values():
+        for _, header in iter_batches(content):
+            end = max(end, header.next_offset)
+    return end
