@@ -1,0 +1,211 @@
+"""What a scrape shows: of real partitions in their roles, and of fetchers and a tier that a test makes up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from tierfetch.broker.fetcher_pool import FetcherPool
+from tierfetch.broker.metrics import BrokerMetrics, RequestTimes
+from tierfetch.fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
+from tierfetch.log.disk_os import OsDisk
+from tierfetch.log.producer_state import AppendOrigin
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.dispatch import RequestContext
+from tierfetch.protocol.server import Server
+from tierfetch.protocol.topics import TopicIdPartition, TopicPartition
+from tierfetch.rlm.manager import RemoteLogManager
+from tierfetch.rlm.metrics import CopyLag, RemoteLogCounters
+from tierfetch.tests.broker.hosting import Host, batch
+from tierfetch.tests.broker.requests import context_of
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+
+class Fetchers:
+    """A pool that follows what a test says."""
+
+    def __init__(self) -> None:
+        self.followed: dict[TopicIdPartition, FollowedReplica] = {}
+
+    def replicas(self) -> Iterator[tuple[TopicIdPartition, FollowedReplica]]:
+        yield from self.followed.items()
+
+    def follow(self, key: TopicIdPartition, state: ReplicaState, progress: ReplicaProgress) -> None:
+        partition = SimpleNamespace(topic_id_partition=key, leader_epoch=0)
+        self.followed[key] = FollowedReplica(partition, 0, progress, state)  # type: ignore[arg-type]
+
+
+class Tier:
+    """A remote log manager's numbers."""
+
+    def __init__(self) -> None:
+        self.counters = RemoteLogCounters()
+        self.lags: dict[TopicIdPartition, CopyLag] = {}
+
+    def copy_lag(self, key: TopicIdPartition) -> CopyLag:
+        return self.lags.get(key, CopyLag())
+
+
+class Scrape:
+    """The samples of one scrape, through the text format."""
+
+    def __init__(self, metrics: BrokerMetrics) -> None:
+        class Families(Collector):
+            def collect(self) -> Iterator[Metric]:
+                return metrics.families()
+
+        self.families = list(text_string_to_metric_families(generate_latest(Families()).decode()))
+
+    def value(self, name: str, **labels: str) -> float | None:
+        found = [
+            sample.value
+            for family in self.families
+            for sample in family.samples
+            if sample.name == name and sample.labels == labels
+        ]
+        assert len(found) < 2, f"{name} {labels} is there {len(found)} times"
+        return found[0] if found else None
+
+
+class Subject:
+    def __init__(self, host: Host, disk: OsDisk, tier: Tier | None) -> None:
+        self.fetchers = Fetchers()
+        self.requests = RequestTimes()
+        server = Server({}, listener_name="PLAINTEXT")
+        self._metrics = BrokerMetrics(
+            host.hosted,
+            cast(FetcherPool, self.fetchers),
+            cast(RemoteLogManager | None, tier),
+            disk,
+            server,
+            self.requests,
+        )
+
+    def scrape(self) -> Scrape:
+        return Scrape(self._metrics)
+
+
+@pytest.fixture
+def tier() -> Tier:
+    return Tier()
+
+
+@pytest.fixture
+def subject(host: Host, disk: OsDisk, tier: Tier) -> Subject:
+    return Subject(host, disk, tier)
+
+
+async def test_offsets_and_role_of_a_partition(subject: Subject, host: Host) -> None:
+    partition = await host.topic("t", 1)
+    await partition.append(batch(b"a", b"b"), AppendOrigin.CLIENT, acks_all=False)
+    scrape = subject.scrape()
+    values = {
+        name: scrape.value(f"tierfetch_{name}", topic="t", partition="0")
+        for name in (
+            "log_start_offset",
+            "local_log_start_offset",
+            "log_end_offset",
+            "high_watermark",
+            "last_stable_offset",
+            "log_size_bytes",
+            "leader_epoch",
+            "is_leader",
+        )
+    }
+    assert values == {
+        "log_start_offset": 0,
+        "local_log_start_offset": 0,
+        "log_end_offset": 2,
+        "high_watermark": 2,
+        "last_stable_offset": 2,
+        "log_size_bytes": partition.log.size_bytes,
+        "leader_epoch": 0,
+        "is_leader": 1,
+    }
+
+
+async def test_only_a_leader_tells_of_the_isr(subject: Subject, host: Host) -> None:
+    led = await host.topic("led", 1, 2)
+    await host.topic("followed", 2, 1)
+    assert led.leadership is not None
+    led.leadership.replicas.commit_isr([1], partition_epoch=1)
+    led.leadership.replicas.min_insync_replicas = 2
+    scrape = subject.scrape()
+    for name, expected in (("isr_size", 1), ("under_replicated", 1), ("under_min_isr", 1)):
+        assert scrape.value(f"tierfetch_{name}", topic="led", partition="0") == expected, name
+        assert scrape.value(f"tierfetch_{name}", topic="followed", partition="0") is None, name
+    assert scrape.value("tierfetch_is_leader", topic="followed", partition="0") == 0
+
+
+async def test_replicas_that_cannot_serve(subject: Subject, host: Host) -> None:
+    await host.topic("t", 1)
+    assert subject.scrape().value("tierfetch_offline_replicas") == 0
+    host.hosted.failures[TopicPartition("damaged", 3)] = "its first segment is corrupt"
+    assert subject.scrape().value("tierfetch_offline_replicas") == 1
+
+
+async def test_what_followed_replicas_cost(subject: Subject, host: Host) -> None:
+    new = (await host.topic("new", 2, 1)).partition
+    old = (await host.topic("old", 2, 1)).partition
+    subject.fetchers.follow(new, ReplicaState.BOOTSTRAPPING, ReplicaProgress(added_at=5.0))
+    progress = ReplicaProgress(5.0, 7.5, 8.25, bytes_from_leader=100, bytes_from_tier=30)
+    subject.fetchers.follow(old, ReplicaState.FETCHING, progress)
+    scrape = subject.scrape()
+    labels = {"topic": "old", "partition": "0"}
+    assert scrape.value("tierfetch_replica_fetch_bytes_total", source="leader", **labels) == 100
+    assert scrape.value("tierfetch_replica_fetch_bytes_total", source="tier", **labels) == 30
+    assert scrape.value("tierfetch_replica_bootstrap_end_timestamp_seconds", **labels) == 7.5
+    assert scrape.value("tierfetch_replica_first_fetch_timestamp_seconds", **labels) == 8.25
+    assert scrape.value("tierfetch_replica_first_fetch_timestamp_seconds", topic="new", partition="0") is None
+    assert scrape.value("tierfetch_replicas", state="bootstrapping") == 1
+    assert scrape.value("tierfetch_replicas", state="fetching") == 1
+    assert scrape.value("tierfetch_replicas", state="failed") == 0
+
+
+async def test_the_tier(subject: Subject, host: Host, tier: Tier) -> None:
+    led = await host.topic("led", 1)
+    await host.topic("followed", 2, 1)
+    tier.lags[led.partition] = CopyLag(segments=2, bytes=2048)
+    tier.counters.copied_bytes = 512
+    tier.counters.errors["copy"] += 3
+    scrape = subject.scrape()
+    assert scrape.value("tierfetch_remote_copy_lag_segments", topic="led", partition="0") == 2
+    assert scrape.value("tierfetch_remote_copy_lag_bytes", topic="led", partition="0") == 2048
+    assert scrape.value("tierfetch_remote_copy_lag_bytes", topic="followed", partition="0") is None
+    assert scrape.value("tierfetch_remote_copied_bytes_total") == 512
+    assert scrape.value("tierfetch_remote_errors_total", work="copy") == 3
+
+
+async def test_a_broker_without_a_tier_says_nothing_of_it(host: Host, disk: OsDisk) -> None:
+    families = Subject(host, disk, None).scrape().families
+    assert not [family.name for family in families if family.name.startswith("tierfetch_remote")]
+
+
+async def test_requests_are_timed_whatever_becomes_of_them(subject: Subject) -> None:
+    async def answer(_: RequestContext, request: str) -> str:
+        if request == "bad":
+            raise OSError(request)
+        return request
+
+    handlers = subject.requests.timed({ApiKey.PRODUCE: answer})
+    assert await handlers[ApiKey.PRODUCE](context_of(ApiKey.PRODUCE, 9), "good") == "good"
+    with pytest.raises(OSError, match="bad"):
+        await handlers[ApiKey.PRODUCE](context_of(ApiKey.PRODUCE, 9), "bad")
+    assert subject.scrape().value("tierfetch_request_seconds_count", api="produce") == 2
+
+
+async def test_every_metric_is_documented(subject: Subject, host: Host) -> None:
+    subject.requests.timed({})
+    documented = DOCUMENT.read_text(encoding="utf-8")
+    names = {family.name for family in subject.scrape().families}
+    assert len(names) > 20
+    assert not {name for name in names if f"`{name}" not in documented}

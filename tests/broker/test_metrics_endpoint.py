@@ -1,0 +1,112 @@
+"""The metrics endpoint as an HTTP client sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+
+from tierfetch.broker import metrics_endpoint
+from tierfetch.broker.metrics_endpoint import MetricsEndpoint
+from tierfetch.tests.broker.waiting import until
+
+HOST = "127.0.0.1"
+REQUEST = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def two_families() -> Iterator[Metric]:
+    yield GaugeMetricFamily("first", "One.", value=1)
+    yield GaugeMetricFamily("second", "Two.", value=2)
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[MetricsEndpoint]:
+    endpoint = MetricsEndpoint(two_families)
+    await endpoint.start(HOST, 0)
+    yield endpoint
+    await endpoint.close()
+
+
+async def exchange(endpoint: MetricsEndpoint, request: bytes) -> bytes:
+    """Everything that comes back until the connection ends, which may be by a reset."""
+    reader, writer = await asyncio.open_connection(HOST, endpoint.port)
+    writer.write(request)
+    try:
+        return await reader.read()
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+
+
+async def test_a_scrape(endpoint: MetricsEndpoint) -> None:
+    head, _, body = (await exchange(endpoint, REQUEST)).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"Content-Type: text/plain; version=0.0.4" in head
+    assert f"Content-Length: {len(body)}".encode() in head
+    assert body.decode().splitlines() == [
+        "# HELP first One.",
+        "# TYPE first gauge",
+        "first 1.0",
+        "# HELP second Two.",
+        "# TYPE second gauge",
+        "second 2.0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [
+        (b"GET /metrics?name=x HTTP/1.0", b"200 OK"),
+        (b"GET / HTTP/1.1", b"404 Not Found"),
+        (b"GET /metrics/x HTTP/1.1", b"404 Not Found"),
+        (b"POST /metrics HTTP/1.1", b"405 Method Not Allowed"),
+        (b"GET /metrics", b"400 Bad Request"),
+        (b"\x00\x00\x00\x1a\x00\x12", b"400 Bad Request"),
+    ],
+)
+async def test_other_requests(endpoint: MetricsEndpoint, request_line: bytes, status: bytes) -> None:
+    answer = await exchange(endpoint, request_line + b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 " + status + b"\r\n")
+
+
+async def test_a_request_without_an_end_is_cut_off(endpoint: MetricsEndpoint) -> None:
+    assert await exchange(endpoint, b"x" * (3 * metrics_endpoint.REQUEST_HEAD_MAX)) == b""
+
+
+async def test_a_peer_that_says_nothing_is_cut_off(endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_endpoint, "SCRAPE_TIMEOUT_S", 0.02)
+    assert await exchange(endpoint, b"GET /me") == b""
+
+
+async def test_too_many_at_a_time_are_refused(endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_endpoint, "SCRAPES_MAX", 1)
+    _, idle = await asyncio.open_connection(HOST, endpoint.port)
+    assert await exchange(endpoint, REQUEST) == b""
+    idle.close()
+    await until(lambda: not endpoint._scrapes)
+    assert await exchange(endpoint, REQUEST) != b""
+
+
+async def test_closing_cuts_off_what_is_under_way(endpoint: MetricsEndpoint) -> None:
+    reader, writer = await asyncio.open_connection(HOST, endpoint.port)
+    await until(lambda: bool(endpoint._scrapes))
+    await endpoint.close()
+    with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+        await reader.readexactly(1)
+    writer.close()
+
+
+async def test_a_fault_of_a_family_ends_its_scrape_alone(caplog: pytest.LogCaptureFixture) -> None:
+    def families() -> Iterator[Metric]:
+        raise RuntimeError("a broken gauge")
+        yield
+
+    endpoint = MetricsEndpoint(families)
+    await endpoint.start(HOST, 0)
+    assert await exchange(endpoint, REQUEST) == b""
+    assert "by a fault of ours" in caplog.text
+    assert "a broken gauge" in caplog.text
+    await endpoint.close()
