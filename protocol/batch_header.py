@@ -14,7 +14,8 @@ Attributes: bits 0-2 codec, 3 log append time, 4 transactional, 5 control, 6 the
 
 Rules:
 * A leader may write base offset and leader epoch in place: they lie outside the CRC.
-* `record count <= last offset delta + 1`; fewer after compaction, which keeps the offsets of what it removes.
+* `record count <= last offset delta + 1`; fewer after compaction, which keeps the offsets of what it removes. A batch
+  takes at least one offset, so that whoever goes on at its next offset gets ahead.
 * A batch is found by its length alone, so a length that reaches beyond the buffer is an incomplete tail, not a fault.
 
 Leader and follower call `iter_batches` for every byte they move: it unpacks, checks and sums, and makes no copy.
@@ -212,7 +213,7 @@ def _check_header(header: BatchHeader, position: int) -> None:
         header.magic == MAGIC
         and header.batch_length >= _BATCH_LENGTH_MIN
         and header.base_offset >= 0
-        and 0 <= header.record_count <= header.last_offset_delta + 1
+        and 0 <= header.record_count <= header.last_offset_delta + 1 != 0
         and header.attributes & _CODEC_MASK <= _CODEC_MAX
     ):
         return

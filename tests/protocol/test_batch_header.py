@@ -104,6 +104,14 @@ def test_empty_batch_left_by_compaction_is_legal() -> None:
     assert list(iter_records(data, position, header)) == []
 
 
+def test_a_batch_without_an_offset_is_impossible() -> None:
+    data = bytearray(batch())
+    struct.pack_into(">i", data, 23, -1)
+    struct.pack_into(">i", data, 57, 0)
+    with pytest.raises(CorruptRecordError, match="0 records where the last offset delta is -1"):
+        parse_header(data)
+
+
 def test_every_bit_under_the_crc_counts() -> None:
     data = batch()
     for byte in range(21, len(data)):
