@@ -22,13 +22,13 @@ older than `eviction_ms`, if it is less valuable itself: followers before consum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from .errors import ErrorCode
+from .errors import ErrorCode, KafkaError
 from .fetch_wire import (
     FetchPartition,
     FetchPartitionResponse,
@@ -41,6 +41,7 @@ from .fetch_wire import (
 )
 from .leader_hints import NodeEndpoint
 from .primitives import part_size
+from .topics import TopicIdPartition
 
 NO_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -50,10 +51,9 @@ SESSION_ID_MAX: Final = 2**31 - 1
 
 
 class PartitionKey(NamedTuple):
-    """A partition as the request names it: by `topic`, or by `topic_id` (then `topic` is "")."""
+    """A partition as its request names it: the topic's name, or its id from version 13 on."""
 
-    topic: str
-    topic_id: UUID | None
+    topic: str | UUID
     partition: int
 
 
@@ -68,7 +68,7 @@ def next_epoch(epoch: int) -> int:
 def wanted_partitions(request: FetchRequest) -> dict[PartitionKey, FetchPartition]:
     """In the order of the request."""
     return {
-        PartitionKey(topic.topic, topic.topic_id, partition.partition): partition
+        PartitionKey(topic.topic_id or topic.topic, partition.partition): partition
         for topic in request.topics
         for partition in topic.partitions
     }
@@ -242,7 +242,7 @@ class FetchSessionCache:
 
 def _forgotten_partitions(request: FetchRequest) -> list[PartitionKey]:
     return [
-        PartitionKey(topic.topic, topic.topic_id, partition)
+        PartitionKey(topic.topic_id or topic.topic, partition)
         for topic in request.forgotten_topics
         for partition in topic.partitions
     ]
@@ -255,11 +255,14 @@ def _has_records(answer: FetchPartitionResponse) -> bool:
 def _response(
     answers: _Answers, session_id: int, node_endpoints: tuple[NodeEndpoint, ...], error_code: ErrorCode = ErrorCode.none
 ) -> FetchResponse:
-    topics = tuple(
-        FetchTopicResponse(tuple(answers[key] for key in keys), topic, topic_id)
-        for topic, topic_id, keys in _by_topic(answers)
+    topics = []
+    for topic, group in groupby(answers.items(), key=lambda item: item[0].topic):
+        partitions = tuple([answer for _, answer in group])
+        name, topic_id = (topic, None) if isinstance(topic, str) else ("", topic)
+        topics.append(FetchTopicResponse(partitions, name, topic_id))
+    return FetchResponse(
+        topics=tuple(topics), error_code=error_code, session_id=session_id, node_endpoints=node_endpoints
     )
-    return FetchResponse(topics=topics, error_code=error_code, session_id=session_id, node_endpoints=node_endpoints)
 
 
 # The fetcher's side.
@@ -277,22 +280,20 @@ class SessionRequest:
 
 class FetchSession:
     """One fetcher's session with one leader. Each request is followed by `response_received` or `request_failed`
-    before the next is made.
+    before the next is made. Topics carry name and id, so that a request can be sent in any version.
     """
 
     def __init__(self) -> None:
         self._id = NO_SESSION_ID
         self._epoch = INITIAL_EPOCH
-        self._told: dict[PartitionKey, FetchPartition] = {}
+        self._told: dict[TopicIdPartition, FetchPartition] = {}
         """What the leader knows, if it got the last request."""
 
-    def next_request(self, wanted: Mapping[PartitionKey, FetchPartition]) -> SessionRequest:
+    def next_request(self, wanted: Mapping[TopicIdPartition, FetchPartition]) -> SessionRequest:
         """The request that makes the leader answer all of `wanted`: all of it, or the difference to the last one."""
-        if {key.topic_id is None for key in wanted} != {key.topic_id is None for key in self._told}:
-            self._start_anew()
-        if self._epoch == INITIAL_EPOCH:
-            changed, forgotten = dict(wanted), []
-        else:
+        changed: Mapping[TopicIdPartition, FetchPartition] = wanted
+        forgotten: list[TopicIdPartition] = []
+        if self._epoch != INITIAL_EPOCH:
             changed = {key: partition for key, partition in wanted.items() if self._told.get(key) != partition}
             forgotten = [key for key in self._told if key not in wanted]
         self._told = dict(wanted)
@@ -306,31 +307,45 @@ class FetchSession:
         )
         return SessionRequest(self._id, self._epoch, topics, forgotten_topics)
 
-    def response_received(self, response: FetchResponse) -> str | None:
-        """Take in the response; None, or why its partitions must not be used. The next request then starts anew."""
-        if response.error_code is not ErrorCode.none:
-            self._start_anew(is_known=response.error_code is not ErrorCode.fetch_session_id_not_found)
-            return f"the leader answers {response.error_code.name.upper()}"
-        answered = {
-            PartitionKey(topic.topic, topic.topic_id, partition.partition)
-            for topic in response.topics
-            for partition in topic.partitions
-        }
-        if not answered <= self._told.keys():
+    def response_received(self, response: FetchResponse) -> dict[TopicIdPartition, FetchPartitionResponse]:
+        """The answers of a response; of an incremental one only those with news. KafkaError if it cannot be used: the
+        next request then asks for everything anew.
+        """
+        code = response.error_code
+        if code is not ErrorCode.none:
+            self._start_anew(is_known=code is not ErrorCode.fetch_session_id_not_found)
+            raise KafkaError(code, "the leader refuses the fetch")
+        answers = self._matched(response)
+        if self._epoch == INITIAL_EPOCH and answers.keys() != self._told.keys():
             self._start_anew()
-            return f"the leader answers what was not asked: {sorted(map(str, answered - self._told.keys()))}"
-        if self._epoch == INITIAL_EPOCH and answered != self._told.keys():
-            self._start_anew()
-            return f"the leader leaves out what was asked: {sorted(map(str, self._told.keys() - answered))}"
+            missing = sorted(map(str, self._told.keys() - answers.keys()))
+            raise KafkaError(ErrorCode.unknown_server_error, f"the leader leaves out {', '.join(missing)}")
         if response.session_id == NO_SESSION_ID:
             self._start_anew(is_known=False)
-            return None
-        self._id, self._epoch = response.session_id, next_epoch(self._epoch)
-        return None
+        else:
+            self._id, self._epoch = response.session_id, next_epoch(self._epoch)
+        return answers
 
     def request_failed(self) -> None:
         """There was no response: whether the leader took in the request is not known."""
         self._start_anew()
+
+    def _matched(self, response: FetchResponse) -> dict[TopicIdPartition, FetchPartitionResponse]:
+        """The answers by what was asked, which the leader names by id or by name."""
+        asked: dict[tuple[str | UUID, int], TopicIdPartition] = {}
+        for key in self._told:
+            asked[key.topic_id, key.partition] = asked[key.topic, key.partition] = key
+        answers: dict[TopicIdPartition, FetchPartitionResponse] = {}
+        for topic in response.topics:
+            for answer in topic.partitions:
+                name = topic.topic_id or topic.topic
+                if (name, answer.partition) not in asked:
+                    self._start_anew()
+                    raise KafkaError(
+                        ErrorCode.unknown_server_error, f"the leader answers {name}-{answer.partition} unasked"
+                    )
+                answers[asked[name, answer.partition]] = answer
+        return answers
 
     def _start_anew(self, *, is_known: bool = True) -> None:
         """Let the next request open a new session, and close the old one if the leader may know it."""
@@ -339,7 +354,7 @@ class FetchSession:
         self._epoch = INITIAL_EPOCH
 
 
-def _by_topic(keys: Iterable[PartitionKey]) -> Iterable[tuple[str, UUID | None, list[PartitionKey]]]:
-    """Neighbours of one topic together; the order stays."""
+def _by_topic(keys: Iterable[TopicIdPartition]) -> Iterator[tuple[str, UUID, list[TopicIdPartition]]]:
+    """Neighbours of one topic together; the order stays, for it says who is served first."""
     for (topic, topic_id), group in groupby(keys, key=lambda key: (key.topic, key.topic_id)):
         yield topic, topic_id, list(group)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch_session import (
     EPOCH_MAX,
     SESSION_ID_MAX,
@@ -29,28 +29,32 @@ from tierfetch.protocol.fetch_wire import (
     FetchResponse,
     FetchTopicResponse,
 )
+from tierfetch.protocol.topics import TopicIdPartition
 
 TOPIC_ID = UUID(int=9)
 EVICTION_MS = 1000
 
 
-def key(partition: int, topic: str = "t") -> PartitionKey:
-    return PartitionKey(topic, None, partition)
+def key(partition: int) -> TopicIdPartition:
+    return TopicIdPartition(TOPIC_ID, "t", partition)
 
 
-def wanted(*partitions: int, offset: int = 0) -> dict[PartitionKey, FetchPartition]:
+def wanted(*partitions: int, offset: int = 0) -> dict[TopicIdPartition, FetchPartition]:
     return {key(number): FetchPartition(number, fetch_offset=offset) for number in partitions}
 
 
-def request(session: SessionRequest, replica_id: int = 1) -> FetchRequest:
+def request(session: SessionRequest, replica_id: int = 1, *, by_topic_id: bool = False) -> FetchRequest:
+    """As the leader reads it: topics by name or by id."""
+    name_only: dict[str, Any] = {"topic_id": None}
+    kept = {"topic": ""} if by_topic_id else name_only
     return FetchRequest(
         max_wait_ms=0,
         min_bytes=0,
-        topics=session.topics,
+        topics=tuple(topic._replace(**kept) for topic in session.topics),
         replica_id=replica_id,
         session_id=session.session_id,
         session_epoch=session.session_epoch,
-        forgotten_topics=session.forgotten_topics,
+        forgotten_topics=tuple(topic._replace(**kept) for topic in session.forgotten_topics),
     )
 
 
@@ -117,7 +121,7 @@ def test_a_session_is_told_only_news() -> None:
     first = leader.exchange(request(fetcher.next_request(wanted(1, 2))), high_watermark=5)
     assert first.session_id > 0
     assert answered(first) == [1, 2]
-    assert fetcher.response_received(first) is None
+    assert len(fetcher.response_received(first)) == 2
     second = leader.exchange(request(fetcher.next_request(wanted(1, 2))), high_watermark=5)
     assert (second.session_id, answered(second)) == (first.session_id, [])
 
@@ -147,8 +151,7 @@ def test_after_an_error_the_partition_is_told_once_more() -> None:
 
     def exchange(**fields: Any) -> list[int]:
         response = leader.exchange(request(fetcher.next_request(wanted(1))), high_watermark=5, **fields)
-        assert fetcher.response_received(response) is None
-        return answered(response)
+        return [item.partition for item in fetcher.response_received(response)]
 
     assert exchange() == [1]
     assert exchange(error_code=ErrorCode.kafka_storage_error) == [1]
@@ -166,7 +169,10 @@ def test_changes_are_taken_in_and_forgotten_partitions_leave() -> None:
     assert removal.topics == ()
     assert [sorted(topic.partitions) for topic in removal.forgotten_topics] == [[2, 3]]
     context = leader.begin(request(removal))
-    assert context.partitions == wanted(1) | wanted(4, offset=7)
+    assert context.partitions == {
+        PartitionKey("t", 1): FetchPartition(1),
+        PartitionKey("t", 4): FetchPartition(4, fetch_offset=7),
+    }
 
 
 def test_partitions_that_got_records_go_to_the_end() -> None:
@@ -253,7 +259,7 @@ def test_without_room_a_fetcher_goes_on_without_a_session() -> None:
     fetcher = FetchSession()
     response = leader.exchange(request(fetcher.next_request(wanted(1))))
     assert response.session_id == 0
-    assert fetcher.response_received(response) is None
+    assert list(fetcher.response_received(response)) == [key(1)]
     again = fetcher.next_request(wanted(1))
     assert (again.session_id, again.session_epoch, len(again.topics)) == (0, 0, 1)
 
@@ -310,31 +316,42 @@ def full_response(*partitions: int, session_id: int = 7, error: ErrorCode = Erro
 @pytest.mark.parametrize(
     ("response", "fault", "session_id"),
     [
-        (full_response(1, 2, error=ErrorCode.fetch_session_id_not_found), "FETCH_SESSION_ID_NOT_FOUND", 0),
-        (full_response(error=ErrorCode.invalid_fetch_session_epoch), "INVALID_FETCH_SESSION_EPOCH", 7),
-        (full_response(1, 5), "what was not asked: .*partition=5", 7),
-        (full_response(session_id=0), None, 0),
+        (
+            full_response(error=ErrorCode.fetch_session_id_not_found),
+            "FETCH_SESSION_ID_NOT_FOUND: the leader refuses",
+            0,
+        ),
+        (full_response(error=ErrorCode.invalid_fetch_session_epoch), "INVALID_FETCH_SESSION_EPOCH: the leader", 7),
+        (full_response(1, 5), "the leader answers t-5 unasked", 7),
     ],
 )
-def test_after_a_fault_the_session_starts_anew(response: FetchResponse, fault: str | None, session_id: int) -> None:
+def test_after_a_fault_the_session_starts_anew(response: FetchResponse, fault: str, session_id: int) -> None:
     fetcher = FetchSession()
     fetcher.next_request(wanted(1, 2))
-    assert fetcher.response_received(full_response(1, 2)) is None
+    assert list(fetcher.response_received(full_response(1, 2))) == [key(1), key(2)]
     assert fetcher.next_request(wanted(1, 2)) == SessionRequest(7, 1, (), ())
-    reason = fetcher.response_received(response)
-    assert (reason is None) == (fault is None)
-    if fault is not None:
-        with pytest.raises(AssertionError, match=fault):
-            raise AssertionError(reason)
+    with pytest.raises(KafkaError, match=fault):
+        fetcher.response_received(response)
     anew = fetcher.next_request(wanted(1, 2))
     assert (anew.session_id, anew.session_epoch) == (session_id, 0)
     assert [len(topic.partitions) for topic in anew.topics] == [2]
 
 
+def test_a_session_that_the_leader_gave_up_is_opened_anew() -> None:
+    fetcher = FetchSession()
+    fetcher.next_request(wanted(1))
+    fetcher.response_received(full_response(1))
+    fetcher.next_request(wanted(1))
+    assert fetcher.response_received(full_response(session_id=0)) == {}
+    anew = fetcher.next_request(wanted(1))
+    assert (anew.session_id, anew.session_epoch, len(anew.topics)) == (0, 0, 1)
+
+
 def test_a_full_response_that_leaves_something_out_is_not_used() -> None:
     fetcher = FetchSession()
     fetcher.next_request(wanted(1, 2))
-    assert "leaves out what was asked" in (fetcher.response_received(full_response(1)) or "")
+    with pytest.raises(KafkaError, match="the leader leaves out t-2-"):
+        fetcher.response_received(full_response(1))
 
 
 def test_after_a_lost_response_the_session_starts_anew() -> None:
@@ -347,22 +364,20 @@ def test_after_a_lost_response_the_session_starts_anew() -> None:
     assert (anew.session_id, anew.session_epoch, len(anew.topics)) == (7, 0, 1)
 
 
-def test_going_over_to_topic_ids_starts_anew() -> None:
+def test_answers_are_matched_by_id_and_by_name() -> None:
     fetcher = FetchSession()
-    fetcher.next_request(wanted(1))
-    fetcher.response_received(full_response(1))
-    by_id = {PartitionKey("", TOPIC_ID, 1): FetchPartition(1)}
-    change = fetcher.next_request(by_id)
-    assert (change.session_id, change.session_epoch, change.forgotten_topics) == (7, 0, ())
+    answer = FetchPartitionResponse(1, high_watermark=3)
+    for topic in (FetchTopicResponse((answer,), "t"), FetchTopicResponse((answer,), "", TOPIC_ID)):
+        fetcher.next_request(wanted(1))
+        assert fetcher.response_received(FetchResponse(topics=(topic,), session_id=7)) == {key(1): answer}
 
 
 def test_a_recreated_topic_is_another_partition() -> None:
     fetcher = FetchSession()
-    old, new = PartitionKey("", TOPIC_ID, 1), PartitionKey("", UUID(int=10), 1)
+    old, new = key(1), TopicIdPartition(UUID(int=10), "t", 1)
     fetcher.next_request({old: FetchPartition(1)})
-    fetcher.response_received(
-        FetchResponse(topics=(FetchTopicResponse((FetchPartitionResponse(1),), "", TOPIC_ID),), session_id=7)
-    )
+    topic = FetchTopicResponse((FetchPartitionResponse(1),), "", TOPIC_ID)
+    fetcher.response_received(FetchResponse(topics=(topic,), session_id=7))
     change = fetcher.next_request({new: FetchPartition(1)})
     assert [topic.topic_id for topic in change.topics] == [UUID(int=10)]
     assert [topic.topic_id for topic in change.forgotten_topics] == [TOPIC_ID]
@@ -380,9 +395,9 @@ STEP = st.fixed_dictionaries(
 
 
 @settings(max_examples=200)
-@given(steps=st.lists(STEP, max_size=15))
+@given(steps=st.lists(STEP, max_size=15), by_topic_id=st.booleans())
 def test_the_leader_knows_what_the_fetcher_wants_and_the_fetcher_what_the_leader_has(
-    steps: list[dict[str, Any]],
+    steps: list[dict[str, Any]], by_topic_id: bool
 ) -> None:
     """Whatever is lost: a response that is used was made from exactly the wanted partitions, and after it the fetcher
     knows each one's high watermark as the leader has it.
@@ -393,13 +408,13 @@ def test_the_leader_knows_what_the_fetcher_wants_and_the_fetcher_what_the_leader
     for step in steps:
         high_watermarks |= step["news"]
         asked = {key(number): FetchPartition(number, fetch_offset=offset) for number, offset in step["wanted"].items()}
-        fetch = request(fetcher.next_request(asked))
+        fetch = request(fetcher.next_request(asked), by_topic_id=by_topic_id)
         if step["fate"] == "evicted":
             leader.cache._sessions.clear()
         if step["fate"] == "request lost":
             fetcher.request_failed()
             continue
-        context = leader.begin(fetch)
+        context = leader.begin(fetch, by_topic_id=by_topic_id)
         told = {
             item: FetchPartitionResponse(item.partition, high_watermark=high_watermarks[item.partition])
             for item in context.partitions
@@ -408,11 +423,16 @@ def test_the_leader_knows_what_the_fetcher_wants_and_the_fetcher_what_the_leader
         if step["fate"] == "response lost":
             fetcher.request_failed()
             continue
-        if fetcher.response_received(response) is not None:
+        if response.error_code is not ErrorCode.none:
             assert response.error_code is ErrorCode.fetch_session_id_not_found
+            with pytest.raises(KafkaError):
+                fetcher.response_received(response)
             continue
-        assert context.partitions == asked
-        known |= {item.partition: item.high_watermark for topic in response.topics for item in topic.partitions}
+        used = fetcher.response_received(response)
+        assert {item.partition: each for item, each in context.partitions.items()} == {
+            item.partition: each for item, each in asked.items()
+        }
+        known |= {item.partition: answer.high_watermark for item, answer in used.items()}
         assert {number: known[number] for number in step["wanted"]} == {
             number: high_watermarks[number] for number in step["wanted"]
         }
