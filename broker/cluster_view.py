@@ -25,13 +25,17 @@ NO_LEADER = -1
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """A broker and its endpoint, as clients and other brokers reach it."""
+    """A broker and its endpoint, as clients and other brokers reach it.
+
+    A fenced broker is known to be down: it joins no ISR until it registers again.
+    """
 
     id: int
     host: str
     port: int
     rack: str | None = None
     directory_ids: tuple[UUID, ...] = ()
+    fenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,8 @@ class ClusterView(Protocol):
         """Replace the ISR, as its leader, and return what is registered now.
 
         KafkaError: FENCED_LEADER_EPOCH or INVALID_UPDATE_VERSION when another change came first, UNKNOWN_TOPIC_ID,
-        INVALID_REQUEST for an ISR that is empty or not among the replicas.
+        INELIGIBLE_REPLICA for a new member that is fenced, INVALID_REQUEST for an ISR that is empty or not among the
+        replicas.
         """
 
     async def renew_leadership(self, partition: TopicIdPartition, leader_epoch: int) -> None:

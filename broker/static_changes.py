@@ -63,8 +63,11 @@ def register(
 def fence_broker(image: ClusterImage, broker_id: int) -> ClusterImage:
     """Take a broker that is known to be down out of every ISR and leadership; the last member of an ISR stays in it.
 
-    What a controller does when a broker's session ends (KIP-631).
+    What a controller does when a broker's session ends (KIP-631). It joins no ISR until it registers again.
     """
+    if broker_id in image.brokers:
+        fenced = replace(image.brokers[broker_id], fenced=True)
+        image = replace(image, brokers={**image.brokers, broker_id: fenced})
     for partition, before in image.hosted_by(broker_id).items():
         if broker_id in before.isr and len(before.isr) > 1:
             image = _with_partition(image, partition, _without(before, broker_id))
@@ -116,8 +119,15 @@ def alter_partition(
             ErrorCode.invalid_request,
             f"{partition}: ISR {list(isr)} must hold leader {current.leader}, and only {list(current.replicas)}",
         )
+    down = [member for member in isr if member not in current.isr and _is_fenced(image, member)]
+    if down:
+        raise KafkaError(ErrorCode.ineligible_replica, f"{partition}: brokers {down} are fenced")
     ordered = tuple(member for member in current.replicas if member in isr)
     return _with_partition(image, partition, replace(current, isr=ordered, partition_epoch=partition_epoch + 1))
+
+
+def _is_fenced(image: ClusterImage, broker_id: int) -> bool:
+    return broker_id in image.brokers and image.brokers[broker_id].fenced
 
 
 def renew_leadership(image: ClusterImage, partition: TopicIdPartition, leader_epoch: int) -> ClusterImage:

@@ -1,7 +1,7 @@
 """The static cluster file: YAML that people write and brokers change, to and from a `StaticState`.
 
     cluster_id: <22 characters>
-    brokers: [{id: 1, host: 127.0.0.1, port: 9092, rack: null, directory_ids: [<22 characters>]}]
+    brokers: [{id: 1, host: 127.0.0.1, port: 9092, rack: null, directory_ids: [<22 characters>], fenced: false}]
     topics:
     - {name: t, topic_id: <22 characters>, configs: {}, partitions: [{partition: 0, leader: 1, leader_epoch: 0,
        partition_epoch: 0, replicas: [1, 2], isr: [1, 2]}]}
@@ -71,6 +71,7 @@ class _Broker(_Entry):
     port: Annotated[int, Field(ge=1, le=65535)]
     rack: str | None = None
     directory_ids: tuple[KafkaUuid, ...] = ()
+    fenced: bool = False
 
 
 class _Partition(_Entry):
@@ -153,7 +154,7 @@ def encode(state: StaticState) -> bytes:
     parsed = _ClusterFile(
         cluster_id=uuid_from_text(image.cluster_id),
         brokers=tuple(
-            _Broker(id=b.id, host=b.host, port=b.port, rack=b.rack, directory_ids=b.directory_ids)
+            _Broker(id=b.id, host=b.host, port=b.port, rack=b.rack, directory_ids=b.directory_ids, fenced=b.fenced)
             for _, b in sorted(image.brokers.items())
         ),
         topics=tuple(_topic_entry(topic) for _, topic in sorted(image.topics.items())),
@@ -188,7 +189,7 @@ def _image(parsed: _ClusterFile) -> ClusterImage:
     return ClusterImage(
         cluster_id=uuid_to_text(parsed.cluster_id),
         brokers={
-            b.id: BrokerRegistration(b.id, b.host, b.port, b.rack, b.directory_ids)
+            b.id: BrokerRegistration(b.id, b.host, b.port, b.rack, b.directory_ids, b.fenced)
             for b in sorted(parsed.brokers, key=lambda entry: entry.id)
         },
         topics={

@@ -76,6 +76,16 @@ def test_a_fenced_broker_leaves_every_isr_and_leads_no_more_but_the_last_member_
     assert changes.fence_broker(after, 1) == after
 
 
+def test_C7_a_fenced_broker_joins_no_isr_until_it_registers_again() -> None:
+    fenced = changes.fence_broker(image(topic("t", partition(1, (1, 2), epoch=7))), 2)
+    with pytest.raises(KafkaError) as caught:
+        changes.alter_partition(fenced, T0, leader_epoch=0, partition_epoch=8, isr=[1, 2])
+    assert caught.value.code is ErrorCode.ineligible_replica
+    back, _ = changes.register(fenced, replace(fenced.brokers[2], fenced=False), found=[T0.topic_partition])
+    after = changes.alter_partition(back, T0, leader_epoch=0, partition_epoch=8, isr=[1, 2])
+    assert after.topics["t"].partitions[0].isr == (1, 2)
+
+
 def test_replicas_found_in_the_remaining_directories_stay() -> None:
     before = image(topic("t", partition(1, (1, 2)), partition(1, (1, 2))))
     both = replace(before.brokers[1], directory_ids=(UUID(int=1), UUID(int=2)))
