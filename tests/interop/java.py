@@ -65,8 +65,8 @@ def run_jshell(script: str) -> list[str]:
         timeout=JSHELL_TIMEOUT_S,
         check=True,
     )
-    lines = done.stdout.splitlines()
-    complaint = done.stdout + done.stderr
-    assert lines[-1:] == [_DONE], complaint
-    assert not any(line.startswith("|") for line in lines), complaint
-    return lines[:-1]
+    complaints = [line for line in done.stderr.splitlines() if line.startswith(("Exception", "Error"))]
+    assert not complaints, done.stderr
+    *lines, last = done.stdout.splitlines()
+    assert last == _DONE, done.stdout + done.stderr
+    return lines
