@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tierfetch.protocol.records import Record
 
@@ -47,13 +47,16 @@ def consume(
                     return records
                 raise RuntimeError(f"{topic}: {error}")
             kind, timestamp = message.timestamp()
+            offset, headers = message.offset(), message.headers() or ()
+            assert offset is not None
+            assert not isinstance(headers, dict)
             records.append(
                 Record(
-                    offset=message.offset(),
+                    offset=offset,
                     timestamp=-1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp,
                     key=message.key(),
                     value=message.value(),
-                    headers=tuple(message.headers() or ()),
+                    headers=tuple(headers),  # type: ignore[arg-type]
                 )
             )
     finally:
