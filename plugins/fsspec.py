@@ -165,6 +165,15 @@ class FsspecObjectStore:
         for path, size in await self._call(key_prefix, find):
             yield key_prefix + path.rpartition("/")[2], size
 
+    async def directories(self) -> AsyncIterator[str]:
+        def names(_: Abandoned) -> list[str]:
+            self._fs.invalidate_cache()
+            found = self._fs.ls(self._root, detail=False) if self._fs.exists(self._root) else []
+            return sorted(path.rstrip("/").rpartition("/")[2] for path in found)
+
+        for name in await self._call(self._root, names):
+            yield name
+
     async def close(self) -> None:
         await self._calls.close()
 

@@ -15,6 +15,7 @@ from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ..remote.storage import IndexType, RemoteObject
 
 LOG_SUFFIX = "log"
+_DIRECTORY = re.compile(r"(.+)-(\d{1,10})-([\w-]{22})")
 _NAME = re.compile(r"(\d{20})-([\w-]{22})\.([a-z_]+)")
 _SUFFIXES = {kind.value: kind for kind in IndexType}
 
@@ -22,6 +23,18 @@ _SUFFIXES = {kind.value: kind for kind in IndexType}
 def partition_directory(partition: TopicIdPartition) -> str:
     check_topic_name(partition.topic)
     return f"{partition.topic}-{partition.partition}-{uuid_to_text(partition.topic_id)}"
+
+
+def partition_of(directory: str) -> TopicIdPartition | None:
+    """The inverse of `partition_directory`; None for a foreign name."""
+    match = _DIRECTORY.fullmatch(directory)
+    if match is None:
+        return None
+    try:
+        partition = TopicIdPartition(uuid_from_text(match[3]), match[1], int(match[2]))
+        return partition if partition_directory(partition) == directory else None
+    except ValueError:
+        return None
 
 
 def segment_stem(metadata: RemoteLogSegmentMetadata) -> str:
@@ -55,9 +68,10 @@ def describe_object(key: str, size: int, partition: TopicIdPartition) -> RemoteO
     match = _NAME.fullmatch(key.rpartition("/")[2])
     known = match and (match[3] == LOG_SUFFIX or match[3] in _SUFFIXES)
     if not match or not known:
-        return RemoteObject(key, size, None, None, False)
+        return RemoteObject(key, size, None, None, is_log=False)
     try:
         segment_id = RemoteLogSegmentId(partition, uuid_from_text(match[2]))
     except ValueError:
-        return RemoteObject(key, size, None, None, False)
-    return RemoteObject(key, size, segment_id, _SUFFIXES.get(match[3]), match[3] == LOG_SUFFIX)
+        return RemoteObject(key, size, None, None, is_log=False)
+    kind = _SUFFIXES.get(match[3])
+    return RemoteObject(key, size, segment_id, kind, is_log=kind is None, start_offset=int(match[1]))

@@ -122,6 +122,13 @@ class DirectoryObjectStore:
                 if size is not None:
                     yield key_prefix + name, size
 
+    async def directories(self) -> AsyncIterator[str]:
+        async with storage_errors(str(self._root)):
+            if not await aiofiles.os.path.isdir(self._root):
+                return
+            for name in sorted(await aiofiles.os.listdir(self._root)):
+                yield name
+
     async def close(self) -> None:
         return
 

@@ -5,7 +5,7 @@
     delete   `.log` first, then the rest, then what an abandoned attempt left; absent objects are no error
 
 Every call has a deadline: `request_timeout_ms`, and for a copy the time its size takes at `copy_min_bytes_per_second`
-on top. A plugin is an `ObjectStore` (six calls) and a configuration.
+on top. A plugin is an `ObjectStore` (seven calls) and a configuration.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..remote.storage import (
     RemoteStorageTimeoutError,
     SegmentSource,
 )
-from .layout import describe_object, partition_directory, segment_key, segment_keys, segment_stem
+from .layout import describe_object, partition_directory, partition_of, segment_key, segment_keys, segment_stem
 
 
 def dotted(name: str) -> str:
@@ -69,6 +69,9 @@ class ObjectStore(Protocol):
     def list(self, key_prefix: str) -> AsyncIterator[tuple[str, int]]:
         """(key, size in bytes) of every object below the prefix."""
 
+    def directories(self) -> AsyncIterator[str]:
+        """What comes before the first `/` of the keys, each once."""
+
     async def close(self) -> None: ...
 
 
@@ -82,7 +85,7 @@ async def deadline(what: str, timeout_s: float) -> AsyncIterator[None]:
 
 
 class ObjectRemoteStorage:
-    """The five calls of the port, over an `ObjectStore`."""
+    """The calls of the port, and `ListsPartitions`, over an `ObjectStore`."""
 
     def __init__(self, store: ObjectStore, config: StorageConfig) -> None:
         self._store = store
@@ -133,6 +136,11 @@ class ObjectRemoteStorage:
     async def list_objects(self, partition: TopicIdPartition) -> AsyncIterator[RemoteObject]:
         async for key, size in self._store.list(partition_directory(partition) + "/"):
             yield describe_object(key, size, partition)
+
+    async def list_partitions(self) -> AsyncIterator[TopicIdPartition]:
+        async for directory in self._store.directories():
+            if (partition := partition_of(directory)) is not None:
+                yield partition
 
     async def close(self) -> None:
         await self._store.close()

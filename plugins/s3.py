@@ -18,6 +18,7 @@ import base64
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import boto3
@@ -263,20 +264,25 @@ class S3ObjectStore:
         await self._call(key_prefix, abort_all)
 
     async def list(self, key_prefix: str) -> AsyncIterator[tuple[str, int]]:
-        token: str | None = None
-        while True:
-            page = await self._call(key_prefix, lambda token=token: self._page(key_prefix, token))  # type: ignore[misc]
+        async for page in self._pages(key_prefix):
             for entry in page.get("Contents", []):
                 yield entry["Key"].removeprefix(self._prefix), entry["Size"]
-            token = page.get("NextContinuationToken")
-            if not token:
-                return
 
-    def _page(self, key_prefix: str, token: str | None) -> Any:
-        prefix = self._prefix + key_prefix
-        if token is None:
-            return self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix)
-        return self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, ContinuationToken=token)
+    async def directories(self) -> AsyncIterator[str]:
+        async for page in self._pages("", Delimiter="/"):
+            for entry in page.get("CommonPrefixes", []):
+                yield entry["Prefix"].removeprefix(self._prefix).rstrip("/")
+
+    async def _pages(self, key_prefix: str, **request: str) -> AsyncIterator[Any]:
+        def page(request: Any) -> Any:
+            return self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix + key_prefix, **request)
+
+        while True:
+            answer = await self._call(key_prefix, partial(page, request))
+            yield answer
+            if "NextContinuationToken" not in answer:
+                return
+            request = {**request, "ContinuationToken": answer["NextContinuationToken"]}
 
     async def close(self) -> None:
         await self._calls.close()

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ..protocol.topics import TopicIdPartition
 from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
@@ -73,13 +73,16 @@ class LogSegmentData:
 
 @dataclass(frozen=True, slots=True)
 class RemoteObject:
-    """One stored object, as listed. `segment_id` and `kind` are None for a foreign object."""
+    """One stored object, as listed. `segment_id` and `kind` are None for a foreign object; `start_offset` is that of
+    the segment, None where the object's name does not tell.
+    """
 
     key: str
     size: int
     segment_id: RemoteLogSegmentId | None
     kind: IndexType | None
     is_log: bool
+    start_offset: int | None = None
 
 
 class RemoteStorageManager(Protocol):
@@ -104,3 +107,11 @@ class RemoteStorageManager(Protocol):
         """Every object stored for the partition, in no particular order (for audits)."""
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class ListsPartitions(Protocol):
+    """What a storage may offer besides: to say what it holds without the remote log metadata (for audits)."""
+
+    def list_partitions(self) -> AsyncIterator[TopicIdPartition]:
+        """Every partition of which there is at least one object, in no particular order."""

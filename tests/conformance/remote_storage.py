@@ -25,6 +25,7 @@ from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.remote.storage import (
     IndexType,
+    ListsPartitions,
     LogSegmentData,
     RemoteObject,
     RemoteResourceNotFoundError,
@@ -187,6 +188,20 @@ class RemoteStorageConformance:
         assert {entry.segment_id for entry in found} == {metadata.segment_id}
         assert {entry.kind for entry in found if not entry.is_log} == set(data.indexes)
         assert [entry.size for entry in found if entry.is_log] == [4]
+        assert {entry.start_offset for entry in found} <= {metadata.start_offset, None}
+
+    async def test_list_partitions(self, storage: RemoteStorageManager) -> None:
+        """Optional: `ListsPartitions`."""
+        if not isinstance(storage, ListsPartitions):
+            pytest.skip("does not list partitions")
+        assert [partition async for partition in storage.list_partitions()] == []
+        partitions = [
+            TopicIdPartition(PARTITION.topic_id, topic, number)
+            for topic, number in (("a", 0), ("a-1", 0), ("a", 10), ("-.7_", 2_147_483_647))
+        ]
+        for number, partition in enumerate(partitions, start=1):
+            await storage.copy_log_segment_data(make_metadata(3, number=number, partition=partition), make_data(b"abc"))
+        assert sorted([partition async for partition in storage.list_partitions()]) == sorted(partitions)
 
     async def test_a_long_topic_name(self, storage: RemoteStorageManager) -> None:
         """The longest names of directories, `<topic>-<partition>-<uuid>`, that a file system takes have 255 bytes."""

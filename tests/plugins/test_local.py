@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tierfetch.log.epochs import EpochEntry
-from tierfetch.plugins.layout import describe_object, segment_key
+from tierfetch.plugins.layout import describe_object, partition_directory, partition_of, segment_key
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.topics import TopicIdPartition, uuid_from_text
 from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
@@ -103,3 +103,17 @@ def test_illegal_topic_names_never_become_paths() -> None:
 )
 def test_foreign_names_are_foreign(name: str) -> None:
     assert describe_object(f"dir/{name}", 5, PARTITION).segment_id is None
+
+
+@pytest.mark.parametrize("topic", ["t", "a-1", "-.7_", "t-0-AAAAAAAAAAAAAAAAAAAAAQ"])
+def test_a_partition_is_found_again_by_its_directory(topic: str) -> None:
+    partition = TopicIdPartition(uuid.UUID(int=2**128 - 2), topic, 12)
+    assert partition_of(partition_directory(partition)) == partition
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["README", ".unfinished", "t-1", "t-01-AAAAAAAAAAAAAAAAAAAAAQ", "t-1-AAAAAAAAAAAAAAAAAAAAAR", "a b-1-" + 22 * "A"],
+)
+def test_other_directories_are_no_partitions(name: str) -> None:
+    assert partition_of(name) is None
