@@ -23,7 +23,7 @@ from ..protocol.records import Record, build_batch, iter_batches, iter_records
 from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicPartition
 from ..remote.metadata import RemoteLogMetadataError
 from ..remote.metadata_topic import MetadataBatch, MetadataTopicSettings
-from .cluster_view import ClusterView, NewTopic, TopicImage
+from .cluster_view import ClusterImage, ClusterView, NewTopic, TopicImage
 from .partition import WallClock
 
 READ_WAIT_MS: Final = 2000
@@ -32,23 +32,22 @@ BROKER_TIMEOUT_SHARE: Final = 0.9
 """Of our own deadline: the leader gives up earlier than we do, so that we learn why."""
 
 
-class BrokerMetadataTopic:
-    """`questions` is for requests that are answered at once, `make_client` gives clients for all that waits."""
+class MetadataTopicReader:
+    """What needs no right to write. `image` gives the cluster as it is known now; `questions` is for requests that are
+    answered at once, `make_client` gives clients for all that waits.
+    """
 
     def __init__(
         self,
-        view: ClusterView,
+        image: Callable[[], ClusterImage],
         questions: KafkaClient,
         make_client: Callable[[], KafkaClient],
-        now_ms: WallClock,
         *,
         timeout_s: float,
     ) -> None:
-        self._view = view
+        self._image = image
         self._questions = questions
         self._make_client = make_client
-        self._appends = make_client()
-        self._now_ms = now_ms
         self._timeout_s = timeout_s
         self._broker_timeout_ms = int(timeout_s * 1000 * BROKER_TIMEOUT_SHARE)
         self._readers: set[KafkaClient] = set()
@@ -58,48 +57,11 @@ class BrokerMetadataTopic:
     async def close(self) -> None:
         readers, self._readers = self._readers, set()
         self._idle_readers.clear()
-        for client in (self._appends, *readers):
+        for client in readers:
             await client.close()
-
-    async def ensure(self, settings: MetadataTopicSettings) -> int:
-        if REMOTE_LOG_METADATA_TOPIC not in self._view.image.topics:
-            new = NewTopic(
-                REMOTE_LOG_METADATA_TOPIC,
-                settings.num_partitions,
-                settings.replication_factor,
-                configs={
-                    "cleanup.policy": "delete",
-                    "retention.ms": str(settings.retention_ms),
-                    "min.insync.replicas": str(settings.min_insync_replicas),
-                    "remote.storage.enable": "false",
-                },
-            )
-            try:
-                await self._view.create_topic(new)
-            except KafkaError as error:
-                if error.code is not ErrorCode.topic_already_exists:
-                    raise
-        return len(self._topic().partitions)
 
     async def bounds(self, partition: int) -> tuple[int, int]:
         return await self._offset(partition, EARLIEST_TIMESTAMP), await self._offset(partition, LATEST_TIMESTAMP)
-
-    async def append(self, partition: int, value: bytes) -> int:
-        topic = self._topic()
-        batch = build_batch([Record(0, self._now_ms(), None, value, ())], base_offset=0)
-        request = ProduceRequest(
-            acks=ACKS_ALL,
-            timeout_ms=self._broker_timeout_ms,
-            topics=(ProduceTopic((ProducePartition(partition, batch),), topic.name, topic.topic_id),),
-        )
-        response: ProduceResponse = await self._appends.request(
-            self._leader(partition), ApiKey.PRODUCE, request, timeout_s=self._timeout_s
-        )
-        answer = _only_answer(response)
-        if answer.error_code is not ErrorCode.none:
-            raise KafkaError(answer.error_code, f"{self._name(partition)}: {answer.error_message or 'not written'}")
-        base_offset: int = answer.base_offset
-        return base_offset
 
     async def read(self, partition: int, offset: int) -> MetadataBatch:
         topic = self._topic()
@@ -157,13 +119,13 @@ class BrokerMetadataTopic:
         return offset
 
     def _topic(self) -> TopicImage:
-        topic = self._view.image.topics.get(REMOTE_LOG_METADATA_TOPIC)
+        topic = self._image().topics.get(REMOTE_LOG_METADATA_TOPIC)
         if topic is None:
             raise RemoteLogMetadataError(f"there is no topic {REMOTE_LOG_METADATA_TOPIC} yet")
         return topic
 
     def _leader(self, partition: int) -> Address:
-        image = self._view.image
+        image = self._image()
         registration = image.partition(TopicPartition(REMOTE_LOG_METADATA_TOPIC, partition))
         broker = None if registration is None else image.brokers.get(registration.leader)
         if broker is None:
@@ -173,6 +135,65 @@ class BrokerMetadataTopic:
     @staticmethod
     def _name(partition: int) -> str:
         return f"{REMOTE_LOG_METADATA_TOPIC}-{partition}"
+
+
+class BrokerMetadataTopic(MetadataTopicReader):
+    """A broker's: it makes the topic where there is none, and writes."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        questions: KafkaClient,
+        make_client: Callable[[], KafkaClient],
+        now_ms: WallClock,
+        *,
+        timeout_s: float,
+    ) -> None:
+        super().__init__(lambda: view.image, questions, make_client, timeout_s=timeout_s)
+        self._view = view
+        self._now_ms = now_ms
+        self._appends = make_client()
+
+    async def close(self) -> None:
+        await self._appends.close()
+        await super().close()
+
+    async def ensure(self, settings: MetadataTopicSettings) -> int:
+        if REMOTE_LOG_METADATA_TOPIC not in self._view.image.topics:
+            new = NewTopic(
+                REMOTE_LOG_METADATA_TOPIC,
+                settings.num_partitions,
+                settings.replication_factor,
+                configs={
+                    "cleanup.policy": "delete",
+                    "retention.ms": str(settings.retention_ms),
+                    "min.insync.replicas": str(settings.min_insync_replicas),
+                    "remote.storage.enable": "false",
+                },
+            )
+            try:
+                await self._view.create_topic(new)
+            except KafkaError as error:
+                if error.code is not ErrorCode.topic_already_exists:
+                    raise
+        return len(self._topic().partitions)
+
+    async def append(self, partition: int, value: bytes) -> int:
+        topic = self._topic()
+        batch = build_batch([Record(0, self._now_ms(), None, value, ())], base_offset=0)
+        request = ProduceRequest(
+            acks=ACKS_ALL,
+            timeout_ms=self._broker_timeout_ms,
+            topics=(ProduceTopic((ProducePartition(partition, batch),), topic.name, topic.topic_id),),
+        )
+        response: ProduceResponse = await self._appends.request(
+            self._leader(partition), ApiKey.PRODUCE, request, timeout_s=self._timeout_s
+        )
+        answer = _only_answer(response)
+        if answer.error_code is not ErrorCode.none:
+            raise KafkaError(answer.error_code, f"{self._name(partition)}: {answer.error_message or 'not written'}")
+        base_offset: int = answer.base_offset
+        return base_offset
 
 
 def _only_answer(response: Any) -> Any:

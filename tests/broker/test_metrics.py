@@ -41,7 +41,7 @@ class Fetchers:
 
     def follow(self, key: TopicIdPartition, state: ReplicaState, progress: ReplicaProgress) -> None:
         partition = SimpleNamespace(topic_id_partition=key, leader_epoch=0)
-        self.followed[key] = FollowedReplica(partition, 0, progress, state)  # type: ignore[arg-type]
+        self.followed[key] = FollowedReplica(partition, 0, progress, state)
 
 
 class Tier:
