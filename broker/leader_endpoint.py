@@ -8,33 +8,25 @@ behind a long fetch. They are incremental (KIP-227):
     answered, full request                    the one that the leader opened, or none
     answered, incremental request             goes on
     the leader does not know it any more      none; the same partitions are asked for in full at once
+    refused, or not what was asked            none
     cancelled, failed, not answered           none, and the connection is closed: a long fetch that nobody
                                               waits for would hold up the next one
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
-from uuid import UUID
 
 from ..fetcher.ports import FetchedPartition, FetchLimits, PartitionToFetch
 from ..log.epochs import EpochEnd
 from ..protocol.api import ApiKey
 from ..protocol.client import Address, KafkaClient
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.fetch_wire import (
-    FetchPartition,
-    FetchPartitionResponse,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-)
+from ..protocol.fetch_session import FetchSession
+from ..protocol.fetch_wire import FetchPartition, FetchPartitionResponse, FetchRequest
 from ..protocol.topics import TopicIdPartition
 from ..remote.lineage import OffsetAndEpoch
-from .fetch_sessions import INITIAL_EPOCH, INT32_MAX, INVALID_SESSION_ID
 
 NOTHING: Final = memoryview(b"")
 _SESSION_ERRORS: Final = frozenset(
@@ -44,47 +36,6 @@ _SESSION_ERRORS: Final = frozenset(
         ErrorCode.fetch_session_topic_id_error,
     }
 )
-
-
-class FollowerSession:
-    """The follower's half of a fetch session. Pure."""
-
-    def __init__(self) -> None:
-        self._id = INVALID_SESSION_ID
-        self._epoch = INITIAL_EPOCH
-        self._told: dict[TopicIdPartition, FetchPartition] = {}
-
-    def request(self, partitions: Sequence[PartitionToFetch], limits: FetchLimits, replica_id: int) -> FetchRequest:
-        """All partitions where there is no session, else what changed since the last request."""
-        wanted = {each.partition: _wire(each) for each in partitions}
-        changed = {key: value for key, value in wanted.items() if self._told.get(key) != value}
-        gone = sorted(key for key in self._told if key not in wanted)
-        is_full = self._epoch == INITIAL_EPOCH
-        self._told = wanted
-        return FetchRequest(
-            max_wait_ms=limits.wait_max_ms,
-            min_bytes=limits.min_bytes,
-            max_bytes=limits.response_max_bytes,
-            replica_id=replica_id,
-            session_id=self._id,
-            session_epoch=self._epoch,
-            topics=tuple(_topics(wanted if is_full else changed)),
-            forgotten_topics=() if is_full else tuple(_forgotten(gone)),
-        )
-
-    def answered(self, session_id: int) -> None:
-        """The leader answered the last request, under this session."""
-        if session_id == INVALID_SESSION_ID:
-            self.reset()
-        elif self._epoch == INITIAL_EPOCH:
-            self._id, self._epoch = session_id, 1
-        else:
-            self._epoch = 1 if self._epoch == INT32_MAX else self._epoch + 1
-
-    def reset(self) -> None:
-        """The next request is in full; it ends what the leader may have kept."""
-        self._epoch = INITIAL_EPOCH
-        self._told = {}
 
 
 class BrokerEndpoint:
@@ -106,7 +57,7 @@ class BrokerEndpoint:
         self._fetches = fetches
         self._questions = questions
         self._timeout_s = timeout_s
-        self._session = FollowerSession()
+        self._session = FetchSession()
 
     @property
     def broker_id(self) -> int:
@@ -118,27 +69,37 @@ class BrokerEndpoint:
     async def fetch(
         self, partitions: Sequence[PartitionToFetch], limits: FetchLimits
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
-        response = await self._fetch(partitions, limits)
-        if response.error_code in _SESSION_ERRORS:
-            self._session.reset()
-            response = await self._fetch(partitions, limits)
-        if response.error_code is not ErrorCode.none:
-            self._session.reset()
-            raise KafkaError(response.error_code, f"broker {self._broker_id} refused a fetch")
-        self._session.answered(response.session_id)
-        return dict(_fetched(partitions, response))
-
-    async def _fetch(self, partitions: Sequence[PartitionToFetch], limits: FetchLimits) -> FetchResponse:
-        address = self._address()
-        request = self._session.request(partitions, limits, self._replica_id)
-        timeout_s = limits.wait_max_ms / 1000 + self._timeout_s
-        connection = await self._fetches.connection(address)
+        wanted = {each.partition: _wire(each) for each in partitions}
         try:
-            return await connection.fetch(request, timeout_s=timeout_s)
+            answers = await self._fetch(wanted, limits)
+        except KafkaError as error:
+            if error.code not in _SESSION_ERRORS:
+                raise KafkaError(error.code, f"broker {self._broker_id}: {error.message}") from error
+            answers = await self._fetch(wanted, limits)
+        return {partition: _answer(answer) for partition, answer in answers.items()}
+
+    async def _fetch(
+        self, wanted: Mapping[TopicIdPartition, FetchPartition], limits: FetchLimits
+    ) -> Mapping[TopicIdPartition, FetchPartitionResponse]:
+        connection = await self._fetches.connection(self._address())
+        session = self._session.next_request(wanted)
+        request = FetchRequest(
+            max_wait_ms=limits.wait_max_ms,
+            min_bytes=limits.min_bytes,
+            max_bytes=limits.response_max_bytes,
+            replica_id=self._replica_id,
+            session_id=session.session_id,
+            session_epoch=session.session_epoch,
+            topics=session.topics,
+            forgotten_topics=session.forgotten_topics,
+        )
+        try:
+            response = await connection.fetch(request, timeout_s=limits.wait_max_ms / 1000 + self._timeout_s)
         except BaseException:
-            self._session.reset()
+            self._session.request_failed()
             connection.close()
             raise
+        return self._session.response_received(response)
 
     async def list_offset(self, partition: TopicIdPartition, leader_epoch: int, timestamp: int) -> OffsetAndEpoch:
         wanted = {
@@ -192,32 +153,6 @@ def _wire(wanted: PartitionToFetch) -> FetchPartition:
         log_start_offset=wanted.log_start_offset,
         partition_max_bytes=wanted.max_bytes,
     )
-
-
-def _topics(wanted: Mapping[TopicIdPartition, FetchPartition]) -> Iterator[FetchTopic]:
-    """In the order that was asked for, which says who comes first; neighbours of one topic together."""
-    for (topic, topic_id), group in groupby(wanted, key=lambda key: (key.topic, key.topic_id)):
-        yield FetchTopic(tuple(wanted[key] for key in group), topic, topic_id)
-
-
-def _forgotten(keys: Sequence[TopicIdPartition]) -> Iterator[ForgottenTopic]:
-    for (topic, topic_id), group in groupby(keys, key=lambda key: (key.topic, key.topic_id)):
-        yield ForgottenTopic(tuple(key.partition for key in group), topic, topic_id)
-
-
-def _fetched(
-    partitions: Sequence[PartitionToFetch], response: FetchResponse
-) -> Iterator[tuple[TopicIdPartition, FetchedPartition]]:
-    """The answers for partitions that were asked for; a leader names topics by id or, up to v12, by name."""
-    keys: dict[tuple[str | UUID, int], TopicIdPartition] = {}
-    for each in partitions:
-        keys[each.partition.topic_id, each.partition.partition] = each.partition
-        keys[each.partition.topic, each.partition.partition] = each.partition
-    for topic in response.topics:
-        for answer in topic.partitions:
-            key = keys.get((topic.topic_id or topic.topic, answer.partition))
-            if key is not None:
-                yield key, _answer(answer)
 
 
 def _answer(answer: FetchPartitionResponse) -> FetchedPartition:

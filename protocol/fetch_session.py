@@ -30,6 +30,7 @@ from uuid import UUID
 
 from .errors import ErrorCode, KafkaError
 from .fetch_wire import (
+    TOPIC_ID_SINCE,
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
@@ -164,9 +165,10 @@ class FetchSessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, request: FetchRequest, *, by_topic_id: bool, now_ms: int) -> FetchContext:
-        """Take in one request, as the table says. `by_topic_id`: its version names topics by id."""
+    def begin(self, request: FetchRequest, *, api_version: int, now_ms: int) -> FetchContext:
+        """Take in one request, as the table says."""
         wanted = wanted_partitions(request)
+        by_topic_id = api_version >= TOPIC_ID_SINCE
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
             if request.session_epoch == FINAL_EPOCH:

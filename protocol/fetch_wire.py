@@ -50,7 +50,7 @@ _LOG_START_OFFSET_SINCE: Final = 5
 _SESSION_SINCE: Final = 7
 _RACK_SINCE: Final = 11
 _CLUSTER_ID_SINCE: Final = 12
-_TOPIC_ID_SINCE: Final = 13
+TOPIC_ID_SINCE: Final = 13
 _REPLICA_STATE_SINCE: Final = 15
 _NODE_ENDPOINTS_SINCE: Final = 16
 _DIRECTORY_ID_SINCE: Final = 17
@@ -250,7 +250,7 @@ def read_request(reader: Reader, version: int) -> FetchRequest:
 
 
 def _read_topic(reader: Reader, version: int, layout: _Layout) -> FetchTopic:
-    topic, topic_id = reader.topic(by_id=version >= _TOPIC_ID_SINCE)
+    topic, topic_id = reader.topic(by_id=version >= TOPIC_ID_SINCE)
     partitions = []
     for _ in range(reader.array_length()):
         values = reader.unpack(layout.struct)
@@ -270,7 +270,7 @@ def _with_tags(partition: FetchPartition, tags: dict[int, Reader]) -> FetchParti
 
 
 def _read_forgotten(reader: Reader, version: int) -> ForgottenTopic:
-    topic, topic_id = reader.topic(by_id=version >= _TOPIC_ID_SINCE)
+    topic, topic_id = reader.topic(by_id=version >= TOPIC_ID_SINCE)
     partitions = tuple([reader.int32() for _ in range(reader.array_length())])
     reader.tagged_fields()
     return ForgottenTopic(partitions, topic, topic_id)
@@ -289,7 +289,7 @@ def write_request(writer: Writer, request: FetchRequest, version: int) -> None:
     if version >= _SESSION_SINCE:
         writer.array_length(len(request.forgotten_topics))
         for forgotten in request.forgotten_topics:
-            writer.topic(forgotten.topic, forgotten.topic_id, by_id=version >= _TOPIC_ID_SINCE)
+            writer.topic(forgotten.topic, forgotten.topic_id, by_id=version >= TOPIC_ID_SINCE)
             writer.array_length(len(forgotten.partitions))
             for partition in forgotten.partitions:
                 writer.int32(partition)
@@ -311,7 +311,7 @@ def _request_tags(request: FetchRequest, version: int) -> dict[int, bytes | None
 
 
 def _write_topic(writer: Writer, topic: FetchTopic, version: int, layout: _Layout) -> None:
-    writer.topic(topic.topic, topic.topic_id, by_id=version >= _TOPIC_ID_SINCE)
+    writer.topic(topic.topic, topic.topic_id, by_id=version >= TOPIC_ID_SINCE)
     writer.array_length(len(topic.partitions))
     for partition in topic.partitions:
         writer.pack(layout.struct, *[getattr(partition, name) for name in layout.names])
@@ -345,7 +345,7 @@ def read_response(reader: Reader, version: int) -> FetchResponse:
 
 
 def _read_topic_response(reader: Reader, version: int, layout: _Layout) -> FetchTopicResponse:
-    topic, topic_id = reader.topic(by_id=version >= _TOPIC_ID_SINCE)
+    topic, topic_id = reader.topic(by_id=version >= TOPIC_ID_SINCE)
     partitions = tuple([_read_partition_response(reader, version, layout) for _ in range(reader.array_length())])
     reader.tagged_fields()
     return FetchTopicResponse(partitions, topic, topic_id)
@@ -387,7 +387,7 @@ def write_response(writer: Writer, response: FetchResponse, version: int) -> Non
     layout = _layout_of(_RESPONSE_LAYOUTS, version)
     writer.array_length(len(response.topics))
     for topic in response.topics:
-        writer.topic(topic.topic, topic.topic_id, by_id=version >= _TOPIC_ID_SINCE)
+        writer.topic(topic.topic, topic.topic_id, by_id=version >= TOPIC_ID_SINCE)
         writer.array_length(len(topic.partitions))
         for partition in topic.partitions:
             _write_partition_response(writer, partition, version, layout)

@@ -129,10 +129,10 @@ class Server:
             async with asyncio.timeout(deadline_s):
                 await self._all_gone()
         except TimeoutError:
-            log.warning(
-                "listener %s: %d connections and %d requests did not end within %g s and are cut off",
-                *(self.listener_name, len(self.connections), len(self.orphans), deadline_s),
-            )
+            left = len(self.connections), len(self.orphans)
+            if any(left):
+                message = "listener %s: %d connections and %d requests did not end within %g s and are cut off"
+                log.warning(message, self.listener_name, *left, deadline_s)
         for connection in list(self.connections):
             connection.abort()
         for orphan in self.orphans:

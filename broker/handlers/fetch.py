@@ -9,27 +9,19 @@ no news is missed; it sleeps without a timer of its own otherwise.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import groupby
-from uuid import UUID
 
 from ...protocol.dispatch import RequestContext
-from ...protocol.errors import KafkaError
-from ...protocol.fetch_wire import (
-    FetchPartition,
-    FetchPartitionResponse,
-    FetchRequest,
-    FetchResponse,
-    FetchTopicResponse,
-)
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.fetch_session import FetchContext, FetchSessionCache, PartitionKey
+from ...protocol.fetch_wire import FetchPartition, FetchRequest, FetchResponse
 from ..delayed import Sleepers, Wakeup
-from ..fetch_sessions import FetchContext, FetchKey, FetchSessionCache
 from ..hosted_partitions import HostedPartitions
 from .fetch_reads import FetchReads, RemoteReads
 
-Partitions = Sequence[tuple[FetchKey, FetchPartition]]
+Partitions = Mapping[PartitionKey, FetchPartition]
 
 
 class FetchHandler:
@@ -43,20 +35,15 @@ class FetchHandler:
         self._remote = remote
         self._max_bytes = max_bytes
 
-    async def fetch(self, _: RequestContext, request: FetchRequest) -> FetchResponse:
+    async def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse:
         now_s = asyncio.get_running_loop().time()
-        try:
-            context = self._sessions.open(request, int(now_s * 1000))
-        except KafkaError as error:
-            return FetchResponse(topics=(), error_code=error.code)
+        session = self._sessions.begin(request, api_version=context.api_version, now_ms=int(now_s * 1000))
+        if session.error_code is not ErrorCode.none:
+            return self._sessions.respond(session, {}, now_ms=int(now_s * 1000))
         if request.replica_id < 0 and request.max_bytes > self._max_bytes:
             request = replace(request, max_bytes=self._max_bytes)
-        reads = await self._collect(request, context.partitions, now_s + request.max_wait_ms / 1000)
-        try:
-            return self._respond(context, reads)
-        except KafkaError as error:
-            reads.release()
-            return FetchResponse(topics=(), error_code=error.code)
+        reads = await self._collect(request, session.partitions, now_s + request.max_wait_ms / 1000)
+        return self._respond(session, reads)
 
     async def _collect(self, request: FetchRequest, partitions: Partitions, deadline_s: float) -> FetchReads:
         """The reads to answer with; whoever gets them releases them."""
@@ -86,7 +73,7 @@ class FetchHandler:
     def _asleep(self, request: FetchRequest, partitions: Partitions) -> Iterator[Wakeup]:
         """Registered for the news of all partitions."""
         wakeup = Wakeup()
-        sleepers = [news for key, _ in partitions if (news := self._news(request, key)) is not None]
+        sleepers = [news for key in partitions if (news := self._news(request, key)) is not None]
         for news in sleepers:
             news.add(wakeup)
         try:
@@ -95,32 +82,22 @@ class FetchHandler:
             for news in sleepers:
                 news.discard(wakeup)
 
-    def _news(self, request: FetchRequest, key: FetchKey) -> Sleepers | None:
+    def _news(self, request: FetchRequest, key: PartitionKey) -> Sleepers | None:
         try:
             partition = self._hosted.find(*key)
         except KafkaError:
             return None
         return partition.log_end_news if request.replica_id >= 0 else partition.high_watermark_news
 
-    def _respond(self, context: FetchContext, reads: FetchReads) -> FetchResponse:
-        chosen = [reads.answers[index][:2] for index in context.select(reads.answers)]
-        topics = tuple(
-            _topic_response(topic, [answer for _, answer in group])
-            for topic, group in groupby(chosen, key=lambda entry: entry[0][0])
-        )
-        hints = {answer.current_leader for _, answer in chosen if answer.current_leader is not None}
-        return FetchResponse(
-            topics=topics,
-            session_id=context.session_id,
+    def _respond(self, session: FetchContext, reads: FetchReads) -> FetchResponse:
+        hints = {answer.current_leader for answer in reads.answers.values() if answer.current_leader is not None}
+        return self._sessions.respond(
+            session,
+            reads.answers,
+            now_ms=int(asyncio.get_running_loop().time() * 1000),
             node_endpoints=self._hosted.endpoints(hints) if hints else (),
         )
 
 
 def _is_enough(reads: FetchReads, request: FetchRequest) -> bool:
     return reads.must_answer or reads.size >= request.min_bytes or not reads.answers
-
-
-def _topic_response(topic: str | UUID, answers: list[FetchPartitionResponse]) -> FetchTopicResponse:
-    if isinstance(topic, str):
-        return FetchTopicResponse(tuple(answers), topic=topic)
-    return FetchTopicResponse(tuple(answers), topic_id=topic)

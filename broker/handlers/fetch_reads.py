@@ -17,7 +17,7 @@ place of the asked offset.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 from ...fetcher.epoch_fetch import (
@@ -34,6 +34,7 @@ from ...fetcher.leader_replicas import FollowerFetch
 from ...log import index
 from ...log.slices import LogSlice
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.fetch_session import PartitionKey
 from ...protocol.fetch_wire import (
     READ_COMMITTED,
     AbortedTransaction,
@@ -44,7 +45,6 @@ from ...protocol.fetch_wire import (
 )
 from ...protocol.primitives import part_size
 from ...rlm.reader import RemoteRead, RemoteRecords
-from ..fetch_sessions import FetchKey
 from ..hosted_partitions import HostedPartitions
 from ..partition import Partition
 
@@ -82,29 +82,30 @@ class FetchReads:
         self._request = request
         self._isolation = isolation_of(request)
         self._bytes_left = request.max_bytes
-        self.answers: list[tuple[FetchKey, FetchPartitionResponse, bool]] = []
-        """With each answer whether it has records."""
+        self.answers: dict[PartitionKey, FetchPartitionResponse] = {}
         self.size = 0
         """Bytes of records."""
         self.must_answer = False
         """Whether there is something to say without further waiting: an error, a divergence, a read of the tier."""
 
-    async def run(self, partitions: Sequence[tuple[FetchKey, FetchPartition]], *, note_positions: bool) -> None:
+    async def run(self, partitions: Mapping[PartitionKey, FetchPartition], *, note_positions: bool) -> None:
         """Answer each partition in order; `note_positions` at the first pass of a request only."""
-        for key, wanted in partitions:
+        for key, wanted in partitions.items():
             answer = await self._answer(key, wanted, note_positions=note_positions)
             size = 0 if answer.records is None else part_size(answer.records)
             self.size += size
             self._bytes_left -= size
-            self.answers.append((key, answer, size > 0))
+            self.answers[key] = answer
 
     def release(self) -> None:
         """Let go of all slices."""
-        for _, answer, _ in self.answers:
+        for answer in self.answers.values():
             if isinstance(answer.records, LogSlice):
                 answer.records.release()
 
-    async def _answer(self, key: FetchKey, wanted: FetchPartition, *, note_positions: bool) -> FetchPartitionResponse:
+    async def _answer(
+        self, key: PartitionKey, wanted: FetchPartition, *, note_positions: bool
+    ) -> FetchPartitionResponse:
         topic, number = key
         try:
             partition = self._hosted.find(topic, number)

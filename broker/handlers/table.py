@@ -7,9 +7,9 @@ from random import Random
 
 from ...protocol.api import ApiKey
 from ...protocol.dispatch import Handler
+from ...protocol.fetch_session import SESSION_ID_MAX, FetchSessionCache
 from ..cluster_view import ClusterView
 from ..config import BrokerConfig
-from ..fetch_sessions import FetchSessionCache
 from ..hosted_partitions import HostedPartitions
 from ..partition import WallClock
 from .configs import ConfigHandlers
@@ -43,7 +43,10 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
     cluster = ClusterHandlers(view, config.node_id)
     topics = TopicHandlers(view, config)
     configs = ConfigHandlers(view, config)
-    sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots, services.rng)
+    sessions = FetchSessionCache(
+        draw_id=lambda: services.rng.randint(1, SESSION_ID_MAX),
+        slots=config.max_incremental_fetch_session_cache_slots,
+    )
     fetch = FetchHandler(hosted, sessions, services.remote_reads, max_bytes=config.fetch_max_bytes)
     offsets = OffsetHandlers(
         hosted, services.remote_offsets, search_timeout_ms=config.remote_list_offsets_request_timeout_ms

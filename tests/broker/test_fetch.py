@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tierfetch.broker.fetch_sessions import FetchSessionCache
 from tierfetch.broker.handlers.fetch import FetchHandler
 from tierfetch.broker.partition import Partition
 from tierfetch.log import index
@@ -19,6 +18,7 @@ from tierfetch.log.slices import LogSlice
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.fetch_session import SESSION_ID_MAX, FetchSessionCache
 from tierfetch.protocol.fetch_wire import (
     READ_COMMITTED,
     AbortedTransaction,
@@ -57,9 +57,14 @@ class Tier:
 TIERED = RemoteRecords(memoryview(b"tiered"), 3, (index.AbortedTransaction(9, 1, 2, 2),))
 
 
+def sessions() -> FetchSessionCache:
+    ids = random.Random(1)
+    return FetchSessionCache(draw_id=lambda: ids.randint(1, SESSION_ID_MAX), slots=10)
+
+
 @pytest.fixture
 def handler(host: Host) -> FetchHandler:
-    return FetchHandler(host.hosted, FetchSessionCache(10, random.Random(1)), None, max_bytes=1 << 20)
+    return FetchHandler(host.hosted, sessions(), None, max_bytes=1 << 20)
 
 
 def request(
@@ -298,7 +303,7 @@ async def test_F4_below_the_log_start_out_of_range_and_below_the_local_start_mov
 
 
 def with_tier(host: Host, tier: Tier | None) -> FetchHandler:
-    return FetchHandler(host.hosted, FetchSessionCache(10, random.Random(1)), tier, max_bytes=1 << 20)
+    return FetchHandler(host.hosted, sessions(), tier, max_bytes=1 << 20)
 
 
 async def test_R4_consumers_get_tiered_offsets_through_the_leader(host: Host) -> None:

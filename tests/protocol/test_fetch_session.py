@@ -93,7 +93,7 @@ class Leader:
         self.now_ms = 0
 
     def begin(self, fetch: FetchRequest, *, by_topic_id: bool = False) -> FetchContext:
-        return self.cache.begin(fetch, by_topic_id=by_topic_id, now_ms=self.now_ms)
+        return self.cache.begin(fetch, api_version=13 if by_topic_id else 12, now_ms=self.now_ms)
 
     def exchange(self, fetch: FetchRequest, **fields: Any) -> FetchResponse:
         context = self.begin(fetch)

@@ -1,0 +1,154 @@
+"""A leader over the wire, as its follower sees it: sessions, questions, and what happens when a fetch is given up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tierfetch.broker.leader_endpoint import BrokerEndpoint
+from tierfetch.fetcher.ports import FetchLimits, PartitionToFetch
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.client import Address, KafkaClient
+from tierfetch.protocol.dispatch import RequestContext
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.fetch_session import FetchSessionCache
+from tierfetch.protocol.fetch_wire import FetchPartitionResponse, FetchRequest, FetchResponse
+from tierfetch.protocol.server import Server
+from tierfetch.protocol.topics import TopicIdPartition
+
+LIMITS = FetchLimits(wait_max_ms=100, min_bytes=1, response_max_bytes=1 << 20)
+PARTITIONS = [TopicIdPartition(UUID(int=5), "t", number) for number in range(3)]
+
+
+class Leader:
+    """Answers every partition with its high watermark, in sessions; LIST_OFFSETS with what the test says."""
+
+    def __init__(self) -> None:
+        self.requests: list[FetchRequest] = []
+        self.high_watermarks = [10, 20, 30]
+        self.refusal = ErrorCode.none
+        self.gate: asyncio.Event | None = None
+        self.forget_sessions()
+
+    def forget_sessions(self) -> None:
+        ids = Random(1)
+        self.sessions = FetchSessionCache(draw_id=lambda: ids.randint(1, 1000))
+
+    async def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse:
+        self.requests.append(request)
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.refusal is not ErrorCode.none:
+            return FetchResponse(topics=(), error_code=self.refusal)
+        session = self.sessions.begin(request, api_version=context.api_version, now_ms=0)
+        answers = {
+            key: FetchPartitionResponse(key.partition, high_watermark=self.high_watermarks[key.partition])
+            for key in session.partitions
+        }
+        return self.sessions.respond(session, answers, now_ms=0)
+
+    async def list_offsets(self, context: RequestContext, request: Any) -> dict[str, Any]:
+        partition = {"partition_index": request.topics[0].partitions[0].partition_index, "offset": 7, "leader_epoch": 3}
+        return {"topics": [{"name": "t", "partitions": [partition | {"error_code": self.refusal}]}]}
+
+
+@pytest.fixture
+def leader() -> Leader:
+    return Leader()
+
+
+@pytest.fixture
+async def endpoint(leader: Leader) -> AsyncIterator[BrokerEndpoint]:
+    handlers = {ApiKey.FETCH: leader.fetch, ApiKey.LIST_OFFSETS: leader.list_offsets}
+    server = Server(handlers, listener_name="PLAINTEXT")
+    await server.start("127.0.0.1", 0)
+    fetches, questions = [KafkaClient(client_id="follower", random=Random(1)) for _ in range(2)]
+    yield BrokerEndpoint(
+        1,
+        lambda: Address("127.0.0.1", server.port),
+        replica_id=2,
+        fetches=fetches,
+        questions=questions,
+        timeout_s=5.0,
+    )
+    await fetches.close()
+    await questions.close()
+    await server.close(deadline_s=0)
+
+
+def at(offset: int, *partitions: TopicIdPartition) -> list[PartitionToFetch]:
+    return [
+        PartitionToFetch(
+            partition=each,
+            fetch_offset=offset,
+            log_start_offset=0,
+            last_fetched_epoch=-1,
+            current_leader_epoch=0,
+            max_bytes=1000,
+        )
+        for each in partitions
+    ]
+
+
+def asked(request: FetchRequest) -> list[int]:
+    return [partition.partition for topic in request.topics for partition in topic.partitions]
+
+
+async def fetched(endpoint: BrokerEndpoint, *partitions: TopicIdPartition, offset: int = 0) -> dict[int, int]:
+    answers = await endpoint.fetch(at(offset, *partitions), LIMITS)
+    return {key.partition: answer.high_watermark for key, answer in answers.items()}
+
+
+async def test_the_second_fetch_asks_and_brings_only_what_changed(leader: Leader, endpoint: BrokerEndpoint) -> None:
+    assert await fetched(endpoint, *PARTITIONS) == {0: 10, 1: 20, 2: 30}
+    leader.high_watermarks[1] = 21
+    assert await fetched(endpoint, *PARTITIONS) == {1: 21}
+    assert await fetched(endpoint, PARTITIONS[0]) == {}
+    first, second, third = leader.requests
+    assert (asked(first), asked(second), asked(third)) == ([0, 1, 2], [], [])
+    assert [topic.partitions for topic in third.forgotten_topics] == [(1, 2)]
+    assert (first.replica_id, second.session_id > 0) == (2, True)
+
+
+async def test_a_session_that_was_forgotten_is_opened_anew_at_once(leader: Leader, endpoint: BrokerEndpoint) -> None:
+    await fetched(endpoint, *PARTITIONS)
+    leader.forget_sessions()
+    assert await fetched(endpoint, *PARTITIONS) == {0: 10, 1: 20, 2: 30}
+    assert [asked(request) for request in leader.requests] == [[0, 1, 2], [], [0, 1, 2]]
+
+
+async def test_a_refusal_names_the_broker_and_ends_the_session(leader: Leader, endpoint: BrokerEndpoint) -> None:
+    await fetched(endpoint, *PARTITIONS)
+    leader.refusal = ErrorCode.kafka_storage_error
+    with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR: broker 1: the leader refuses the fetch"):
+        await fetched(endpoint, *PARTITIONS)
+    leader.refusal = ErrorCode.none
+    assert await fetched(endpoint, *PARTITIONS) == {0: 10, 1: 20, 2: 30}
+
+
+async def test_a_fetch_that_is_given_up_does_not_hold_up_the_next(leader: Leader, endpoint: BrokerEndpoint) -> None:
+    await fetched(endpoint, *PARTITIONS)
+    leader.gate = asyncio.Event()
+    long = asyncio.create_task(fetched(endpoint, *PARTITIONS))
+    async with asyncio.timeout(5):
+        while len(leader.requests) < 2:  # noqa: ASYNC110 - the request is on its way through two event loops' sockets
+            await asyncio.sleep(0.001)
+    assert await endpoint.list_offset(PARTITIONS[0], 0, -1) is not None, "questions do not wait behind it"
+    long.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await long
+    leader.gate = None
+    assert await fetched(endpoint, *PARTITIONS) == {0: 10, 1: 20, 2: 30}
+
+
+async def test_a_question_brings_the_partitions_answer_or_its_error(leader: Leader, endpoint: BrokerEndpoint) -> None:
+    answer = await endpoint.list_offset(PARTITIONS[2], 0, -6)
+    assert (answer.offset, answer.leader_epoch) == (7, 3)
+    leader.refusal = ErrorCode.not_leader_or_follower
+    with pytest.raises(KafkaError, match="NOT_LEADER_OR_FOLLOWER: LIST_OFFSETS of t-2 at broker 1"):
+        await endpoint.list_offset(PARTITIONS[2], 0, -6)
