@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
-from .adoption import AdoptedState, build_sibling, remove_siblings
+from .adoption import AdoptedState, build_sibling, complete_sibling, remove_siblings
 from .file_names import ADOPT_SUFFIX, marked_directory
 from .log_directory import LogDirectory
 from .manager import LogManager
@@ -51,6 +51,7 @@ async def _adopt(
     directory.checkpoints.pending_log_starts[partition] = state.log_start_offset
     try:
         await directory.save_log_start_offsets()
+        await complete_sibling(disk, sibling, state)
         log = await _commit(manager, directory, partition, sibling)
     finally:
         del directory.checkpoints.pending_log_starts[partition]

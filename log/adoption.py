@@ -1,6 +1,6 @@
 """Directories that are built beside a partition's own, and what the next start makes of them after a crash.
 
-    build the sibling -> save the log start -> [live -> -delete] -> [sibling -> live] -> sync -> open -> remove -delete
+    build the sibling -> save the log start -> complete it -> [live -> -delete] -> [sibling -> live] -> sync -> open
 
 | crash                              | found                                 | becomes                   |
 |------------------------------------|---------------------------------------|---------------------------|
@@ -10,9 +10,9 @@
 | after the live directory was moved | `-adopt` alone, with its `.log`       | the new replica           |
 | after the sibling was moved        | the live directory, perhaps `-delete` | the new replica           |
 
-A sibling that does not become the replica is removed. The `.log` is made last and everything before it is durable by
-then, so that it tells a whole sibling from a part of one; the live directory is moved away only after it. Before a new
-one is built the siblings of earlier attempts are removed.
+A sibling that does not become the replica is removed. The `.log` completes it: it is made last, and all the rest, the
+log start included, is durable by then; the live directory is moved away only after it. Before a new one is built the
+siblings of earlier attempts are removed.
 """
 
 from __future__ import annotations
@@ -67,15 +67,20 @@ class AdoptedState:
 
 
 async def build_sibling(disk: Disk, sibling: Path, state: AdoptedState) -> None:
-    """Make the directory of a replica that holds `state`; all of it is durable, but not in place yet."""
+    """Make the directory of a replica that holds `state`, except for its `.log`; all of it is durable afterwards."""
     await disk.make_directory(sibling)
     await disk.sync_directory(sibling.parent)
     await disk.write_file(sibling / PARTITION_METADATA, encode_partition_metadata(state.topic_id))
     await disk.write_file(sibling / LEADER_EPOCH_CHECKPOINT, encode_leader_epochs(state.epochs))
     if state.producer_snapshot is not None:
         await disk.write_file(offset_file(sibling, state.start_offset, SNAPSHOT_SUFFIX), state.producer_snapshot)
-    for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
+    for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         await disk.write_file(offset_file(sibling, state.start_offset, suffix), b"")
+
+
+async def complete_sibling(disk: Disk, sibling: Path, state: AdoptedState) -> None:
+    """Make the `.log`, durably: from here on a start without a live directory takes the sibling for the replica."""
+    await disk.write_file(offset_file(sibling, state.start_offset, LOG_SUFFIX), b"")
 
 
 async def remove_siblings(disk: Disk, log_directory: Path, partition: TopicPartition) -> None:

@@ -97,7 +97,7 @@ class LogDirectory:
     async def open(self, cluster_id: str, node_id: int) -> None:
         """Lock and identify the directory, and open its logs."""
         disk = self._services.disk
-        await disk.make_directory(self.path)
+        await self._make_directory()
         self._lock = self._services.lock(self.path)
         await self._identify(cluster_id, node_id)
         await self.checkpoints.load()
@@ -188,6 +188,16 @@ class LogDirectory:
         async with asyncio.TaskGroup() as group:
             for partition in partitions:
                 group.create_task(open_one(partition))
+
+    async def _make_directory(self) -> None:
+        disk, made = self._services.disk, []
+        for path in (self.path, *self.path.parents):
+            if await disk.exists(path):
+                break
+            made.append(path)
+        await disk.make_directory(self.path)
+        for path in reversed(made):
+            await disk.sync_directory(path.parent)
 
     async def _identify(self, cluster_id: str, node_id: int) -> None:
         """Read `meta.properties`, or write it for a new directory, or complete one of an older Kafka."""

@@ -427,7 +427,8 @@ class _Loader:
         epochs.truncate_from_start(log_start_offset)
         if at.recovery_point > end_offset:
             self._report.note(f"{self._name}: ends at {end_offset}, below its recovery point {at.recovery_point}")
-        high_watermark = min(max(at.high_watermark, log_start_offset), end_offset)
+        # What is not local any more was committed: deleted by its owners, or tiered.
+        high_watermark = min(max(at.high_watermark, log_start_offset, segments[0].base_offset), end_offset)
         producers.on_high_watermark(high_watermark)
         if self._names_changed:
             await at.disk.sync_directory(at.directory)

@@ -56,6 +56,7 @@ class WritePipeline:
         self.queued_bytes += len(data)
         if self._runner is None or self._runner.done():
             self._runner = loop.create_task(self._run())
+            self._runner.add_done_callback(_retrieve)
         return write.done
 
     async def drain(self) -> None:
@@ -105,3 +106,9 @@ class WritePipeline:
 
     def _settle_all(self, error: BaseException) -> None:
         self._settle(list(self._queue), error)
+
+
+def _retrieve(runner: asyncio.Task[None]) -> None:
+    """Whoever waits for a write has been told why it failed."""
+    if not runner.cancelled():
+        runner.exception()

@@ -327,7 +327,7 @@ async def test_rule_4_row_tiered_without_a_log_start_entry_is_not_guessed(
     assert log.local_log_start_offset == max(first_base, expected)
     if not known:
         await log.set_log_start_from_ledger(3)
-        assert (log.log_start_offset, log.log_start_known, log.high_watermark) == (3, True, 3)
+        assert (log.log_start_offset, log.log_start_known, log.high_watermark) == (3, True, 4)
 
 
 async def test_clean_shutdown_skips_the_scan() -> None:

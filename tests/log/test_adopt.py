@@ -1,0 +1,257 @@
+"""Adopting a replica that was rebuilt from the tier: whatever fails, the old one is there or the new one."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from tierfetch.log.adopt import AdoptedState, adopt
+from tierfetch.log.config import LogConfig
+from tierfetch.log.epochs import EpochEntry
+from tierfetch.log.errors import CorruptFileError
+from tierfetch.log.manager import LogManager
+from tierfetch.log.partition_log import PartitionLog
+from tierfetch.log.producers import ProducerStateManager
+from tierfetch.protocol.control import ControlType
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.records import parse_header
+from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
+from tierfetch.tests.log.logs import append, data_batch, marker_batch, offsets_of, read_bytes
+from tierfetch.tests.log.nodes import LIVE, LOG_DIR, TOPIC_ID, TP, loaded
+
+TIERED = LogConfig(segment_bytes=400, remote_storage_enable=True)
+EPOCHS = (EpochEntry(0, 2), EpochEntry(1, 3), EpochEntry(2, 5))
+
+
+def snapshot(end_offset: int = 6) -> bytes:
+    """Producer 9 has written up to offset 5, in an open transaction from offset 4 on."""
+    producers = ProducerStateManager()
+    for i in range(end_offset):
+        batch = data_batch(
+            base_offset=i, epoch=0, producer_id=9, producer_epoch=0, base_sequence=i, is_transactional=i >= 4
+        )
+        producers.apply(parse_header(batch))
+    return producers.snapshot()
+
+
+STATE = AdoptedState(topic_id=TOPIC_ID, log_start_offset=2, start_offset=6, epochs=EPOCHS, producer_snapshot=snapshot())
+
+
+async def node_with_old_replica(disk: MemoryDisk) -> LogManager:
+    """Offsets 0 to 3, of an epoch that the adopted state does not know."""
+    manager = await loaded(disk, config=TIERED)
+    log = await manager.create(TP, TOPIC_ID)
+    for _ in range(4):
+        await append(log, epoch=7, value=bytes(50))
+    log.update_high_watermark(3)
+    await log.flush()
+    await manager.save_checkpoints()
+    disk.settle()
+    return manager
+
+
+def is_new(log: PartitionLog) -> bool:
+    """Whether this is the adopted replica; asserts that it is nothing in between."""
+    if log.local_log_start_offset != 6:
+        return False
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (2, 6, 6)
+    assert log.log_start_known
+    assert log.epochs.entries == EPOCHS
+    assert log.topic_id == TOPIC_ID
+    assert log.producers.entries[9].last_sequence == 5
+    assert log.first_unstable_offset == 4
+    return True
+
+
+async def check_old(log: PartitionLog) -> None:
+    assert offsets_of(await read_bytes(log, log.local_log_start_offset)) == [0, 1, 2, 3][log.local_log_start_offset :]
+    assert (log.log_end_offset, log.latest_epoch, log.local_log_start_offset in {0, 2}) == (4, 7, True)
+    assert not log.producers.entries
+
+
+async def test_F6_F9_the_adopted_replica_is_in_place_and_goes_on() -> None:
+    disk = MemoryDisk()
+    manager = await node_with_old_replica(disk)
+    old = manager.get(TP)
+    assert old is not None
+    log = await adopt(manager, TP, STATE)
+    assert is_new(log)
+    assert manager.get(TP) is log
+    await log.append_as_follower(
+        data_batch(base_offset=6, epoch=2) + data_batch(base_offset=7, epoch=3),
+    )
+    assert log.epochs.entries == (*EPOCHS, EpochEntry(3, 7))
+    assert offsets_of(await read_bytes(log)) == [6, 7]
+    with pytest.raises(KafkaError, match="it was closed") as raised:
+        await old.append_as_follower(data_batch(base_offset=4, epoch=7))
+    assert raised.value.code is ErrorCode.kafka_storage_error
+    await manager.close()
+    again = (await loaded(disk, config=TIERED)).get(TP)
+    assert again is not None
+    assert (again.log_start_offset, again.local_log_start_offset, again.log_end_offset) == (2, 6, 8)
+
+
+async def test_F10_a_duplicate_of_a_batch_that_lies_in_the_tier_only_is_still_refused() -> None:
+    manager = await node_with_old_replica(MemoryDisk())
+    log = await adopt(manager, TP, STATE)
+    await log.assign_epoch(8)
+    info = await append(log, epoch=8, producer_id=9, producer_epoch=0, base_sequence=5, is_transactional=True)
+    assert (info.duplicate, info.first_offset, info.last_offset) == (True, 5, 5)
+    assert log.log_end_offset == 6
+
+
+async def test_rule_6_a_transaction_that_began_in_the_tier_stays_open_until_its_marker() -> None:
+    manager = await node_with_old_replica(MemoryDisk())
+    log = await adopt(manager, TP, STATE)
+    assert log.expire_producers() == 0
+    assert log.last_stable_offset == 4
+    await log.append_as_follower(marker_batch(ControlType.ABORT, base_offset=6, epoch=3, producer_id=9))
+    log.update_high_watermark(7)
+    assert log.last_stable_offset == 7
+    (aborted,) = await log.aborted_transactions(6, 7)
+    assert (aborted.first_offset, aborted.last_offset) == (4, 6)
+
+
+async def test_rule_5_the_high_watermark_is_the_start() -> None:
+    manager = await node_with_old_replica(MemoryDisk())
+    assert (await adopt(manager, TP, STATE)).high_watermark == 6
+
+
+@pytest.mark.parametrize("unsynced", ["lost", "kept", "some"])
+async def test_rule_4_a_crash_at_every_effect_leaves_the_old_replica_or_the_new(unsynced: str) -> None:
+    outcomes = []
+    for fault in failures(crash=True):
+        disk = MemoryDisk()
+        manager = await node_with_old_replica(disk)
+        disk.faults = fault
+        try:
+            await adopt(manager, TP, STATE)
+        except DiskCrash:
+            pass
+        else:
+            assert not fault.fired
+        after = disk.restart(Random(fault.n) if unsynced == "some" else unsynced)  # type: ignore[arg-type]
+        again = await loaded(after, config=TIERED)
+        log = again.get(TP)
+        assert log is not None, fault.n
+        if not is_new(log):
+            await check_old(log)
+        outcomes.append(is_new(log))
+        assert [path.name for path in (await directories(after))] == [str(TP)]
+        await again.close()
+        once_more = (await loaded(after, config=TIERED)).get(TP)
+        assert once_more is not None
+        assert is_new(once_more) == outcomes[-1]
+    assert outcomes == sorted(outcomes), "once it is the new one, it stays the new one"
+    assert {outcomes[0], outcomes[-1]} == {False, True}
+
+
+async def directories(disk: MemoryDisk) -> list[Path]:
+    return [LOG_DIR / entry.name for entry in await disk.list_directory(LOG_DIR) if entry.is_directory]
+
+
+async def test_rule_4_a_crash_without_an_old_replica_leaves_none_or_the_new() -> None:
+    outcomes = []
+    for fault in failures(crash=True):
+        disk = MemoryDisk()
+        manager = await loaded(disk, config=TIERED)
+        disk.settle()
+        disk.faults = fault
+        with suppress(DiskCrash):
+            await adopt(manager, TP, STATE)
+        log = (await loaded(disk.restart(Random(fault.n)), config=TIERED)).get(TP)
+        outcomes.append(log is not None and is_new(log))
+        assert log is None or outcomes[-1]
+    assert {outcomes[0], outcomes[-1]} == {False, True}
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+async def test_rule_4_a_failure_at_every_effect_leaves_the_old_replica_or_the_new(persistent: bool) -> None:
+    for fault in failures(persistent=persistent):
+        disk = MemoryDisk()
+        manager = await node_with_old_replica(disk)
+        disk.faults = fault
+        failed = False
+        try:
+            await adopt(manager, TP, STATE)
+        except OSError:
+            failed = True
+        disk.faults = None
+        assert failed or not fault.fired or TP not in manager.failures
+        log = await manager.reopen(TP) if TP in manager.failures else manager.get(TP)
+        assert log is not None, fault.n
+        if not is_new(log):
+            assert failed
+            await check_old(log)
+            assert is_new(await adopt(manager, TP, STATE))
+        await manager.close()
+        again = (await loaded(disk, config=TIERED)).get(TP)
+        assert again is not None
+        assert is_new(again)
+
+
+async def test_nothing_happens_before_the_state_is_seen_to_be_whole() -> None:
+    disk = MemoryDisk()
+    manager = await node_with_old_replica(disk)
+    before = disk.files()
+    broken = AdoptedState(TOPIC_ID, 2, 6, EPOCHS, b"no snapshot")
+    with pytest.raises(CorruptFileError):
+        await adopt(manager, TP, broken)
+    other = AdoptedState(UUID(int=99), 2, 6, EPOCHS, None)
+    with pytest.raises(KafkaError) as raised:
+        await adopt(manager, TP, other)
+    assert raised.value.code is ErrorCode.inconsistent_topic_id
+    for wrong in (
+        AdoptedState(TOPIC_ID, 7, 6, EPOCHS, None),
+        AdoptedState(TOPIC_ID, 2, 5, EPOCHS, None),
+    ):
+        with pytest.raises(AssertionError):
+            await adopt(manager, TP, wrong)
+    assert disk.files() == before
+    old = manager.get(TP)
+    assert old is not None
+    await check_old(old)
+
+
+async def test_a_cancelled_adoption_is_finished_first() -> None:
+    manager = await node_with_old_replica(MemoryDisk())
+    task = asyncio.create_task(adopt(manager, TP, STATE))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    log = manager.get(TP)
+    assert log is not None
+    assert is_new(log)
+
+
+async def test_readers_of_the_old_replica_keep_what_they_hold() -> None:
+    manager = await node_with_old_replica(MemoryDisk())
+    old = manager.get(TP)
+    assert old is not None
+    with await old.read(0, max_bytes=10_000, max_offset=4) as piece:
+        await adopt(manager, TP, STATE)
+        assert offsets_of(await piece.read()) == [0, 1, 2]
+    await manager.remove_due()
+    assert not old.has_readers
+
+
+async def test_a_replica_without_producers_is_adopted_too() -> None:
+    disk = MemoryDisk()
+    manager = await node_with_old_replica(disk)
+    log = await adopt(manager, TP, AdoptedState(TOPIC_ID, 6, 6, (), None))
+    assert (log.log_start_offset, log.log_end_offset, log.epochs.entries) == (6, 6, ())
+    names = sorted(path.name for path in disk.files(LIVE))
+    assert names == [
+        "00000000000000000006.index",
+        "00000000000000000006.log",
+        "00000000000000000006.timeindex",
+        "leader-epoch-checkpoint",
+        "partition.metadata",
+    ]

@@ -1,0 +1,472 @@
+"""The logs of a node: start, end, checkpoints, create, delete, reopen, upkeep; faults in between."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from tierfetch.log.checkpoints import decode_offsets
+from tierfetch.log.config import LogConfig
+from tierfetch.log.directory_lock import LogDirectoryLockedError, lock_directory
+from tierfetch.log.disk_os import OsDisk
+from tierfetch.log.errors import CorruptFileError
+from tierfetch.log.manager import LogManager, Upkeep
+from tierfetch.log.partition_log import PartitionLog
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.topics import TopicPartition
+from tierfetch.tests import samples
+from tierfetch.tests.fakes.disk import DiskCrash, FailNth, MemoryDisk, failures
+from tierfetch.tests.log.logs import append, offsets_of, open_log, read_bytes
+from tierfetch.tests.log.nodes import CLUSTER_ID, LIVE, LOG_DIR, TOPIC_ID, TP, loaded, new_manager
+
+SMALL = LogConfig(segment_bytes=400)
+TIERED = LogConfig(segment_bytes=400, remote_storage_enable=True)
+OTHER_ID = UUID(int=43)
+
+
+async def with_data(disk: MemoryDisk, **kwargs: object) -> tuple[LogManager, PartitionLog]:
+    """Offsets 0 to 9, committed up to 7."""
+    manager = await loaded(disk, **kwargs)
+    log = await manager.create(TP, TOPIC_ID)
+    for _ in range(10):
+        await append(log, value=bytes(50))
+    log.update_high_watermark(7)
+    return manager, log
+
+
+def checkpoint(disk: MemoryDisk, name: str, directory: Path = LOG_DIR) -> dict[str, int]:
+    data = disk.files().get(directory / f"{name}-offset-checkpoint", b"")
+    return {str(partition): offset for partition, offset in decode_offsets(data).items()}
+
+
+def names_in(disk: MemoryDisk, directory: Path = LOG_DIR) -> set[str]:
+    return {path.relative_to(directory).parts[0] for path in disk.files(directory)}
+
+
+# Start and end.
+
+
+async def test_a_clean_end_is_a_fast_start() -> None:
+    disk = MemoryDisk()
+    manager, log = await with_data(disk)
+    await manager.close()
+    assert LOG_DIR / ".kafka_cleanshutdown" in disk.files()
+    manager = await loaded(disk)
+    found = manager.get(TP)
+    assert found is not None
+    assert (found.log_end_offset, found.high_watermark, found.recovery_point) == (10, 7, 10)
+    assert (found.recovery_report.scanned_segments, found.topic_id) == (0, TOPIC_ID)
+    assert offsets_of(await read_bytes(found)) == list(range(10))
+    assert LOG_DIR / ".kafka_cleanshutdown" not in disk.restart().files(), "gone, durably, before anything is appended"
+    assert log is not found
+
+
+async def test_after_kill_9_the_logs_are_scanned() -> None:
+    disk = MemoryDisk()
+    await with_data(disk)
+    found = (await loaded(disk.restart("kept"))).get(TP)
+    assert found is not None
+    assert found.log_end_offset == 10
+    assert found.recovery_report.scanned_segments > 0
+
+
+async def test_an_unclean_end_of_one_log_leaves_no_marker() -> None:
+    disk = MemoryDisk()
+    manager, _ = await with_data(disk)
+    other = await manager.create(TopicPartition("u", 1), OTHER_ID)
+    disk.faults = FailNth(1, only=frozenset({"write"}))
+    with pytest.raises(KafkaError):
+        await append(other)
+    disk.faults = None
+    await manager.close()
+    assert LOG_DIR / ".kafka_cleanshutdown" not in disk.files()
+    assert {str(tp) for tp in (await loaded(disk)).logs} == {"t-0", "u-1"}
+
+
+async def test_the_directory_is_identified() -> None:
+    disk = MemoryDisk()
+    manager = await loaded(disk)
+    (directory_id,) = manager.directory_ids
+    assert directory_id.version == 4
+    await manager.close()
+    assert (await loaded(disk, seed=2)).directory_ids == (directory_id,)
+    for wrong in ({"cluster_id": "another"}, {"node_id": 2}):
+        with pytest.raises(KafkaError, match=r"meta\.properties belongs to") as raised:
+            await loaded(disk, **wrong)
+        assert raised.value.code is ErrorCode.inconsistent_cluster_id
+
+
+async def test_a_directory_of_an_older_kafka_gets_an_id() -> None:
+    disk = MemoryDisk()
+    disk.put(LOG_DIR / "meta.properties", f"version=1\ncluster.id={CLUSTER_ID}\nnode.id=1\n".encode())
+    (directory_id,) = (await loaded(disk)).directory_ids
+    assert (await loaded(disk, seed=9)).directory_ids == (directory_id,)
+
+
+@pytest.mark.parametrize("name", ["meta.properties", "log-start-offset-checkpoint", "recovery-point-offset-checkpoint"])
+async def test_a_damaged_file_of_the_directory_stops_the_start(name: str) -> None:
+    disk = MemoryDisk()
+    manager, _ = await with_data(disk)
+    await manager.close()
+    disk.put(LOG_DIR / name, b"nonsense")
+    with pytest.raises(CorruptFileError, match=name):
+        await loaded(disk)
+
+
+async def test_a_real_broker_directory_of_kafka_opens() -> None:
+    disk = MemoryDisk()
+    disk.put_tree(samples.BROKER, LOG_DIR)
+    cluster_id = (samples.ROOT / "cluster.id").read_text().strip()
+
+    def config_of(topic: str) -> LogConfig:
+        policy = frozenset({"compact" if topic.startswith(("__", "s-compact")) else "delete"})
+        is_tiered = topic.startswith("s-") and "compact" not in policy
+        return LogConfig(segment_bytes=65536, remote_storage_enable=is_tiered, cleanup_policy=policy)
+
+    manager = new_manager(disk, cluster_id=cluster_id, node_id=2)
+    object.__setattr__(manager.services, "config_of", config_of)
+    await manager.load()
+    assert not manager.failures
+    expected = samples.expected()
+    for topic in samples.TOPICS:
+        log = manager.get(TopicPartition(topic, 0))
+        assert log is not None
+        assert log.high_watermark == log.log_end_offset == expected[topic]["list_offsets_v11"]["-1"]["offset"]
+        assert log.log_start_offset == expected[topic]["list_offsets_v11"]["-2"]["offset"]
+        assert log.local_log_start_offset == expected[topic]["list_offsets_v11"]["-4"]["offset"]
+        assert log.recovery_report.scanned_segments == 0
+    assert manager.get(TopicPartition("__cluster_metadata", 0)) is None
+    await manager.close()
+    assert "remote-log-index-cache" in names_in(disk) or not (samples.BROKER / "remote-log-index-cache").exists()
+
+
+async def test_several_directories_share_the_partitions() -> None:
+    disk = MemoryDisk()
+    directories = (Path("/a"), Path("/b"))
+    manager = await loaded(disk, log_dirs=directories)
+    for i in range(6):
+        await manager.create(TopicPartition("t", i), TOPIC_ID)
+    assert [len(directory.logs) for directory in manager.directories] == [3, 3]
+    assert len(set(manager.directory_ids)) == 2
+    await manager.close()
+    again = await loaded(disk, log_dirs=directories)
+    assert len(again.logs) == 6
+    await again.close()
+    source = next(path for path in disk.files(Path("/a")) if path.name == "partition.metadata").parent
+    disk.put(Path("/b") / source.name / "partition.metadata", disk.files()[source / "partition.metadata"])
+    with pytest.raises(KafkaError, match="is in /a and in /b"):
+        await loaded(disk, log_dirs=directories)
+
+
+async def test_a_damaged_log_fails_alone() -> None:
+    disk = MemoryDisk()
+    manager, log = await with_data(disk)
+    await manager.create(TopicPartition("u", 1), OTHER_ID)
+    path = log.segments[0].path
+    await log.flush()
+    await manager.save_checkpoints()
+    after = disk.restart("kept")
+    data = bytearray(after.files()[path])
+    data[70] ^= 1
+    after.put(path, bytes(data))
+    after.put(LOG_DIR / "recovery-point-offset-checkpoint", b"0\n0\n")
+    manager = await loaded(after)
+    assert {str(tp) for tp in manager.logs} == {"u-1"}
+    assert {str(tp) for tp in manager.failures} == {"t-0"}
+    with pytest.raises(KafkaError, match=r"00000000000000000000\.log is damaged at byte 0") as raised:
+        manager.get(TP)
+    assert raised.value.code is ErrorCode.kafka_storage_error
+    with pytest.raises(KafkaError, match="is damaged"):
+        await manager.create(TP, TOPIC_ID)
+    assert checkpoint(after, "replication") == {"t-0": 7, "u-1": 0}, "what is known of it is kept"
+    # Another incarnation does not care about the damage; the damaged one is kept for a person to look at.
+    fresh = await manager.create(TP, OTHER_ID)
+    assert (fresh.log_end_offset, fresh.high_watermark) == (0, 0)
+    assert any(name.startswith("t-0.") and name.endswith("-stray") for name in names_in(after))
+    assert not manager.failures
+
+
+# Create, delete.
+
+
+async def test_create_is_idempotent_and_takes_new_configs() -> None:
+    disk = MemoryDisk()
+    manager, log = await with_data(disk)
+    assert await manager.create(TP, TOPIC_ID) is log
+    assert log.config == SMALL
+    assert manager.get(TopicPartition("t", 1)) is None
+    with pytest.raises(ValueError, match="is illegal"):
+        await manager.create(TopicPartition("../x", 0), TOPIC_ID)
+
+
+async def test_create_is_durable_when_it_returns() -> None:
+    disk = MemoryDisk()
+    manager = await loaded(disk)
+    await manager.create(TP, TOPIC_ID)
+    found = (await loaded(disk.restart())).get(TP)
+    assert found is not None
+    assert found.topic_id == TOPIC_ID
+
+
+async def test_another_topic_id_is_another_incarnation() -> None:
+    disk = MemoryDisk()
+    manager, old = await with_data(disk)
+    new = await manager.create(TP, OTHER_ID)
+    assert (new.topic_id, new.log_end_offset, new.high_watermark) == (OTHER_ID, 0, 0)
+    with pytest.raises(KafkaError, match="it was closed"):
+        await append(old)
+    await manager.close()
+    again = await loaded(disk)
+    found = again.get(TP)
+    assert found is not None
+    assert found.topic_id == OTHER_ID
+    (stray,) = [name for name in names_in(disk) if name.endswith("-stray")]
+    assert disk.files()[LOG_DIR / stray / "00000000000000000000.log"]
+
+
+async def test_a_log_without_a_topic_id_gets_the_one_it_is_asked_for() -> None:
+    disk = MemoryDisk()
+    await (await open_log(disk, LIVE)).close()
+    manager = await loaded(disk)
+    assert (await manager.create(TP, TOPIC_ID)).topic_id == TOPIC_ID
+    assert LIVE / "partition.metadata" in disk.restart().files()
+
+
+async def test_C3_a_deleted_log_is_gone_at_once_and_its_files_later() -> None:
+    disk = MemoryDisk()
+    manager, log = await with_data(disk, config=LogConfig(segment_bytes=400, file_delete_delay_ms=0))
+    await manager.save_checkpoints()
+    await manager.delete(TP)
+    assert manager.get(TP) is None
+    assert checkpoint(disk, "replication") == checkpoint(disk, "recovery-point") == {}
+    assert (await loaded(disk.restart())).get(TP) is None
+    assert any(name.endswith("-delete") for name in names_in(disk))
+    await manager.remove_due()
+    assert not any(name.endswith("-delete") for name in names_in(disk))
+    await manager.delete(TP)
+    with pytest.raises(KafkaError, match="it was closed"):
+        await append(log)
+
+
+async def test_a_recreated_log_does_not_inherit_from_the_deleted_one() -> None:
+    """A log start of the old incarnation would make the next start throw the new one's data away."""
+    for fault in failures(crash=True):
+        disk = MemoryDisk()
+        manager, log = await with_data(disk)
+        await log.increment_log_start_offset(7)
+        await manager.save_checkpoints()
+        disk.settle()
+        disk.faults = fault
+        created = False
+        try:
+            await manager.delete(TP)
+            log = await manager.create(TP, OTHER_ID)
+            created = True
+            await append(log)
+            await log.flush()
+        except DiskCrash:
+            pass
+        else:
+            assert not fault.fired
+        after = disk.restart(Random(fault.n))
+        found = (await loaded(after)).get(TP)
+        if found is not None and found.topic_id == OTHER_ID:
+            assert (found.log_start_offset, found.high_watermark) == (0, 0)
+        elif found is not None and found.topic_id == TOPIC_ID:
+            assert found.log_start_offset == 7
+        else:
+            assert found is None or found.log_end_offset == 0
+            assert not created or found is None or found.topic_id is not None
+
+
+async def test_deletions_of_an_earlier_process_are_finished_at_the_start() -> None:
+    disk = MemoryDisk()
+    manager, _ = await with_data(disk)
+    await manager.delete(TP)
+    assert any(name.endswith("-delete") for name in names_in(disk))
+    after = disk.restart("kept")
+    await loaded(after)
+    assert not any(name.endswith("-delete") for name in names_in(after))
+
+
+async def test_a_deletion_that_fails_leaves_a_failed_partition_that_can_be_opened_again() -> None:
+    disk = MemoryDisk()
+    manager, _ = await with_data(disk)
+    disk.faults = FailNth(1, only=frozenset({"rename"}))
+    with pytest.raises(OSError, match="injected"):
+        await manager.delete(TP)
+    with pytest.raises(KafkaError, match="could not be moved"):
+        manager.get(TP)
+    assert (await manager.reopen(TP)).log_end_offset == 10
+    assert not manager.failures
+
+
+async def test_a_failed_log_is_opened_anew() -> None:
+    disk = MemoryDisk()
+    manager, log = await with_data(disk)
+    disk.faults = FailNth(1, persistent=True, error_number=28, only=frozenset({"write"}))
+    with pytest.raises(KafkaError, match="No space left"):
+        await append(log)
+    with pytest.raises(KafkaError):
+        await append(log)
+    disk.faults = None
+    again = await manager.reopen(TP)
+    assert manager.get(TP) is again
+    assert offsets_of(await read_bytes(again)) == list(range(10))
+    assert (await append(again)).first_offset == 10
+
+
+# Checkpoints.
+
+
+async def test_checkpoints_say_where_logs_begin_are_flushed_and_committed() -> None:
+    disk = MemoryDisk()
+    manager, log = await with_data(disk)
+    tiered = await manager.create(TopicPartition("u", 1), OTHER_ID)
+    tiered.update_config(TIERED)
+    await log.flush()
+    await manager.save_checkpoints()
+    assert checkpoint(disk, "replication") == {"t-0": 7, "u-1": 0}
+    assert checkpoint(disk, "recovery-point") == {"t-0": 10, "u-1": 0}
+    assert checkpoint(disk, "log-start") == {"u-1": 0}
+    await log.increment_log_start_offset(5)
+    assert checkpoint(disk.restart(), "log-start") == {"t-0": 5, "u-1": 0}
+    await log.truncate_to(6)
+    assert checkpoint(disk.restart(), "recovery-point") == {"t-0": 6, "u-1": 0}
+    assert checkpoint(disk.restart(), "replication") == {"t-0": 6, "u-1": 0}
+
+
+async def test_checkpoints_asked_for_together_are_written_once() -> None:
+    disk = MemoryDisk()
+    manager = await loaded(disk)
+    logs = [await manager.create(TopicPartition("t", i), TOPIC_ID) for i in range(8)]
+    for log in logs:
+        await append(log, 5)
+        log.update_high_watermark(5)
+    before = len(disk.effects)
+    await asyncio.gather(*(log.increment_log_start_offset(3) for log in logs))
+    writes = [effect for effect in disk.effects[before:] if effect.path.name == "log-start-offset-checkpoint"]
+    assert len(writes) <= 2
+    assert set(checkpoint(disk.restart(), "log-start").values()) == {3}
+
+
+async def test_a_checkpoint_that_fails_fails_all_who_asked_for_it() -> None:
+    disk = MemoryDisk()
+    manager = await loaded(disk)
+    logs = [await manager.create(TopicPartition("t", i), TOPIC_ID) for i in range(3)]
+    for log in logs:
+        await append(log, 5)
+        log.update_high_watermark(5)
+    disk.faults = FailNth(1, persistent=True)
+    outcomes = await asyncio.gather(*(log.increment_log_start_offset(3) for log in logs), return_exceptions=True)
+    assert [isinstance(outcome, KafkaError) for outcome in outcomes] == [True] * 3
+    disk.faults = None
+    await manager.save_checkpoints()
+    assert set(checkpoint(disk, "log-start").values()) == {3}
+
+
+# Upkeep.
+
+
+async def test_upkeep_flushes_closed_segments_and_cleans_up() -> None:
+    disk = MemoryDisk()
+    upkeep = Upkeep(
+        checkpoint_interval_ms=1,
+        retention_check_interval_ms=1,
+        flush_check_interval_ms=1,
+        producer_expiration_check_interval_ms=1,
+    )
+    config = LogConfig(segment_bytes=400, retention_bytes=500)
+    manager, log = await with_data(disk, config=config, upkeep=upkeep)
+    log.update_high_watermark(10)
+    assert log.has_unflushed_segments
+    running = asyncio.create_task(manager.run())
+    for _ in range(5000):
+        if log.log_start_offset and not log.has_unflushed_segments and checkpoint(disk, "replication") == {"t-0": 10}:
+            break
+        await asyncio.sleep(0.001)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert log.log_start_offset > 0
+    assert not log.has_unflushed_segments
+    assert log.size_bytes <= 900
+    assert checkpoint(disk, "replication") == {"t-0": 10}
+
+
+async def test_flush_ms_flushes_the_active_segment_too() -> None:
+    disk = MemoryDisk()
+    manager, log = await with_data(disk, config=LogConfig(flush_ms=0))
+    assert log.recovery_point == 0
+    await manager.flush_due()
+    assert log.recovery_point == 10
+    found = (await loaded(disk.restart(), config=LogConfig(flush_ms=0))).get(TP)
+    assert found is not None
+    assert found.log_end_offset == 10
+
+
+async def test_a_failing_log_does_not_stop_the_upkeep_of_others() -> None:
+    disk = MemoryDisk()
+    manager, log = await with_data(disk)
+    other = await manager.create(TopicPartition("u", 1), OTHER_ID)
+    for _ in range(10):
+        await append(other, value=bytes(50))
+    disk.faults = FailNth(1, only=frozenset({"sync"}))
+    await manager.flush_due()
+    assert log.failure is not None
+    assert (other.failure, other.has_unflushed_segments) == (None, False)
+    await manager.clean_up()
+    await manager.save_checkpoints()
+    await manager.remove_due()
+
+
+# On a real disk.
+
+LOCK_AND_WAIT = """
+import fcntl, sys
+file = open(sys.argv[1], "a")
+fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+async def test_a_directory_that_another_process_uses_is_refused(tmp_path: Path) -> None:
+    disk = OsDisk()
+    manager = LogManager(
+        [tmp_path],
+        disk,
+        cluster_id=CLUSTER_ID,
+        node_id=1,
+        config_of=lambda topic: SMALL,
+        rng=Random(1),
+        now_ms=lambda: 1,
+    )
+    other = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-S",
+        "-c",
+        LOCK_AND_WAIT,
+        str(tmp_path / ".lock"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert other.stdout is not None
+    assert other.stdin is not None
+    assert await other.stdout.readline() == b"locked\n"
+    with pytest.raises(LogDirectoryLockedError, match="is in use by another process"):
+        await manager.load()
+    other.stdin.close()
+    assert await other.wait() == 0
+    await manager.load()
+    log = await manager.create(TP, TOPIC_ID)
+    await append(log)
+    await manager.close()
+    lock_directory(tmp_path).release()
+    assert {path.name for path in tmp_path.iterdir()} >= {"t-0", "meta.properties", ".kafka_cleanshutdown", ".lock"}
+    await disk.close()
