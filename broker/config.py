@@ -222,6 +222,8 @@ class RemoteKeys(_Keys):
     remote_log_manager_task_retry_backoff_ms: PositiveInt = 500
     remote_log_manager_task_retry_backoff_max_ms: PositiveInt = 30_000
     remote_log_manager_copier_thread_pool_size: PositiveInt = 10
+    remote_log_manager_expiration_thread_pool_size: PositiveInt = 10
+    remote_log_manager_copy_max_bytes_per_second: PositiveLong = INT64_MAX
     remote_log_manager_copy_timeout_ms: PositiveInt = 300_000
     remote_log_index_file_cache_total_size_bytes: PositiveLong = 1024 * 1024 * 1024
     remote_log_reader_threads: PositiveInt = 10

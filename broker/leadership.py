@@ -72,6 +72,7 @@ class Leadership:
             lag_time_max_ms=lag_time_max_ms,
             now_ms=monotonic_ms(),
         )
+        self._note_eligible()
         self.advance_high_watermark()
 
     @property
@@ -128,6 +129,7 @@ class Leadership:
         """What the cluster knows of the partition now, under the same leader epoch."""
         assert registration.leader_epoch == self.leader_epoch, (self.partition, registration, self.leader_epoch)
         self._followers = _follower_epochs(registration)
+        self._note_eligible()
         before = self.isr
         if self.replicas.commit_isr(registration.isr, registration.partition_epoch):
             self.replicas.assign(registration.replicas, monotonic_ms())
@@ -151,6 +153,10 @@ class Leadership:
             )
             self._on_high_watermark()
         self.advance_high_watermark()
+
+    def _note_eligible(self) -> None:
+        brokers = self._view.image.brokers.values()
+        self.replicas.set_eligible({broker.id: -1 for broker in brokers if not broker.fenced})
 
     def _alter(self, isr: frozenset[int]) -> None:
         self.replicas.begin_change(isr)

@@ -9,10 +9,11 @@
     listener: bound, so that its port is known        what is under way is answered, at most `CLOSE_DEADLINE_S`
     registration in the cluster view
     partitions: roles, fetchers                       fetchers end their local effects, leaderships end
+    listener: accepts
     metrics                                           scrapes are cut off
 
-Requests that come before a partition has its role get NOT_LEADER_OR_FOLLOWER, which clients retry. A start that fails
-stops what was started.
+Whoever connects earlier is refused, and tries again: a broker that does not find itself in its own metadata misleads
+clients. A start that fails stops what was started.
 """
 
 from __future__ import annotations
@@ -120,6 +121,7 @@ class Broker:
         self.server = await self._listen()
         await self._register()
         await self._host_partitions()
+        await self.server.serve()
         if config.metrics_port is not None:
             await self._serve_metrics(config.metrics_host, config.metrics_port)
         _log.info("broker %d serves %s with cluster %s", config.node_id, self.address, self.view.image.cluster_id)
@@ -175,7 +177,7 @@ class Broker:
             ),
         )
         self._stack.push_async_callback(server.close, deadline_s=CLOSE_DEADLINE_S)
-        await server.start(config.listeners.host, config.listeners.port)
+        await server.bind(config.listeners.host, config.listeners.port)
         return server
 
     async def _register(self) -> None:

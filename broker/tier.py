@@ -30,6 +30,8 @@ def manager_config(config: BrokerConfig) -> RemoteLogManagerConfig:
         task_interval_ms=config.remote_log_manager_task_interval_ms,
         task_retry_backoff_ms=config.remote_log_manager_task_retry_backoff_ms,
         task_retry_backoff_max_ms=config.remote_log_manager_task_retry_backoff_max_ms,
+        expiration_thread_pool_size=config.remote_log_manager_expiration_thread_pool_size,
+        copy_max_bytes_per_second=config.remote_log_manager_copy_max_bytes_per_second,
         copier_thread_pool_size=config.remote_log_manager_copier_thread_pool_size,
         copy_timeout_ms=config.remote_log_manager_copy_timeout_ms,
         custom_metadata_max_bytes=config.remote_log_metadata_custom_metadata_max_bytes,
@@ -63,10 +65,10 @@ class Tier:
             random=rng,
             wall_clock_ms=now_ms,
         )
-        self.aux_states = AuxStateBuilder(self._storage, self._metadata)
+        self.aux_states = AuxStateBuilder(self.manager.storage, self._metadata)
         limits = manager_config(config)
         self._chunks = RemoteChunks(
-            self._storage,
+            self.manager.storage,
             self.manager.counters,
             chunk_bytes=limits.reader_chunk_bytes,
             cache_bytes=limits.reader_cache_bytes,
@@ -94,7 +96,7 @@ class Tier:
     async def _start(self, config: BrokerConfig, disk: Disk) -> None:
         limits = manager_config(config)
         self._indexes = await RemoteIndexCache.open(
-            disk, config.log_dirs[0], self._storage, config.remote_log_index_file_cache_total_size_bytes
+            disk, config.log_dirs[0], self.manager.storage, config.remote_log_index_file_cache_total_size_bytes
         )
         self.reads = RemoteLogReader(self._metadata, self._chunks, self._indexes, max_wait_ms=limits.fetch_max_wait_ms)
         by_time = OffsetsByTime(self._metadata, self._chunks, self._indexes, timeout_ms=limits.list_offsets_timeout_ms)

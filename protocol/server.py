@@ -102,13 +102,23 @@ class Server:
 
     async def start(self, host: str, port: int, *, ssl: tls.SSLContext | None = None) -> None:
         """Bind and accept. Port 0 takes a free one; see `port`."""
+        await self.bind(host, port, ssl=ssl)
+        await self.serve()
+
+    async def bind(self, host: str, port: int, *, ssl: tls.SSLContext | None = None) -> None:
+        """Take the port without accepting yet: who connects is refused."""
         loop = asyncio.get_running_loop()
         assert self._server is None, f"listener {self.listener_name} was started before"
         self._server = await loop.create_server(
-            lambda: ServerConnection(self, loop), host, port, ssl=ssl, backlog=LISTEN_BACKLOG
+            lambda: ServerConnection(self, loop), host, port, ssl=ssl, backlog=LISTEN_BACKLOG, start_serving=False
         )
-        self._sweeper = loop.call_later(SWEEP_INTERVAL_S, self._sweep)
-        log.info("listener %s on %s:%d", self.listener_name, host, self.port)
+
+    async def serve(self) -> None:
+        """Accept from now on."""
+        assert self._server is not None, f"listener {self.listener_name} is not bound"
+        await self._server.start_serving()
+        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL_S, self._sweep)
+        log.info("listener %s on port %d", self.listener_name, self.port)
 
     @property
     def port(self) -> int:

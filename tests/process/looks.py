@@ -15,6 +15,12 @@ def registration(cluster: LocalCluster, topic: str, partition: int = 0) -> Parti
     return decode(cluster.cluster_file.read_bytes()).image.topics[topic].partitions[partition]
 
 
+def registrations(cluster: LocalCluster) -> list[PartitionRegistration]:
+    """Of all partitions of all topics."""
+    image = decode(cluster.cluster_file.read_bytes()).image
+    return [entry for topic in image.topics.values() for entry in topic.partitions.values()]
+
+
 def leader_of(cluster: LocalCluster, topic: str, partition: int = 0) -> int:
     return registration(cluster, topic, partition).leader
 

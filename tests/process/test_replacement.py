@@ -18,7 +18,7 @@ from tierfetch.fetcher.leader_offsets import (
 from tierfetch.protocol.errors import KafkaError
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.conftest import local_tier
-from tierfetch.tests.process.looks import leader_of, log_bytes, log_end, registration
+from tierfetch.tests.process.looks import leader_of, log_bytes, log_end, registrations
 
 TIMEOUT_S = 30.0
 VALUES = [b"%06d " % number + b"x" * 1000 for number in range(6000)]
@@ -33,9 +33,10 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
         yield cluster
 
 
-def wait_in_isr(cluster: LocalCluster, topic: str, members: set[int]) -> None:
-    for _ in poll(TIMEOUT_S, f"{topic} to have the ISR {members}"):
-        if set(registration(cluster, topic).isr) == members:
+def wait_replaced(cluster: LocalCluster, broker: int) -> None:
+    """The new directory left every ISR with its registration, and joined each anew, those of the metadata topic too."""
+    for _ in poll(TIMEOUT_S, f"broker {broker} to be replaced everywhere"):
+        if all(broker in entry.isr and entry.partition_epoch >= 2 for entry in registrations(cluster)):
             return
 
 
@@ -80,21 +81,13 @@ def test_F6_wiped_follower_comes_back_from_the_tier_byte_for_byte(cluster: Local
     cluster.kill(follower)
     cluster.wipe(follower)
     cluster.start(follower)
-    wait_in_isr_again(cluster, "t", follower)
+    wait_replaced(cluster, follower)
     replica = wait_same_logs(cluster, "t", leader, follower)
     assert min(replica) == pending
     assert min(before) == 0
     Librdkafka().produce(servers, "t", VALUES[:100], "none")
     wait_same_logs(cluster, "t", leader, follower)
     assert Librdkafka().consume(servers, "t", len(VALUES)) == VALUES
-
-
-def wait_in_isr_again(cluster: LocalCluster, topic: str, broker: int) -> None:
-    """The new directory left the ISR with its registration, and joined it anew."""
-    for _ in poll(TIMEOUT_S, f"broker {broker} to be replaced in the ISR of {topic}"):
-        entry = registration(cluster, topic)
-        if broker in entry.isr and entry.partition_epoch >= 2:
-            return
 
 
 def test_R4_replacement_leads_and_serves_what_it_never_had(cluster: LocalCluster) -> None:
@@ -108,7 +101,7 @@ def test_R4_replacement_leads_and_serves_what_it_never_had(cluster: LocalCluster
     cluster.kill(follower)
     cluster.wipe(follower)
     cluster.start(follower)
-    wait_in_isr_again(cluster, "t", follower)
+    wait_replaced(cluster, follower)
     cluster.kill(leader)
     cluster.wipe(leader)
     cluster.start(leader)
@@ -118,5 +111,5 @@ def test_R4_replacement_leads_and_serves_what_it_never_had(cluster: LocalCluster
     local_start = list_offset(cluster.port(follower), "t", 0, EARLIEST_LOCAL_TIMESTAMP).offset
     assert local_start >= 4000
     assert Librdkafka().consume(servers, "t", len(VALUES)) == VALUES
-    wait_in_isr(cluster, "t", {1, 2})
+    wait_replaced(cluster, leader)
     wait_same_logs(cluster, "t", follower, leader)
