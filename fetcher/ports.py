@@ -33,8 +33,8 @@ class PartitionToFetch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedPartition:
-    """The leader's answer for one partition. `records` are whole batches except for a possibly torn last one, and are
-    valid until the next fetch of the same endpoint; offsets are -1 where the leader did not fill them.
+    """The leader's answer for one partition. `records` are whole batches except for a possibly torn last one, and stay
+    as they are for as long as they are referred to; offsets are -1 where the leader did not fill them.
     """
 
     error: ErrorCode

@@ -11,7 +11,8 @@ Rules:
   `remove`, which waits for the one under way. Everything else of a removed replica is cancelled at once.
 * The fetch at an offset leaves only after everything below it was taken by the disk: the leader counts on that.
 * A failure touches its own replica: it backs off and tries again (delay doubling up to a maximum, with jitter), or, if
-  the fault is ours, fails until it is added again. Only a failed fetch as such delays all of them.
+  the fault is ours, fails until it is added again. Only a failed fetch as such delays all of them. A replica whose disk
+  stalls is left out of the fetches until the disk has answered.
 * A fetch waits long only if no bootstrap is under way; a replica that becomes ready during a long wait ends it.
 
 Knows no wire format and no file: `LeaderEndpoint` and `FollowerPartition` are ports.
@@ -57,7 +58,9 @@ RETRIABLE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetcherConfig:
-    """Kafka's `replica.fetch.*` first. `busy_wait_max_ms` takes the place of `wait_max_ms` while bootstraps run."""
+    """Kafka's `replica.fetch.*` first. `busy_wait_max_ms` takes the place of `wait_max_ms` while bootstraps run;
+    `effect_wait_max_ms` is how long all replicas wait for the slowest disk.
+    """
 
     wait_max_ms: int = 500
     min_bytes: int = 1
@@ -66,6 +69,7 @@ class FetcherConfig:
     backoff_ms: int = 50
     backoff_max_ms: int = 1000
     busy_wait_max_ms: int = 20
+    effect_wait_max_ms: int = 1000
     bootstraps_max: int = 32
 
 
@@ -203,7 +207,7 @@ class ReplicaFetcher:
             fetching = [
                 replica
                 for replica in self._replicas.values()
-                if replica.state is ReplicaState.FETCHING and replica.is_current
+                if replica.state is ReplicaState.FETCHING and replica.is_current and not replica.effects.locked()
             ]
             if not fetching:
                 self._ready.clear()
@@ -222,14 +226,19 @@ class ReplicaFetcher:
             await self._delay_after(error)
             return
         self._fetch_failures = 0
+        assert self._group is not None
         effects = []
         for replica in fetching:
             answer = answers.get(replica.partition.topic_id_partition)
             if answer is None or not replica.is_current or replica.state is not ReplicaState.FETCHING:
                 continue
             if not self._followed_quietly(replica, answer):
-                effects.append(self._supervised(replica, ReplicaState.FETCHING, self._use, answer))
-        await asyncio.gather(*effects)
+                use = self._supervised(replica, ReplicaState.FETCHING, self._use, answer)
+                effects.append(self._group.create_task(use))
+        if effects:
+            _, late = await asyncio.wait(effects, timeout=self.config.effect_wait_max_ms / 1000)
+            for effect in late:
+                effect.add_done_callback(lambda _: self._became_ready())
 
     async def _delay_after(self, error: Exception) -> None:
         self._fetch_failures += 1

@@ -351,6 +351,25 @@ class TestSeveralPartitions:
             await cluster.until_caught_up()
         assert cluster.follower.log.records == cluster.log.records
 
+    async def test_a_disk_that_stalls_holds_up_its_own_replica_only(self) -> None:
+        cluster, other = self.cluster(config=replace(QUICK, effect_wait_max_ms=1))
+        answers = asyncio.Event()
+
+        async def stall(effect: str) -> None:
+            await answers.wait()
+
+        other.before_effect = stall
+        async with cluster.running() as fetcher:
+            fetcher.add(other)
+            await cluster.until_caught_up()
+            cluster.log.append(3, 5)
+            cluster.leader.changed()
+            await cluster.until_caught_up()
+            assert other.log_end_offset == 0
+            assert other.effects == ["append 0-49"], "it is not fetched again meanwhile"
+            answers.set()
+            await cluster.until_caught_up(other)
+
     async def test_a_lost_connection_delays_all_and_loses_nothing(self) -> None:
         cluster, other = self.cluster()
         failures = iter([True, True, False])
