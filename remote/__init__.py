@@ -19,6 +19,7 @@ from .segment import (
 )
 from .storage import (
     IndexType,
+    ListsPartitions,
     LogSegmentData,
     RemoteObject,
     RemoteResourceNotFoundError,
@@ -32,6 +33,7 @@ from .storage import (
 __all__ = [
     "IllegalTransitionError",
     "IndexType",
+    "ListsPartitions",
     "LogSegmentData",
     "RemoteLogEvent",
     "RemoteLogLedger",

@@ -18,7 +18,7 @@ checkpoint. Objects of segments that are being copied or deleted right now are n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -91,6 +91,10 @@ class AuditReport:
         return not any(finding.kind.is_damage for finding in self.findings)
 
 
+def ignore_progress(_: int) -> None:
+    """For who does not want to know."""
+
+
 async def audit(
     ledger: RemoteLogLedger,
     storage: RemoteStorageManager,
@@ -98,9 +102,10 @@ async def audit(
     now_ms: int,
     deep: bool = False,
     stale_after_ms: int = STALE_AFTER_MS,
+    on_read: Callable[[int], None] = ignore_progress,
 ) -> AuditReport:
-    """Compare one partition's ledger with the store. `deep` also reads every byte. RemoteStorageError if the store
-    cannot be asked.
+    """Compare one partition's ledger with the store. `deep` also reads every byte, and tells `on_read` how many bytes
+    of logs it has done since the last time. RemoteStorageError if the store cannot be asked.
     """
     segments = ledger.segments()
     objects = [listed async for listed in storage.list_objects(ledger.partition)]
@@ -112,6 +117,7 @@ async def audit(
         for segment in ledger.finished():
             if str(segment.segment_id) not in damaged:
                 findings += await _read_whole(segment, storage)
+            on_read(segment.segment_size_in_bytes)
     return AuditReport(len(ledger.finished()), ledger.finished_size_bytes, tuple(findings))
 
 

@@ -1,0 +1,143 @@
+"""What a tier tells of itself must be what its remote log metadata says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tierfetch.plugins.local import LocalTieredStorage
+from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.remote.ledger import RemoteLogLedger
+from tierfetch.remote.segment import RemoteLogSegmentMetadata
+from tierfetch.remote.storage import IndexType, RemoteObject, RemoteStorageError
+from tierfetch.rlm.audit import FindingKind
+from tierfetch.rlm.survey import NOT_TOLD, audit_survey, survey
+from tierfetch.tests import samples
+from tierfetch.tests.fakes.faults import FailNth
+from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
+from tierfetch.tests.log.logs import NOW_MS
+
+from .test_reader import SAMPLES_IN_TIER, sample_ledger_events
+
+
+def as_surveyed(metadata: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadata:
+    """Without what nothing but the metadata knows."""
+    return replace(metadata, broker_id=NOT_TOLD, event_timestamp_ms=NOT_TOLD, custom_metadata=None)
+
+
+def ledger_of(topic: str) -> RemoteLogLedger:
+    partition, shared = sample_ledger_events(topic)
+    ledger = RemoteLogLedger(partition)
+    for event in shared.events(partition):
+        ledger.apply(event)
+    return ledger
+
+
+@pytest.mark.parametrize("topic", SAMPLES_IN_TIER)
+async def test_a_tier_written_by_apache_kafka(topic: str) -> None:
+    ledger = ledger_of(topic)
+    storage = LocalTieredStorage(LocalTieredStorage.Config(dir=samples.TIER.parent))
+    surveyed = await survey(storage, ledger.partition)
+    assert surveyed.ledger.segments() == [as_surveyed(metadata) for metadata in ledger.finished()]
+    report = await audit_survey(surveyed, storage, now_ms=NOW_MS, deep=True)
+    assert report.findings == ()
+    assert report.segments == len(ledger.finished())
+
+
+class NamedStorage(MemoryRemoteStorage):
+    """Whose object names tell the start offset."""
+
+    def __init__(self, start_offsets: dict[object, int]) -> None:
+        super().__init__()
+        self._start_offsets = start_offsets
+
+    async def list_objects(self, partition: TopicIdPartition):
+        async for listed in super().list_objects(partition):
+            yield replace(listed, start_offset=self._start_offsets.get(listed.segment_id))
+
+
+async def sample_in_memory() -> tuple[NamedStorage, list[RemoteLogSegmentMetadata]]:
+    """A few segments of Kafka's, where a test can damage them."""
+    ledger = ledger_of(SAMPLES_IN_TIER[0])
+    kafkas = LocalTieredStorage(LocalTieredStorage.Config(dir=samples.TIER.parent))
+    storage = NamedStorage({metadata.segment_id: metadata.start_offset for metadata in ledger.finished()})
+    for metadata in ledger.finished():
+        indexes = {
+            kind: await kafkas.fetch_index(metadata, kind)
+            for kind in IndexType
+            if kind is not IndexType.TRANSACTION or not metadata.txn_index_empty
+        }
+        size = metadata.segment_size_in_bytes
+        storage.put(metadata, await kafkas.fetch_log_segment(metadata, 0, size), indexes)
+    return storage, ledger.finished()
+
+
+async def test_a_copy_without_its_log_is_an_orphan() -> None:
+    storage, segments = await sample_in_memory()
+    del storage.objects[segments[-1].segment_id, None]
+    surveyed = await survey(storage, segments[0].segment_id.topic_id_partition)
+    assert surveyed.ledger.segments() == [as_surveyed(metadata) for metadata in segments[:-1]]
+    report = await audit_survey(surveyed, storage, now_ms=NOW_MS)
+    assert [finding.kind for finding in report.findings] == [FindingKind.ORPHAN]
+    assert "without a log" in report.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("part", "damage", "kind", "message"),
+    [
+        (None, lambda data: data[:-1], FindingKind.CORRUPT, "ends within a batch"),
+        (None, lambda data: data + b"\0" * 30, FindingKind.CORRUPT, "ends within a batch"),
+        (None, lambda data: b"", FindingKind.CORRUPT, "ends within a batch"),
+        (None, lambda data: data * 2, FindingKind.CORRUPT, "base offset"),
+        (None, lambda data: b"\xff" * len(data), FindingKind.CORRUPT, "magic"),
+        (IndexType.LEADER_EPOCH, lambda data: b"0\n0\n", FindingKind.CORRUPT, "no epoch for offset"),
+        (IndexType.LEADER_EPOCH, lambda data: b"nonsense", FindingKind.CORRUPT, "expected version 0"),
+        (IndexType.TIMESTAMP, lambda data: data + b"\1", FindingKind.CORRUPT, "time index"),
+        (IndexType.OFFSET, None, FindingKind.MISSING, "no index"),
+    ],
+)
+async def test_damage_is_told_with_its_segment(
+    part: IndexType | None, damage: Callable[[bytes], bytes] | None, kind: FindingKind, message: str
+) -> None:
+    storage, segments = await sample_in_memory()
+    key = segments[0].segment_id, part
+    if damage is None:
+        del storage.objects[key]
+    else:
+        storage.objects[key] = damage(storage.objects[key])
+    surveyed = await survey(storage, segments[0].segment_id.topic_id_partition)
+    assert surveyed.ledger.segments() == [as_surveyed(metadata) for metadata in segments[1:]]
+    assert [(finding.kind, finding.subject) for finding in surveyed.findings] == [(kind, str(segments[0].segment_id))]
+    assert message in surveyed.findings[0].message
+
+
+async def test_names_that_do_not_tell_are_refused() -> None:
+    storage, segments = await sample_in_memory()
+    storage._start_offsets.clear()
+    with pytest.raises(RemoteStorageError, match="does not tell the start offset"):
+        await survey(storage, segments[0].segment_id.topic_id_partition)
+
+
+async def test_a_store_that_fails_ends_the_survey() -> None:
+    storage, segments = await sample_in_memory()
+    storage.faults = FailNth(2)
+    with pytest.raises(RemoteStorageError, match="injected"):
+        await survey(storage, segments[0].segment_id.topic_id_partition)
+
+
+async def test_foreign_objects_are_told_once() -> None:
+    storage, segments = await sample_in_memory()
+
+    class WithGuest(NamedStorage):
+        async def list_objects(self, partition: TopicIdPartition):
+            async for listed in super().list_objects(partition):
+                yield listed
+            yield RemoteObject("README", 7, None, None, is_log=False)
+
+    guest = WithGuest(storage._start_offsets)
+    guest.objects = storage.objects
+    surveyed = await survey(guest, segments[0].segment_id.topic_id_partition)
+    report = await audit_survey(surveyed, guest, now_ms=NOW_MS)
+    assert [finding.kind for finding in report.findings] == [FindingKind.FOREIGN]
