@@ -26,7 +26,7 @@ class Flusher:
         """Everything that was published when the flush began. Returns at once if it is durable already."""
         target = self._state.log_end_offset
         async with self._state.flush_lock:
-            await self.flush_locked(target)
+            await self.flush_locked(min(target, self._state.log_end_offset))
 
     async def flush_by_messages(self) -> None:
         """After an append: flush if `flush.messages` or more are not durable."""

@@ -20,6 +20,7 @@ from typing import Final, TypeVar
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.records import iter_records
 from .batch_scan import HeaderScan
+from .errors import CorruptFileError
 from .index import AbortedTransaction
 from .segment import LogSegment
 from .slices import LogSlice
@@ -59,17 +60,10 @@ class Reader:
 
     async def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Those that overlap `[start_offset, end_offset)`, by the offset of their marker."""
-        self._state.check_usable()
-        found: list[AbortedTransaction] = []
-        for segment in self._state.segments.from_offset(start_offset):
-            if not segment.has_transaction_index:
-                continue
-            with segment.pinned():
-                aborted, is_complete = (await segment.transaction_index()).collect(start_offset, end_offset)
-            found += aborted
-            if is_complete:
-                break
-        return found
+        try:
+            return await self._settled(lambda removals: self._aborted(removals, start_offset, end_offset))
+        except CorruptFileError as error:
+            raise KafkaError(ErrorCode.kafka_storage_error, f"{self._state.topic_partition}: {error}") from error
 
     async def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
         """The first record of the local log that is not older than `timestamp_ms`."""
@@ -127,6 +121,19 @@ class Reader:
                     return segment.hold(start, end, first_offset=offset, end_offset=end_offset)
             segment = state.segments.after(segment)
         return LogSlice.empty(offset)
+
+    async def _aborted(self, removals: int, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        found: list[AbortedTransaction] = []
+        for segment in self._state.segments.from_offset(start_offset):
+            if not segment.has_transaction_index:
+                continue
+            with segment.pinned():
+                aborted, is_complete = (await segment.transaction_index()).collect(start_offset, end_offset)
+            self._check_still(removals)
+            found += aborted
+            if is_complete:
+                break
+        return found
 
     async def _offset_for_timestamp(self, removals: int, timestamp_ms: int) -> TimestampAndOffset | None:
         for segment in self._state.segments.as_tuple():

@@ -118,6 +118,7 @@ async def test_a_damaged_file_of_the_directory_stops_the_start(name: str) -> Non
         await loaded(disk)
 
 
+@pytest.mark.slow
 async def test_a_real_broker_directory_of_kafka_opens() -> None:
     disk = MemoryDisk()
     disk.put_tree(samples.BROKER, LOG_DIR)

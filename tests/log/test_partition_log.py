@@ -618,6 +618,42 @@ async def test_an_empty_log_has_no_largest_timestamp() -> None:
     assert await log.offset_for_timestamp(0) is None
 
 
+class Pipe(asyncio.WriteTransport):
+    """Takes what is sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = b""
+
+    def write(self, data: object) -> None:
+        self.sent += bytes(data)  # type: ignore[call-overload]
+
+
+async def test_a_slice_is_sent_as_it_is_read() -> None:
+    log = await log_of_six()
+    pipe = Pipe()
+    with await log.read(2, max_bytes=10_000, max_offset=12) as piece:
+        await piece.send(pipe)
+        assert pipe.sent == await piece.read()
+    assert offsets_of(pipe.sent) == [2, 3]
+    with await log.read(12, max_bytes=10_000, max_offset=12) as nothing:
+        await nothing.send(pipe)
+
+
+async def test_a_transaction_index_that_was_damaged_later_is_said() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk, config=LogConfig(segment_bytes=200))
+    await append(log, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    await end_transaction(log, ControlType.ABORT, 7)
+    await append(log, value=bytes(100))
+    await log.close()
+    log = await open_log(disk, is_clean=True, segments_max=0)
+    disk.put(DIRECTORY / "00000000000000000000.txnindex", b"bad")
+    with pytest.raises(KafkaError, match=r"0000\.txnindex: 3 bytes") as raised:
+        await log.aborted_transactions(0, 3)
+    assert code_of(raised) is ErrorCode.kafka_storage_error
+
+
 # High watermark.
 
 
