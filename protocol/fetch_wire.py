@@ -406,14 +406,16 @@ def _write_partition_response(writer: Writer, answer: FetchPartitionResponse, ve
     if version >= _RACK_SINCE:
         writer.int32(answer.preferred_read_replica)
     writer.records(answer.records)
-    if not writer.flexible:
-        return
-    diverging, snapshot = answer.diverging_epoch, answer.snapshot_id
+    writer.end_structure(_response_tags(answer) if writer.flexible else {})
+
+
+def _response_tags(answer: FetchPartitionResponse) -> dict[int, bytes | None]:
+    diverging, leader, snapshot = answer.diverging_epoch, answer.current_leader, answer.snapshot_id
+    if diverging is None and leader is None and snapshot is None:
+        return {}
     assert diverging != (-1, -1), f"a follower spins on a diverging epoch of (-1, -1): partition {answer.partition}"
-    writer.end_structure(
-        {
-            _DIVERGING_EPOCH_TAG: None if diverging is None else _EPOCH_AND_OFFSET.pack(*diverging) + b"\0",
-            _CURRENT_LEADER_TAG: leader_field(answer.current_leader),
-            _SNAPSHOT_ID_TAG: None if snapshot is None else _OFFSET_AND_EPOCH.pack(*snapshot) + b"\0",
-        }
-    )
+    return {
+        _DIVERGING_EPOCH_TAG: None if diverging is None else _EPOCH_AND_OFFSET.pack(*diverging) + b"\0",
+        _CURRENT_LEADER_TAG: leader_field(leader),
+        _SNAPSHOT_ID_TAG: None if snapshot is None else _OFFSET_AND_EPOCH.pack(*snapshot) + b"\0",
+    }

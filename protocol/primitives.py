@@ -276,7 +276,7 @@ class Writer:
 
     def end_structure(self, tagged_fields: Mapping[int, bytes | None] = _NO_FIELDS) -> None:
         """The end of a structure. Fields in ascending order of tags; None leaves one out, as for a default value."""
-        present = [(tag, value) for tag, value in tagged_fields.items() if value is not None]
+        present = [(tag, value) for tag, value in tagged_fields.items() if value is not None] if tagged_fields else ()
         if not self.flexible:
             assert not present, f"tagged fields {present} in a message that has none"
             return

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says nothing on a busy machine; pytest's timeout bounds each test.
+settings.register_profile("tierfetch", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tierfetch")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
