@@ -22,11 +22,12 @@ TOOL_TIMEOUT_S = 120.0
 _PROTOCOLS = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"
 
 
-def run_tool(main_class: str, *arguments: str, heap: str = "256m") -> str:
+def run_tool(main_class: str, *arguments: str, heap: str = "256m", stdin: str = "") -> str:
     """Run one of Kafka's tools; returns its whole output. RuntimeError with that output if it fails."""
     command = ["java", f"-Xmx{heap}", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
     done = subprocess.run(
         [*command, "-cp", f"{kafka_jars()}/*", main_class, *arguments],
+        input=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -1,4 +1,4 @@
-"""What the tests ask and tell a Java broker, beyond what a client does."""
+"""What the tests ask and tell brokers, beyond what a client does."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from tierfetch.bench.lab.kafka import KafkaCluster, run_tool
+from tierfetch.bench.systems import Cluster
 from tierfetch.log.checkpoints import decode_offsets, encode_offsets
 from tierfetch.protocol.topics import TopicPartition
 
@@ -24,7 +25,7 @@ def complaints(cluster: KafkaCluster, topic: str) -> list[str]:
     return [line for line in lines if topic in line and re.search(r"\b(WARN|ERROR)\b|[Cc]orrupt", line)]
 
 
-def list_offsets(cluster: KafkaCluster, topic: str, timestamp: int) -> int:
+def list_offsets(cluster: Cluster, topic: str, timestamp: int) -> int:
     """As `kafka-get-offsets` prints it."""
     server = ("--bootstrap-server", cluster.bootstrap_servers)
     printed = run_tool("org.apache.kafka.tools.GetOffsetShell", *server, "--topic", topic, "--time", str(timestamp))

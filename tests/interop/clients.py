@@ -20,9 +20,9 @@ def create_topic(bootstrap_servers: str, topic: str, configs: Mapping[str, str] 
 
 
 def consume(
-    bootstrap_servers: str, topic: str, *, partition: int = 0, isolation: str = "read_uncommitted"
+    bootstrap_servers: str, topic: str, *, partition: int = 0, offset: int = 0, isolation: str = "read_uncommitted"
 ) -> list[Record]:
-    """Every record of the partition that a consumer sees from offset 0 to the end of its isolation."""
+    """Every record of the partition that a consumer sees from `offset` to the end of its isolation."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -37,7 +37,7 @@ def consume(
     )
     records: list[Record] = []
     try:
-        consumer.assign([TopicPartition(topic, partition, 0)])
+        consumer.assign([TopicPartition(topic, partition, offset)])
         while True:
             message = consumer.poll(TIMEOUT_S)
             if message is None:

@@ -12,6 +12,7 @@ from tierfetch.bench.lab.jars import kafka_jars
 from tierfetch.bench.lab.kafka import run_tool
 from tierfetch.cli.dump_rows import parse_path, text_lines
 
+SUFFIXES = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
 JSHELL_TIMEOUT_S = 120.0
 _IMPORTS = """
 import java.nio.ByteBuffer;
@@ -21,6 +22,7 @@ import org.apache.kafka.server.log.remote.storage.*;
 import org.apache.kafka.server.log.remote.storage.RemoteStorageManager.IndexType;
 import org.apache.kafka.server.log.remote.metadata.storage.serialization.RemoteLogMetadataSerde;
 """
+_PAYLOAD = re.compile(r"(?<=\|)(.* headerKeys: \[[^\]]*\])(?! endTxnMarker).*")
 _DONE = "script ran to its end"
 _FIRST_OFFSET_COMPLAINT = re.compile(r"^Non-consecutive offsets in .*\n  -1 is followed by \d+\n", re.MULTILINE)
 """Kafka says this, with `--deep-iteration`, of every segment of its own too that does not begin at offset 0."""
@@ -46,6 +48,23 @@ def our_dump(files: Iterable[Path], *, with_records: bool = False) -> dict[Path,
         path: list(text_lines(parse_path(str(path)), io.BytesIO(path.read_bytes()), with_records=with_records))[1:]
         for path in files
     }
+
+
+def check_by_kafka(directory: Path) -> dict[Path, list[str]]:
+    """Every file of a partition is right in Kafka's eyes, and says there what it says in ours, payloads aside. Empty
+    indexes are left out: Kafka only says that they are empty.
+    """
+    files = sorted(path for path in directory.iterdir() if path.suffix in SUFFIXES and path.stat().st_size)
+    ours = {
+        path: [_PAYLOAD.sub(r"\1", line) for line in lines]
+        for path, lines in our_dump(files, with_records=True).items()
+    }
+    assert kafka_dump(files, "--deep-iteration") == ours
+    if indexes := [path for path in files if path.suffix in {".index", ".timeindex"}]:
+        assert kafka_dump(indexes, "--verify-index-only") == {path: [] for path in indexes}
+        sane = kafka_dump(indexes, "--index-sanity-check")
+        assert sane == {path: [f"{path} passed sanity check."] for path in indexes}
+    return ours
 
 
 def run_jshell(script: str) -> list[str]:

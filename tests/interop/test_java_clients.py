@@ -1,0 +1,138 @@
+"""Apache Kafka's own command-line tools as clients of tierfetch brokers, and their view of what these wrote."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tierfetch.bench.lab.kafka import run_tool
+from tierfetch.cli.local_cluster import LocalCluster, TierSettings
+from tierfetch.cli.processes import poll
+from tierfetch.tests.interop.brokers import list_offsets
+from tierfetch.tests.interop.clients import consume
+from tierfetch.tests.interop.java import check_by_kafka
+
+TOOLS = "org.apache.kafka.tools"
+TIMEOUT_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def tierfetch(kafka: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Two brokers with a local tier."""
+    base = tmp_path_factory.mktemp("tierfetch")
+    with LocalCluster(base, (1, 2), tier=TierSettings("local", {"dir": str(base / "tier")})) as cluster:
+        yield cluster
+
+
+def tool(cluster: LocalCluster, name: str, *arguments: str, stdin: str = "") -> str:
+    return run_tool(name, "--bootstrap-server", cluster.bootstrap_servers, *arguments, stdin=stdin)
+
+
+def create(cluster: LocalCluster, topic: str, **configs: str) -> None:
+    pairs = (f"{name.replace('_', '.')}={value}" for name, value in configs.items())
+    options = [word for pair in pairs for word in ("--config", pair)]
+    replicas = ("--partitions", "1", "--replication-factor", "2")
+    tool(cluster, f"{TOOLS}.TopicCommand", "--create", "--topic", topic, *replicas, *options)
+
+
+def console_consume(cluster: LocalCluster, topic: str, count: int) -> list[str]:
+    """The first values of partition 0, read without a group."""
+    options = ("--partition", "0", "--offset", "earliest", "--max-messages", str(count), "--timeout-ms", "20000")
+    printed = tool(cluster, f"{TOOLS}.consumer.ConsoleConsumer", "--topic", topic, *options)
+    return [line for line in printed.splitlines() if not line.startswith("Processed a total")]
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_the_java_producer_writes_with_every_codec(tierfetch: LocalCluster, compression: str) -> None:
+    topic = f"codec-{compression}"
+    create(tierfetch, topic)
+    printed = tool(
+        tierfetch,
+        f"{TOOLS}.ProducerPerformance",
+        *("--topic", topic, "--num-records", "5000", "--record-size", "300", "--throughput", "-1"),
+        *("--command-property", f"compression.type={compression}", "acks=all"),
+    )
+    assert "5000 records sent" in printed
+    assert not re.search("ERROR|Exception", printed), printed
+    assert list_offsets(tierfetch, topic, -1) == 5000
+    values = [record.value for record in consume(tierfetch.bootstrap_servers, topic)]
+    assert [len(value or b"") for value in values] == [300] * 5000
+
+
+def test_topics_and_configs_are_described_and_altered(tierfetch: LocalCluster) -> None:
+    create(tierfetch, "described", retention_ms="86400000")
+    described = tool(tierfetch, f"{TOOLS}.TopicCommand", "--describe", "--topic", "described")
+    assert re.search(r"PartitionCount: 1\s+ReplicationFactor: 2\s+Configs: retention.ms=86400000", described), described
+    assert re.search(r"Partition: 0\s+Leader: [12]\s+Replicas: [12],[12]\s+Isr: [12],[12]", described), described
+    topic = ("--entity-type", "topics", "--entity-name", "described")
+    command = "kafka.admin.ConfigCommand"
+    tool(
+        tierfetch,
+        command,
+        *topic,
+        "--alter",
+        "--add-config",
+        "min.insync.replicas=2",
+        "--delete-config",
+        "retention.ms",
+    )
+    configs = tool(tierfetch, command, *topic, "--describe")
+    assert "min.insync.replicas=2" in configs
+    assert "retention.ms" not in configs
+    with pytest.raises(RuntimeError, match=r"segment\.bytes"):
+        tool(tierfetch, command, *topic, "--alter", "--add-config", "segment.bytes=-5")
+    tool(tierfetch, f"{TOOLS}.TopicCommand", "--delete", "--topic", "described")
+    assert "described" not in tool(tierfetch, f"{TOOLS}.TopicCommand", "--list").splitlines()
+
+
+def test_offsets_and_consumers_of_a_tiered_topic(tierfetch: LocalCluster, tmp_path: Path) -> None:
+    """Written by the console producer, tiered, removed locally, read back by the console consumer."""
+    create(
+        tierfetch,
+        "tiered",
+        remote_storage_enable="true",
+        segment_bytes="1048576",
+        local_retention_bytes="1",
+        message_timestamp_type="LogAppendTime",
+    )
+    lines = [f"{number:06d} {'x' * 990}" for number in range(4_000)]
+    tool(tierfetch, f"{TOOLS}.ConsoleProducer", "--topic", "tiered", stdin="".join(f"{line}\n" for line in lines))
+    for _ in poll(TIMEOUT_S, "closed segments to be in the tier only", 0.5):
+        if (local_start := list_offsets(tierfetch, "tiered", -4)) > 3_000:
+            break
+    offsets = {time: list_offsets(tierfetch, "tiered", time) for time in (-1, -2, -4, -5, -6)}
+    assert offsets == {-1: 4_000, -2: 0, -4: local_start, -5: local_start - 1, -6: local_start}
+    assert console_consume(tierfetch, "tiered", len(lines)) == lines
+    records = consume(tierfetch.bootstrap_servers, "tiered")
+    assert [record.value for record in records] == [line.encode() for line in lines]
+    largest = max(record.timestamp for record in records)
+    assert list_offsets(tierfetch, "tiered", -3) == next(r.offset for r in records if r.timestamp == largest)
+    for wanted in (records[0].timestamp, records[1_500].timestamp, records[3_999].timestamp):
+        assert list_offsets(tierfetch, "tiered", wanted) == next(r.offset for r in records if r.timestamp >= wanted)
+
+
+def test_records_are_deleted(tierfetch: LocalCluster, tmp_path: Path) -> None:
+    create(tierfetch, "trimmed")
+    tool(tierfetch, f"{TOOLS}.ConsoleProducer", "--topic", "trimmed", stdin="a\nb\nc\nd\n")
+    request = tmp_path / "delete.json"
+    wanted = [{"topic": "trimmed", "partition": 0, "offset": 3}]
+    request.write_text(json.dumps({"partitions": wanted, "version": 1}))
+    printed = tool(tierfetch, f"{TOOLS}.DeleteRecordsCommand", "--offset-json-file", str(request))
+    assert "low_watermark: 3" in printed
+    assert {time: list_offsets(tierfetch, "trimmed", time) for time in (-1, -2)} == {-1: 4, -2: 3}
+    assert [record.value for record in consume(tierfetch.bootstrap_servers, "trimmed", offset=3)] == [b"d"]
+
+
+def test_kafka_finds_nothing_wrong_in_the_directories(tierfetch: LocalCluster) -> None:
+    """Runs last: what all the others wrote, on leader and follower, once the brokers have stopped."""
+    for broker in (1, 2):
+        tierfetch.stop(broker)
+    for broker in (1, 2):
+        directories = sorted(tierfetch.data_directory(broker).iterdir())
+        for directory in directories:
+            if re.fullmatch(r".+-\d+", directory.name) and any(path.stat().st_size for path in directory.glob("*.log")):
+                check_by_kafka(directory)
