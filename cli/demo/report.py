@@ -41,16 +41,22 @@ class DemoReport(BaseModel):
 def print_table(report: DemoReport, console: Console) -> None:
     table = Table(title=f"Replacing a wiped follower ({report.bytes_produced / MIB:,.0f} MiB, tier: {report.tier})")
     table.add_column("bootstrap policy", style="bold", no_wrap=True)
-    for heading in ("start\nto ISR", "1st fetch\nto ISR", "from\nleader", "from\ntier", "1st local\noffset"):
+    for heading in (
+        "start\nto ISR\ns",
+        "fetch\nto ISR\ns",
+        "from\nleader\nMiB",
+        "from\ntier\nKiB",
+        "first\nlocal\noffset",
+    ):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("equal to\nleader", justify="center")
+    table.add_column("same\nbytes", justify="center", no_wrap=True)
     for result in report.policies:
         table.add_row(
             result.policy,
-            f"{result.start_to_isr_s:.2f} s",
-            f"{result.first_fetch_to_isr_s:.2f} s",
-            f"{result.bytes_from_leader / MIB:,.1f} MiB",
-            f"{result.bytes_from_tier / 1024:,.1f} KiB",
+            f"{result.start_to_isr_s:.2f}",
+            f"{result.first_fetch_to_isr_s:.2f}",
+            f"{result.bytes_from_leader / MIB:,.1f}",
+            f"{result.bytes_from_tier / 1024:,.1f}",
             f"{result.first_local_offset:,}",
             "[green]yes[/]" if result.identical else "[red]NO[/]",
         )
@@ -60,21 +66,34 @@ def print_table(report: DemoReport, console: Console) -> None:
 
 
 def write_chart(report: DemoReport, path: Path) -> None:
-    """Two bar charts side by side: seconds to ISR and data from the leader, a bar for each policy."""
+    """Two bar charts side by side: seconds to ISR and data from the leader, a row for each policy."""
     from plotly.graph_objects import Bar, Figure
     from plotly.subplots import make_subplots
 
     names = [result.policy for result in report.policies]
     figure: Figure = make_subplots(
-        rows=1, cols=2, subplot_titles=("Seconds until back in the ISR", "Copied from the leader (MiB)")
+        rows=1,
+        cols=2,
+        shared_yaxes=True,
+        horizontal_spacing=0.06,
+        subplot_titles=("Seconds until back in the ISR", "Copied from the leader (MiB)"),
     )
     columns = (
-        ("process start to ISR", "#4c78a8", [result.start_to_isr_s for result in report.policies], 1, "%{y:.2f} s"),
-        ("first fetch to ISR", "#72b7b2", [result.first_fetch_to_isr_s for result in report.policies], 1, "%{y:.2f} s"),
-        ("from the leader", "#f58518", [result.bytes_from_leader / MIB for result in report.policies], 2, "%{y:,.1f}"),
+        ("first fetch to ISR", "#72b7b2", [result.first_fetch_to_isr_s for result in report.policies], 1, "%{x:.2f} s"),
+        ("process start to ISR", "#4c78a8", [result.start_to_isr_s for result in report.policies], 1, "%{x:.2f} s"),
+        ("from the leader", "#f58518", [result.bytes_from_leader / MIB for result in report.policies], 2, "%{x:,.1f}"),
     )
     for name, color, values, column, text in columns:
-        bar = Bar(name=name, x=names, y=values, marker_color=color, texttemplate=text, textposition="outside")
+        bar = Bar(
+            name=name,
+            y=names,
+            x=values,
+            orientation="h",
+            marker_color=color,
+            texttemplate=text,
+            textposition="outside",
+            cliponaxis=False,
+        )
         figure.add_trace(bar, row=1, col=column)
     title = f"Replacing a wiped follower: {report.bytes_produced / MIB:,.0f} MiB produced, tier {report.tier}"
     figure.update_layout(
@@ -82,8 +101,10 @@ def write_chart(report: DemoReport, path: Path) -> None:
         template="plotly_white",
         font={"size": 15},
         bargap=0.25,
-        legend={"orientation": "h", "y": -0.18},
-        margin={"t": 100},
+        height=560,
+        legend={"orientation": "h", "y": -0.1, "traceorder": "reversed"},
+        margin={"t": 100, "r": 90},
     )
-    figure.update_yaxes(rangemode="tozero")
+    figure.update_xaxes(rangemode="tozero")
+    figure.update_yaxes(autorange="reversed", ticksuffix="  ")
     path.write_text(figure.to_html(include_plotlyjs=True, full_html=True), encoding="utf-8")
