@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from ..protocol.topics import TopicIdPartition
@@ -58,6 +57,7 @@ class RemoteSegmentDeleter:
     def __init__(self, storage: RemoteStorageManager, writer: MetadataWriter, concurrency_max: int) -> None:
         self._storage = storage
         self._writer = writer
+        self._concurrency_max = concurrency_max
         self._slots = asyncio.Semaphore(concurrency_max)
 
     async def stored_size(self, segment: RemoteLogSegmentMetadata) -> int | None:
@@ -89,9 +89,11 @@ class RemoteSegmentDeleter:
 
     async def delete_all(self, segments: Sequence[RemoteLogSegmentMetadata]) -> None:
         """An error ends it after the deletions under way; what is left is in the ledger."""
-        async with first_error(), asyncio.TaskGroup() as group:
-            for segment in segments:
-                group.create_task(self.delete(segment))
+        for start in range(0, len(segments), self._concurrency_max):
+            portion = segments[start : start + self._concurrency_max]
+            results = await asyncio.gather(*map(self.delete, portion), return_exceptions=True)
+            for error in filter(None, results):
+                raise error
 
 
 class Proofs:
@@ -107,7 +109,6 @@ class Proofs:
         return self._disproven_at_s.keys()
 
     def disprove(self, segment_id: RemoteLogSegmentId, now_s: float) -> None:
-        self.proven.discard(segment_id)
         self._disproven_at_s[segment_id] = now_s
 
     def forget(self, ledger: RemoteLogLedger, now_s: float) -> None:
@@ -172,10 +173,8 @@ class PartitionUpkeep:
         )
 
 
-@asynccontextmanager
-async def first_error() -> AsyncIterator[None]:
-    """Turn the exception group of a task group into the first error in it."""
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        raise group.exceptions[0] from None
+def raise_if_cancelled() -> None:
+    """In an error handler: a plugin may have answered a cancellation with an error of its own."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

@@ -25,12 +25,11 @@ from ..log.partition_log import PartitionLog
 from ..protocol.topics import TopicIdPartition
 from ..remote.ledger import RemoteLogLedger
 from ..remote.metadata import RemoteLogMetadataManager
-from ..remote.segment import RemotePartitionDeleteState
 from ..remote.storage import RemoteStorageManager
 from .config import RemoteLogManagerConfig
 from .copier import CopyQuota, SegmentCopier
 from .deadlines import MetadataWriter, WatchedStorage
-from .expiry import RemoteSegmentDeleter
+from .expiry import RemoteSegmentDeleter, raise_if_cancelled
 from .metrics import CopyLag, RemoteLogCounters
 from .partition_task import EXPECTED_FAILURES, Leadership, PartitionTask, TierServices
 from .view import TierMode, TierPolicy
@@ -186,15 +185,14 @@ class RemoteLogManager:
 
     async def _delete_remote_partition(self, partition: TopicIdPartition) -> None:
         backoff = self._services.config.backoff(self._services.random)
-        finished = RemotePartitionDeleteState.DELETE_PARTITION_FINISHED
         while True:
             try:
                 await self._metadata.assign([partition])
                 ledger = await self._metadata.wait_newer(partition, -1)
-                if ledger.delete_state is not finished:
-                    await self._services.deleter.delete_partition(partition, ledger)
+                await self._services.deleter.delete_partition(partition, ledger)
                 break
             except EXPECTED_FAILURES as error:
+                raise_if_cancelled()
                 self.counters.errors["partition deletion"] += 1
                 delay_ms = backoff.next_delay_ms()
                 logger.warning("%s: deletion from the tier failed, again in %.0f ms: %s", partition, delay_ms, error)

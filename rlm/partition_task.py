@@ -39,7 +39,7 @@ from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ..remote.storage import IndexType, RemoteStorageError
 from .config import RemoteLogManagerConfig
 from .copier import SegmentCopier, describe_copy
-from .expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter, first_error
+from .expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter, raise_if_cancelled
 from .metrics import CopyLag, RemoteLogCounters
 from .plan import Prove, Upkeep, first_offset_of_tier, pending_copies, plan_upkeep
 from .segment_data import open_segment_data
@@ -138,6 +138,7 @@ class PartitionTask:
                 if not has_more:
                     await _wait(wake, self._services.config.task_interval_ms)
                 continue
+            raise_if_cancelled()
             self._services.counters.errors[what] += 1
             await asyncio.sleep(delay_ms / 1000)
 
@@ -174,6 +175,7 @@ class PartitionTask:
         try:
             await self._upkeep.perform(action, remote)
         except EXPECTED_FAILURES as error:
+            raise_if_cancelled()
             return error
         if isinstance(action, Prove):
             self._copy_wake.set()
@@ -186,14 +188,14 @@ class PartitionTask:
             found = self._next_copy()
             if found is None:
                 return False
-            async with first_error(), asyncio.TaskGroup() as group:
-                self._copy_task = group.create_task(self._copy(*found))
+            self._copy_task = asyncio.create_task(self._copy(*found))
+            await _wait_for_end(self._copy_task)
         return True
 
     def _next_copy(self) -> tuple[PartitionView, LocalSegment] | None:
         """The view and its oldest pending segment; without one, remember what could bring one."""
         view = self._look()
-        pending = pending_copies(view) if view and self._log.log_start_known else []
+        pending = pending_copies(view) if view else []
         self.lag = CopyLag(len(pending), sum(segment.size_bytes for segment in pending))
         if view is None:
             return None
@@ -264,6 +266,18 @@ class PartitionTask:
 
 def _local_segment(segment: LogSegment) -> LocalSegment:
     return LocalSegment(segment.base_offset, segment.next_offset, segment.size_bytes, segment.largest_timestamp_ms)
+
+
+async def _wait_for_end(task: asyncio.Task[None]) -> None:
+    """Raises what `task` raised, nothing if somebody else cancelled it; cancelled itself, it cancels `task` too."""
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        raise
+    if not task.cancelled():
+        task.result()
 
 
 async def _wait(wake: asyncio.Event, timeout_ms: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import count, pairwise
 from random import Random
 
 from tierfetch.log.config import LogConfig
@@ -32,6 +32,10 @@ QUICK = RemoteLogManagerConfig(task_retry_backoff_ms=1, task_retry_backoff_max_m
 
 TIERED = LogConfig(remote_storage_enable=True, retention_ms=-1)
 BATCHES_A_SEGMENT = 3
+
+
+_starts = count(1)
+"""No two processes draw the same segment ids."""
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -66,7 +70,7 @@ class Broker:
             self.metadata,
             broker_id=broker_id,
             config=config,
-            random=Random(broker_id),
+            random=Random(next(_starts)),
             wall_clock_ms=self.clock,
         )
 

@@ -159,7 +159,7 @@ async def test_R1_R3_kill_between_any_two_effects_and_restart(after: int) -> Non
         killed.set()
         await asyncio.Event().wait()
 
-    for steps in each_step(stop_for_ever):
+    for steps in each_step(stop_for_ever, width=STEPS_MAX):
         killed.clear()
         shared = SharedMetadata()
         broker = stepped_broker(steps, shared)
@@ -217,6 +217,7 @@ async def test_R1_size_that_differs_at_every_look(tampered: Callable[[bytes], by
         broker.storage.tamper = tamper
         produced = await tier_two_segments(broker)
         await check_outcome(broker, produced)
+        assert broker.manager.counters.errors["copy"] + broker.manager.counters.disproven_segments == 1
         await broker.close()
 
 
@@ -254,3 +255,22 @@ async def test_R1_R3_clean_up_after_a_failure_fails_too(distance: int) -> None:
         produced = await tier_two_segments(broker)
         await check_outcome(broker, produced)
         await broker.close()
+
+
+async def test_plugin_that_answers_a_cancellation_with_an_error_keeps_nothing_alive() -> None:
+    broker = Broker(1, MemoryRemoteStorage(), SharedMetadata())
+    entered = asyncio.Event()
+
+    async def copy(metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> None:
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise RemoteStorageError("connection lost") from None
+
+    broker.storage.copy_log_segment_data = copy  # type: ignore[method-assign]
+    await tier_two_segments(broker)
+    await entered.wait()
+    async with asyncio.timeout(1):
+        await broker.manager.stop(PARTITION)
+    await broker.close()

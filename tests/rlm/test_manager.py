@@ -272,6 +272,35 @@ class TestRetention:
         assert again.log.log_start_offset in {0, 6}
         await again.close()
 
+    async def test_follower_looks_again_at_an_object_that_was_missing(self, leader: Broker, follower: Broker) -> None:
+        await leader.fill(1)
+        await until(leader.is_all_tiered)
+        hidden, leader.storage.objects = leader.storage.objects, {}
+        follower.log.update_config(replace(TIERED, local_retention_bytes=1))
+        await follower.replicate_from(leader)
+        follower.manager.wake(PARTITION)
+        await until(lambda: follower.manager.counters.disproven_segments)
+        assert follower.log.local_log_start_offset == 0
+        leader.storage.objects = hidden
+        await until(lambda: follower.log.local_log_start_offset == 6)
+
+    async def test_action_without_effect_is_not_repeated_at_once(
+        self, leader: Broker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        attempts = 0
+
+        async def delete(up_to_offset: int) -> int:
+            nonlocal attempts
+            attempts += 1
+            return 0
+
+        monkeypatch.setattr(leader.log, "delete_local_segments", delete)
+        leader.log.update_config(replace(TIERED, local_retention_bytes=1))
+        await leader.fill(1)
+        await until(lambda: attempts)
+        await asyncio.sleep(3 * QUICK.task_interval_ms / 1000)
+        assert attempts <= 8
+
 
 class TestDisable:
     async def test_R6_copy_disable_stops_copies_and_cancels_the_one_under_way(self, leader: Broker) -> None:
@@ -321,7 +350,56 @@ class TestDisable:
         await broker.close()
 
 
+class TestTurns:
+    """A plugin may need a while to end an upload that was cancelled."""
+
+    @pytest.fixture
+    async def slow_to_end(self, leader: Broker) -> asyncio.Event:
+        """The upload under way ends, without an effect, once this is set."""
+        entered, release = asyncio.Event(), asyncio.Event()
+
+        async def copy(metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> None:
+            entered.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await release.wait()
+
+        leader.storage.copy_log_segment_data = copy  # type: ignore[method-assign]
+        await leader.fill(1)
+        await entered.wait()
+        del leader.storage.copy_log_segment_data
+        return release
+
+    async def test_next_task_begins_when_the_one_before_has_ended(
+        self, leader: Broker, slow_to_end: asyncio.Event
+    ) -> None:
+        for epoch in (1, 2, 3):
+            leader.follow()
+            await leader.lead(epoch)
+        await asyncio.sleep(0.03)
+        assert len(leader.ledger.segments()) == 1
+        slow_to_end.set()
+        await until(lambda: leader.is_all_tiered() and len(leader.ledger) == 1)
+
+    async def test_stop_waits_for_the_end(self, leader: Broker, slow_to_end: asyncio.Event) -> None:
+        stopping = asyncio.create_task(leader.manager.stop(PARTITION))
+        await asyncio.sleep(0.01)
+        assert not stopping.done()
+        slow_to_end.set()
+        await stopping
+        assert leader.manager.ledger(PARTITION) is None
+
+
 class TestDeletedTopic:
+    async def test_stop_leaves_the_deletion_its_ledger(self, leader: Broker) -> None:
+        await leader.fill(2)
+        await until(leader.is_all_tiered)
+        leader.manager.delete_remote_partition(PARTITION)
+        await leader.manager.stop(PARTITION)
+        await until(lambda: leader.storage.objects == {} and leader.manager.ledger(PARTITION) is None)
+        assert leader.manager.counters.errors == {}
+
     async def test_R3_remote_partition_goes_through_its_delete_states(
         self, leader: Broker, shared: SharedMetadata
     ) -> None:

@@ -269,6 +269,13 @@ class TestAborted:
                 each.first_offset < records.next_offset and each.last_offset >= offset for each in records.aborted
             )
 
+    async def test_index_that_says_enough_ends_the_search(self, broker: Broker, readers: Readers) -> None:
+        await self.produce_transactions(broker)
+        await tier_all(broker)
+        await read(readers, at(broker, 8, max_bytes=1, with_aborted=True))
+        asked = [call for call in broker.storage.calls if call[0] == "fetch_index txnindex"]
+        assert asked == [("fetch_index txnindex", broker.ledger.finished()[2].segment_id)]
+
     async def test_read_uncommitted_asks_for_no_transaction_index(self, broker: Broker, readers: Readers) -> None:
         await self.produce_transactions(broker)
         await tier_all(broker)
@@ -333,6 +340,22 @@ class TestFaults:
         broker.storage.objects[first.segment_id, None] = broker.storage.objects[second.segment_id, None]
         with pytest.raises(KafkaError, match=r"offsets from 0 to 5 are expected"):
             await readers.reader.read(at(broker, 0))
+
+    async def test_batch_that_claims_to_reach_beyond_the_segment_is_a_storage_error(
+        self, broker: Broker, readers: Readers
+    ) -> None:
+        await broker.fill(1)
+        await tier_all(broker)
+
+        def lengthen(operation: str, data: bytes) -> bytes:
+            if operation != "fetch_log_segment":
+                return data
+            *_, (position, header) = iter_batches(data)
+            return data[: position + 8] + (header.batch_length + 1).to_bytes(4, "big") + data[position + 12 :]
+
+        broker.storage.tamper = lengthen
+        with pytest.raises(KafkaError, match="no whole batch with offset 5"):
+            await readers.reader.read(at(broker, 5))
 
     @pytest.mark.parametrize("index", [b"\1\2\3", b"\0\0\0\5\0\0\0\1" * 3])
     async def test_wrong_index_is_a_storage_error(self, broker: Broker, readers: Readers, index: bytes) -> None:
@@ -455,6 +478,39 @@ class TestTimes:
         found = await readers.times.offset_for_timestamp(PARTITION, broker.log, 0)
         assert found is not None
         assert found.offset == 8
+
+    async def test_tier_is_not_asked_for_what_is_local(self, broker: Broker, readers: Readers) -> None:
+        await broker.fill(3)
+        await until(broker.is_all_tiered)
+        found = await readers.times.offset_for_timestamp(PARTITION, broker.log, 0)
+        assert found is not None
+        assert found.offset == 0
+        assert not any(operation.startswith("fetch") for operation, _ in broker.storage.calls)
+
+    async def test_batch_larger_than_one_look(
+        self, broker: Broker, readers: Readers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("tierfetch.rlm.times.SCAN_BYTES", 40)
+        monkeypatch.setattr("tierfetch.rlm.reader.FIND_BYTES", 61)
+        await append(broker.log, 1, value=bytes(500))
+        await append(broker.log, 1, timestamp_ms=NOW_MS + 7)
+        await broker.log.roll()
+        await broker.fill(0)
+        await tier_all(broker)
+        found = await readers.times.offset_for_timestamp(PARTITION, broker.log, NOW_MS + 7)
+        assert found is not None
+        assert found.offset == 1
+        assert (await read(readers, at(broker, 1, max_bytes=1))).next_offset == 2
+
+    async def test_R4_of_two_largest_timestamps_the_first_counts(self, broker: Broker, readers: Readers) -> None:
+        await append(broker.log, 1, timestamp_ms=NOW_MS + 9)
+        await broker.log.roll()
+        await append(broker.log, 1, timestamp_ms=NOW_MS + 9)
+        broker.log.update_high_watermark(2)
+        await tier_all(broker)
+        found = await readers.times.max_timestamp_offset(PARTITION, broker.log)
+        assert found is not None
+        assert found.offset == 0
 
     @pytest.mark.parametrize("youngest", [0, 4, 8, 12])
     async def test_R4_largest_timestamp_of_both_tiers(self, broker: Broker, readers: Readers, youngest: int) -> None:

@@ -1,0 +1,87 @@
+"""Single actions of the upkeep."""
+
+from __future__ import annotations
+
+import pytest
+
+from tierfetch.remote.ledger import IllegalTransitionError
+from tierfetch.remote.memory import InMemoryRemoteLogMetadataManager, SharedMetadata
+from tierfetch.remote.segment import RemoteLogSegmentState
+from tierfetch.rlm.deadlines import MetadataWriter
+from tierfetch.rlm.expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter
+from tierfetch.rlm.metrics import RemoteLogCounters
+from tierfetch.rlm.plan import RollActive
+from tierfetch.tests.fakes.disk import MemoryDisk
+from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
+from tierfetch.tests.log.logs import append, open_log
+
+from .views import DELETING, FINISHED, PARTITION, STARTED, remote, segment_id
+
+
+@pytest.fixture
+async def metadata() -> InMemoryRemoteLogMetadataManager:
+    manager = InMemoryRemoteLogMetadataManager(SharedMetadata())
+    await manager.start()
+    await manager.assign([PARTITION])
+    return manager
+
+
+def writer_of(metadata: InMemoryRemoteLogMetadataManager) -> MetadataWriter:
+    return MetadataWriter(metadata, broker_id=1, timeout_ms=1000, wall_clock_ms=lambda: 5)
+
+
+@pytest.mark.parametrize("seen_as", [STARTED, FINISHED, DELETING])
+async def test_R3_segment_that_is_gone_meanwhile_is_deleted(
+    metadata: InMemoryRemoteLogMetadataManager, seen_as: RemoteLogSegmentState
+) -> None:
+    deleter = RemoteSegmentDeleter(MemoryRemoteStorage(), writer_of(metadata), 1)
+    await deleter.delete(remote(1, 0, 10, state=seen_as))
+
+
+@pytest.mark.parametrize("reached", [STARTED, FINISHED, DELETING])
+async def test_R3_deletion_goes_on_from_any_state(
+    metadata: InMemoryRemoteLogMetadataManager, reached: RemoteLogSegmentState
+) -> None:
+    writer = writer_of(metadata)
+    await writer.start_copy(remote(1, 0, 10, state=STARTED))
+    if reached is not STARTED:
+        await writer.update(segment_id(1), reached)
+    await RemoteSegmentDeleter(MemoryRemoteStorage(), writer, 1).delete(remote(1, 0, 10, state=reached))
+    assert writer.state_of(segment_id(1)) is None
+
+
+async def test_R3_refusal_for_another_reason_is_told(metadata: InMemoryRemoteLogMetadataManager) -> None:
+    """A ledger that says the deletion has not begun, to somebody who believes it has."""
+    writer = writer_of(metadata)
+    await writer.start_copy(remote(1, 0, 10, state=STARTED))
+    with pytest.raises(IllegalTransitionError):
+        await RemoteSegmentDeleter(MemoryRemoteStorage(), writer, 1).delete(remote(1, 0, 10, state=DELETING))
+
+
+async def test_segment_that_was_rolled_meanwhile_is_not_rolled_again(
+    metadata: InMemoryRemoteLogMetadataManager,
+) -> None:
+    log = await open_log(MemoryDisk())
+    await append(log, 2)
+    deleter = RemoteSegmentDeleter(MemoryRemoteStorage(), writer_of(metadata), 1)
+    upkeep = PartitionUpkeep(PARTITION, log, deleter, RemoteLogCounters(), Proofs(1.0))
+    await upkeep.perform(RollActive(0), {})
+    await append(log, 2)
+    await upkeep.perform(RollActive(0), {})
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
+async def test_proofs_follow_the_ledger_and_bad_ones_fade(metadata: InMemoryRemoteLogMetadataManager) -> None:
+    writer = writer_of(metadata)
+    ledger = metadata.ledger(PARTITION)
+    assert ledger is not None
+    for number in (1, 2):
+        await writer.start_copy(remote(number, 0, 10, state=STARTED))
+    proofs = Proofs(disproven_for_s=10)
+    proofs.proven |= {segment_id(1), segment_id(3)}
+    for number in (2, 3):
+        proofs.disprove(segment_id(number), now_s=100)
+    proofs.forget(ledger, now_s=110)
+    assert (proofs.proven, set(proofs.disproven)) == ({segment_id(1)}, {segment_id(2)})
+    proofs.forget(ledger, now_s=111)
+    assert set(proofs.disproven) == set()
