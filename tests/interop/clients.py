@@ -47,12 +47,12 @@ def consume(
                     return records
                 raise RuntimeError(f"{topic}: {error}")
             kind, timestamp = message.timestamp()
-            offset, headers = message.offset(), message.headers() or ()
-            assert offset is not None
+            position, headers = message.offset(), message.headers() or ()
+            assert position is not None
             assert not isinstance(headers, dict)
             records.append(
                 Record(
-                    offset=offset,
+                    offset=position,
                     timestamp=-1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp,
                     key=message.key(),
                     value=message.value(),
