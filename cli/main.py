@@ -7,6 +7,7 @@ usage; 130 interrupted.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 import click
@@ -66,6 +67,8 @@ def cli() -> None:
 
 def main(*args: Any, **kwargs: Any) -> None:
     """The console script's entry point."""
+    # kio registers strategies for property tests where hypothesis is installed: 0.1 s and 11 MB for every broker.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     cli(*args, **kwargs)
 
 
