@@ -46,7 +46,7 @@ class RequestContext:
 
 
 Handler = Callable[[RequestContext, Any], Coroutine[Any, Any, Any]]
-Handlers = Mapping[int, Handler]
+Handlers = Mapping[int, Handler] | Mapping[ApiKey, Handler]
 """By API key. A listener offers exactly the APIs that have a handler."""
 
 

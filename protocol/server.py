@@ -90,7 +90,7 @@ class Server:
         self.limits = limits or ServerLimits()
         self.listener_name = listener_name
         self.memory = RequestMemory(self.limits.request_memory_max)
-        self.handlers: dict[int, Handler] = {ApiKey.API_VERSIONS: self._api_versions, **handlers}
+        self.handlers: dict[int, Handler] = {ApiKey.API_VERSIONS: self._api_versions} | dict(handlers.items())
         self.connections: set[ServerConnection] = set()
         self.orphans: set[asyncio.Future[Any]] = set()
         """Handlers whose connection is gone and that run to their end."""

@@ -238,7 +238,7 @@ async def test_first_partition_may_exceed_the_limit_and_others_wait_their_turn(
         topics=tuple(FetchTopic((FetchPartition(0),), name) for name in ("t", "u")),
     )
     response = await handler.fetch(CONTEXT, asked)
-    sizes = [topic.partitions[0].records.size for topic in response.topics[:1]]  # type: ignore[union-attr]
+    sizes = [topic.partitions[0].records.size for topic in response.topics[:1]]
     assert (len(response.topics), sizes) == (2, [len(batch(b"a" * 100))])
     assert response.topics[1].partitions[0].records == b""
     await taken(response)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from hypothesis import strategies as st
@@ -46,4 +46,4 @@ def _field(schema: FieldSchema) -> st.SearchStrategy[Any]:
 
 @cache
 def entities(entity_type: type[Any]) -> st.SearchStrategy[Any]:
-    return st.builds(entity_type, **{schema.name: _field(schema) for schema in schema_of(entity_type)})
+    return st.builds(entity_type, **{schema.name: _field(schema) for schema in schema_of(cast(Any, entity_type))})

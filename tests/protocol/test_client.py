@@ -24,7 +24,7 @@ from tierfetch.protocol.dispatch import RequestContext
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch_wire import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
 from tierfetch.protocol.produce_wire import ProduceRequest, ProduceResponse
-from tierfetch.tests.protocol.wire_fakes import HOST, RawPeer, connected, fake_broker, raw_peer, serving, until
+from tierfetch.tests.protocol.wire_fakes import HOST, RawPeer, connected, fake_broker, joined, raw_peer, serving, until
 
 FETCH = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())
 
@@ -63,14 +63,14 @@ def broker(
                     for api, (low, high) in offered.items()
                 ],
             }
-            peer.writer.writelines(codec.write_response(ApiKey.API_VERSIONS, version, correlation_id, values))  # type: ignore[arg-type]
+            peer.writer.write(joined(codec.write_response(ApiKey.API_VERSIONS, version, correlation_id, values)))
 
     return script
 
 
 def fetch_frame(correlation_id: int, session_id: int = 0) -> bytes:
     response = FetchResponse(topics=(), session_id=session_id)
-    return b"".join(codec.write_response(ApiKey.FETCH, 12, correlation_id, response))  # type: ignore[arg-type]
+    return bytes(joined(codec.write_response(ApiKey.FETCH, 12, correlation_id, response)))
 
 
 # Requests.
@@ -163,7 +163,7 @@ async def test_an_older_broker_is_asked_again_in_its_own_version() -> None:
                 keys.append({"api_key": 1, "min_version": 0, "max_version": 11})
             values = {"error_code": error, "api_keys": keys}
             answered = version if version <= 2 else 0
-            peer.writer.writelines(codec.write_response(ApiKey.API_VERSIONS, answered, correlation_id, values))  # type: ignore[arg-type]
+            peer.writer.write(joined(codec.write_response(ApiKey.API_VERSIONS, answered, correlation_id, values)))
 
     async with fake_broker(script) as port, connected(port) as client:
         assert asked == [4, 2]
@@ -174,7 +174,7 @@ async def test_a_broker_that_refuses_api_versions_is_unavailable() -> None:
     async def script(peer: RawPeer) -> None:
         _, version, correlation_id = struct.unpack_from(">hhi", await peer.frame())
         values = {"error_code": ErrorCode.cluster_authorization_failed, "api_keys": []}
-        peer.writer.writelines(codec.write_response(ApiKey.API_VERSIONS, version, correlation_id, values))  # type: ignore[arg-type]
+        peer.writer.write(joined(codec.write_response(ApiKey.API_VERSIONS, version, correlation_id, values)))
         await peer.frame()
 
     async with fake_broker(script) as port:

@@ -19,6 +19,7 @@ from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, UnsupportedVersionError
 from tierfetch.protocol.primitives import ELEMENTS_MAX, MalformedMessageError
 from tierfetch.tests.protocol.entity_strategies import entities
+from tierfetch.tests.protocol.wire_fakes import joined
 from tierfetch.tests.protocol.wire_strategies import FETCH_REQUEST, FETCH_RESPONSE, PRODUCE_REQUEST, PRODUCE_RESPONSE
 
 ALL_VERSIONS = [(api, version) for api in ApiKey for version in range(api.min_version, api.max_version + 1)]
@@ -27,15 +28,11 @@ RESPONSES = {ApiKey.PRODUCE: PRODUCE_RESPONSE, ApiKey.FETCH: FETCH_RESPONSE}
 
 
 def requests(api: ApiKey, version: int) -> st.SearchStrategy[Any]:
-    return REQUESTS[api] if api in REQUESTS else entities(api.request_type(version))
+    return REQUESTS[api] if api in REQUESTS else entities(api.request_type(version))  # type: ignore[arg-type]
 
 
 def responses(api: ApiKey, version: int) -> st.SearchStrategy[Any]:
-    return RESPONSES[api] if api in RESPONSES else entities(api.response_type(version))
-
-
-def joined(parts: list[Any]) -> bytearray:
-    return bytearray(b"".join(parts))
+    return RESPONSES[api] if api in RESPONSES else entities(api.response_type(version))  # type: ignore[arg-type]
 
 
 def read_request(frame: bytes | bytearray) -> tuple[RequestHeader, Any]:
@@ -45,7 +42,7 @@ def read_request(frame: bytes | bytearray) -> tuple[RequestHeader, Any]:
 
 @pytest.mark.parametrize(("api", "version"), ALL_VERSIONS, ids=lambda value: getattr(value, "name", str(value)))
 def test_requests_have_the_right_header_and_come_back(api: ApiKey, version: int) -> None:
-    header_type = HeaderV2 if api.is_flexible(version) else HeaderV1
+    header_type: Any = HeaderV2 if api.is_flexible(version) else HeaderV1
 
     @settings(max_examples=3, database=None)
     @given(body=requests(api, version), client_id=st.none() | st.text(max_size=5))

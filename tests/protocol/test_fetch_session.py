@@ -198,7 +198,7 @@ def test_partitions_that_got_records_go_to_the_end() -> None:
 )
 def test_a_request_that_does_not_fit_its_session(change: dict[str, int], by_topic_id: bool, error: ErrorCode) -> None:
     leader = Leader()
-    session = {"session_id": leader.open(1), "session_epoch": 1} | change
+    session: dict[str, Any] = {"session_id": leader.open(1), "session_epoch": 1} | change
     context = leader.begin(FetchRequest(max_wait_ms=0, min_bytes=0, topics=(), **session), by_topic_id=by_topic_id)
     assert (context.error_code, context.partitions) == (error, {})
     response = leader.cache.respond(context, {}, now_ms=0)

@@ -14,6 +14,7 @@ from kio.serial import entity_writer
 from tierfetch.protocol import fetch_wire
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.entities import build_entity
+from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch_wire import (
     HIGH_WATERMARK_NOT_TOLD,
     EpochEndOffset,
@@ -26,6 +27,7 @@ from tierfetch.protocol.fetch_wire import (
     ForgottenTopic,
 )
 from tierfetch.protocol.primitives import MalformedMessageError, Reader, Writer
+from tierfetch.tests.protocol.wire_fakes import joined
 from tierfetch.tests.protocol.wire_strategies import (
     FETCH_REQUEST,
     FETCH_RESPONSE,
@@ -61,7 +63,7 @@ def kio_bytes(entity_type: type[Any], values: dict[str, Any]) -> bytes:
 def our_bytes(write: Any, message: Any, version: int) -> bytes:
     writer = Writer(flexible=API.is_flexible(version))
     write(writer, message, version)
-    return b"".join(writer.finish())
+    return bytes(joined(writer.finish()))
 
 
 def reader(data: bytes | bytearray, version: int) -> Reader:
@@ -73,7 +75,8 @@ def request_of_version(request: FetchRequest, version: int) -> FetchRequest:
 
     def partition_of_version(partition: FetchPartition) -> FetchPartition:
         since = {"log_start_offset": 5, "current_leader_epoch": 9, "last_fetched_epoch": 12}
-        partition = partition._replace(**{name: -1 for name, first in since.items() if version < first})
+        missing: dict[str, Any] = {name: -1 for name, first in since.items() if version < first}
+        partition = partition._replace(**missing)
         if version < 17:
             partition = partition._replace(replica_directory_id=None)
         return partition if version >= 18 else partition._replace(high_watermark=HIGH_WATERMARK_NOT_TOLD)
@@ -116,7 +119,7 @@ def response_of_version(response: FetchResponse, version: int) -> FetchResponse:
     by_id = version >= 13
     return replace(
         response,
-        error_code=response.error_code if version >= 7 else 0,
+        error_code=response.error_code if version >= 7 else ErrorCode.none,
         session_id=response.session_id if version >= 7 else 0,
         node_endpoints=response.node_endpoints if version >= 16 else (),
         topics=tuple(
@@ -156,7 +159,7 @@ def test_slices_are_parts_of_their_own_between_the_headers(version: int) -> None
     fetch_wire.write_response(writer, FetchResponse(topics=(FetchTopicResponse(partitions, "t"),)), version)
     parts = writer.finish()
     assert [part for part in parts if isinstance(part, FakeSlice)] == [slices[0], slices[2]], "nothing of size 0"
-    with_bytes = b"".join(bytes(part.size) if isinstance(part, FakeSlice) else part for part in parts)
+    with_bytes = joined([bytes(part.size) if isinstance(part, FakeSlice) else part for part in parts])
     decoded = fetch_wire.read_response(reader(with_bytes, version), version)
     assert [partition.records for partition in decoded.topics[0].partitions] == [bytes(s.size) for s in slices]
 

@@ -20,9 +20,10 @@ from tierfetch.protocol.primitives import (
     error_code,
     part_size,
 )
+from tierfetch.tests.protocol.wire_fakes import joined
 
 
-def reader(data: bytes, *, flexible: bool) -> Reader:
+def reader(data: bytes | bytearray, *, flexible: bool) -> Reader:
     return Reader(memoryview(data), 0, flexible=flexible)
 
 
@@ -66,7 +67,7 @@ def test_what_is_written_is_read(
     writer.uuid(topic_id)
     writer.records(records)
     writer.array_length(-1 if length is None else length)
-    again = reader(b"".join(writer.finish()) + bytes(200), flexible=flexible)  # type: ignore[arg-type]
+    again = reader(joined(writer.finish()) + bytes(200), flexible=flexible)
     assert again.nullable_string() == text
     assert again.uuid() == topic_id
     assert again.nullable_records() == records

@@ -23,6 +23,7 @@ from tierfetch.protocol.produce_wire import (
     ProduceTopic,
     ProduceTopicResponse,
 )
+from tierfetch.tests.protocol.wire_fakes import joined
 from tierfetch.tests.protocol.wire_strategies import (
     PRODUCE_REQUEST,
     PRODUCE_RESPONSE,
@@ -43,7 +44,7 @@ def kio_bytes(entity_type: type[Any], values: dict[str, Any]) -> bytes:
 def our_bytes(write: Any, message: Any, version: int) -> bytes:
     writer = Writer(flexible=API.is_flexible(version))
     write(writer, message, version)
-    return b"".join(writer.finish())
+    return bytes(joined(writer.finish()))
 
 
 def reader(data: bytes | bytearray, version: int) -> Reader:

@@ -7,13 +7,14 @@ import logging
 import os
 import socket
 import struct
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.dispatch import RequestContext
+from tierfetch.protocol.dispatch import Handler, RequestContext
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch_wire import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
 from tierfetch.protocol.produce_wire import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
@@ -135,7 +136,7 @@ async def test_beyond_the_requests_in_flight_the_connection_is_not_read() -> Non
         await asyncio.sleep(0.02)
         assert len(gate.gates) == 2
         for i in range(6):
-            await until(lambda i=i: len(gate.gates) > i)
+            await until(partial(lambda count: len(gate.gates) > count, i))
             assert len(gate.gates) <= i + 2
             gate.gates[i].set_result(ProduceResponse(topics=()))
             assert (await peer.response(ApiKey.PRODUCE, 9))[0] == i
@@ -242,7 +243,7 @@ async def test_pipelined_slices_and_small_responses_do_not_mix(data_file: Path) 
     async def on_produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse:
         return ProduceResponse(topics=(), throttle_time_ms=request.timeout_ms)
 
-    handlers = {ApiKey.FETCH: on_fetch, ApiKey.PRODUCE: on_produce}
+    handlers: dict[int, Handler] = {ApiKey.FETCH: on_fetch, ApiKey.PRODUCE: on_produce}
     async with serving(handlers) as server, connected(server.port) as client:
         fetches = [client.fetch(FetchRequest(max_wait_ms=0, min_bytes=i, topics=())) for i in range(20)]
         produces = [client.produce(produce(b"x")) for _ in range(20)]

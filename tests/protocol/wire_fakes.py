@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,20 @@ from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address, ClientLimits, Connection
 from tierfetch.protocol.codec import RequestHeader
 from tierfetch.protocol.dispatch import Handlers
+from tierfetch.protocol.primitives import Part
 from tierfetch.protocol.server import Server, ServerLimits
 
 HOST = "127.0.0.1"
 LISTENER = "PLAINTEXT"
+
+
+def joined(parts: Sequence[Part]) -> bytearray:
+    """A message of buffers only."""
+    whole = bytearray()
+    for part in parts:
+        assert isinstance(part, bytes | bytearray | memoryview), part
+        whole += part
+    return whole
 
 
 class FileSlice:
@@ -35,7 +45,7 @@ class FileSlice:
         loop = asyncio.get_running_loop()
         if transport.get_extra_info("sslcontext") is not None:
             transport.write(os.pread(self._file.fileno(), self.size, self._offset))
-            await transport.get_protocol().drain()  # type: ignore[attr-defined]
+            await transport.get_protocol().drain()
             return
         sent = await loop.sendfile(transport, self._file, self._offset, self.size, fallback=False)
         assert sent == self.size
@@ -89,8 +99,7 @@ class RawPeer:
         self.writer = writer
 
     def send(self, api: ApiKey, version: int, correlation_id: int, body: Any) -> None:
-        for part in codec.write_request(RequestHeader(api, version, correlation_id, "raw"), body):
-            self.writer.write(part)  # type: ignore[arg-type]
+        self.writer.write(joined(codec.write_request(RequestHeader(api, version, correlation_id, "raw"), body)))
 
     async def frame(self) -> bytes:
         (size,) = struct.unpack(">i", await self.reader.readexactly(4))
