@@ -1,0 +1,71 @@
+"""WriteTxnMarkers: transactions end here by markers that somebody else decides on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
+from tierfetch.log.index import AbortedTransaction
+from tierfetch.log.producer_state import AppendOrigin
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.tests.broker.hosting import NOW_MS, Host, batch
+from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask
+
+PRODUCER_ID = 5
+
+
+async def write(
+    host: Host, *topics: str, commit: bool, version: int = 1, producer_epoch: int = 0, coordinator_epoch: int = 0
+) -> dict[str, ErrorCode]:
+    make = RequestEntities(ApiKey.WRITE_TXN_MARKERS, version)
+    marker = make(
+        "WritableTxnMarker",
+        producer_id=PRODUCER_ID,
+        producer_epoch=producer_epoch,
+        transaction_result=commit,
+        topics=tuple(make("WritableTxnMarkerTopic", name=name, partition_indexes=(0,)) for name in topics),
+        coordinator_epoch=coordinator_epoch,
+        transaction_version=0,
+    )
+    handler = TransactionMarkerHandler(host.hosted, lambda: NOW_MS)
+    response: Any = await ask(handler.write_txn_markers, make("WriteTxnMarkersRequest", markers=(marker,)))
+    (written,) = response.markers
+    assert written.producer_id == PRODUCER_ID
+    return {topic.name: topic.partitions[0].error_code for topic in written.topics}
+
+
+async def begin(host: Host, name: str) -> Any:
+    partition = await host.topic(name, 1)
+    data = batch(b"a", producer_id=PRODUCER_ID, sequence=0, transactional=True)
+    await partition.append(data, AppendOrigin.CLIENT, acks_all=False)
+    assert partition.log.last_stable_offset == 0
+    return partition
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("version", all_versions(ApiKey.WRITE_TXN_MARKERS))
+async def test_marker_ends_the_transaction(host: Host, version: int, commit: bool) -> None:
+    partition = await begin(host, "t")
+    assert await write(host, "t", commit=commit, version=version) == {"t": ErrorCode.none}
+    assert partition.log.last_stable_offset == 2
+    aborted = await partition.log.aborted_transactions(0, 2)
+    assert aborted == ([] if commit else [AbortedTransaction(PRODUCER_ID, 0, 1, 2)])
+
+
+async def test_each_partition_has_its_own_answer(host: Host) -> None:
+    await begin(host, "t")
+    await host.topic("followed", 2, 1)
+    assert await write(host, "t", "absent", "followed", commit=True) == {
+        "t": ErrorCode.none,
+        "absent": ErrorCode.unknown_topic_or_partition,
+        "followed": ErrorCode.not_leader_or_follower,
+    }
+
+
+async def test_zombie_coordinator_is_fenced(host: Host) -> None:
+    await begin(host, "t")
+    assert await write(host, "t", commit=True, coordinator_epoch=3) == {"t": ErrorCode.none}
+    assert await write(host, "t", commit=False, coordinator_epoch=2) == {"t": ErrorCode.transaction_coordinator_fenced}
