@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -45,9 +46,18 @@ class PartitionServices:
 
 
 class Partition:
-    """`log` may be exchanged while the replica follows (`replace_log`), never while it leads."""
+    """`log` may be exchanged while the replica follows (`replace_log`), never while it leads. `on_low_watermark` is
+    told when a follower's log start rose.
+    """
 
-    def __init__(self, partition: TopicIdPartition, log: PartitionLog, services: PartitionServices) -> None:
+    def __init__(
+        self,
+        partition: TopicIdPartition,
+        log: PartitionLog,
+        services: PartitionServices,
+        *,
+        on_low_watermark: Callable[[Partition], None] = lambda _: None,
+    ) -> None:
         self.partition = partition
         self.log = log
         self.registration: PartitionRegistration | None = None
@@ -63,6 +73,7 @@ class Partition:
         self.low_watermark_news = Sleepers()
         """For DeleteRecords: a follower's log start rose, or the ISR changed, or leadership ended."""
         self._services = services
+        self._tell_low_watermark = on_low_watermark
         self._committed = OffsetWaiters()
         self._log_end_offset = log.log_end_offset
         log.listeners.append(self._on_offsets)
@@ -102,7 +113,7 @@ class Partition:
             self._services.rng,
             lag_time_max_ms=self._services.lag_time_max_ms,
             on_high_watermark=self._on_high_watermark,
-            on_low_watermark=self.low_watermark_news.wake,
+            on_low_watermark=self._on_low_watermark,
         )
         self.note_registration(registration)
         self._on_high_watermark()
@@ -178,6 +189,10 @@ class Partition:
         self._committed.advance(self.log.high_watermark)
         self.high_watermark_news.wake()
         self.low_watermark_news.wake()
+
+    def _on_low_watermark(self) -> None:
+        self.low_watermark_news.wake()
+        self._tell_low_watermark(self)
 
     async def _end_leadership(self) -> None:
         leadership, self.leadership = self.leadership, None

@@ -79,6 +79,8 @@ class ReplicaManager:
         self._roles: dict[TopicPartition, _Role] = {}
         self._to_open_anew: dict[TopicPartition, int] = {}
         """Failed logs, with the leader epoch in which they were led, NO_EPOCH if they were not."""
+        self._without_log_start: set[TopicIdPartition] = set()
+        """To be led, as soon as their log start is known."""
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -163,7 +165,9 @@ class ReplicaManager:
             await self._open_anew(key)
         if partition is None:
             log = await self._logs.create(name, key.topic_id)
-            partition = self._hosted.partitions[name] = Partition(key, log, self._services)
+            partition = self._hosted.partitions[name] = Partition(
+                key, log, self._services, on_low_watermark=self._on_low_watermark
+            )
         self._configure(partition)
         await self._set_role(partition, registration)
 
@@ -200,7 +204,8 @@ class ReplicaManager:
     async def _lead(self, partition: Partition, registration: PartitionRegistration) -> None:
         await self._fetchers.remove(partition.partition)
         if not partition.log.log_start_known:
-            await self._learn_log_start(partition)
+            self._wait_for_log_start(partition)
+        self._without_log_start.discard(partition.partition)
         await partition.lead(registration)
         leadership = partition.leader()
         _log.info(
@@ -213,18 +218,14 @@ class ReplicaManager:
         if self._tier is not None:
             self._tier.lead(partition.partition, partition.log, registration.leader_epoch, leadership.low_watermark)
 
-    async def _learn_log_start(self, partition: Partition) -> None:
-        """Of a tiered log whose log-start checkpoint is lost: from the ledger, never from the first local file."""
-        ledger = None
-        if self._tier is not None:
+    def _wait_for_log_start(self, partition: Partition) -> None:
+        """Of a tiered log whose log-start checkpoint is lost: the remote log manager takes it from the ledger."""
+        if self._tier is not None and partition.partition not in self._without_log_start:
+            self._without_log_start.add(partition.partition)
             self._tier.follow(partition.partition, partition.log)
-            ledger = self._tier.ledger(partition.partition)
-        if ledger is None:
-            raise KafkaError(
-                ErrorCode.kafka_storage_error, "its log start is not known until the remote log metadata was read"
-            )
-        starts = [segment.start_offset for segment in ledger.finished()]
-        await partition.log.set_log_start_from_ledger(min([partition.log.local_log_start_offset, *starts]))
+        raise KafkaError(
+            ErrorCode.kafka_storage_error, "its log start is not known until the remote log metadata was read"
+        )
 
     async def _follow(self, partition: Partition, registration: PartitionRegistration) -> None:
         await partition.step_down(registration)
@@ -233,6 +234,11 @@ class ReplicaManager:
             self._tier.follow(partition.partition, partition.log)
         if registration.leader != NO_LEADER:
             self._fetchers.add(registration.leader, self._followed(partition))
+
+    def _on_low_watermark(self, partition: Partition) -> None:
+        """What the tier holds below it may go now."""
+        if self._tier is not None:
+            self._tier.wake(partition.partition)
 
     def _followed(self, partition: Partition) -> FollowedPartition:
         return FollowedPartition(
@@ -255,6 +261,7 @@ class ReplicaManager:
         name = key.topic_partition
         partition = self._hosted.partitions.pop(name)
         self._roles.pop(name, None)
+        self._without_log_start.discard(key)
         await self._fetchers.remove(key)
         await partition.close()
         if self._tier is not None:
