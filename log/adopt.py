@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
-from .adoption import AdoptedState, build_sibling, complete_sibling, remove_siblings
-from .file_names import ADOPT_SUFFIX, marked_directory
+from .adoption import AdoptedState, build_sibling, complete_sibling, remove_sibling
+from .file_names import adopt_directory
 from .log_directory import LogDirectory
 from .manager import LogManager
 from .partition_log import PartitionLog
@@ -45,8 +45,8 @@ async def _adopt(
 ) -> PartitionLog:
     disk = manager.services.disk
     live = directory.path / str(partition)
-    sibling = marked_directory(live, manager.unique(), ADOPT_SUFFIX)
-    await remove_siblings(disk, directory.path, partition)
+    sibling = adopt_directory(live)
+    await remove_sibling(disk, live, manager.unique())
     await build_sibling(disk, sibling, state)
     directory.checkpoints.pending_log_starts[partition] = state.log_start_offset
     try:

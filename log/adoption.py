@@ -4,15 +4,15 @@
 
 | crash                              | found                                 | becomes                   |
 |------------------------------------|---------------------------------------|---------------------------|
-| while the sibling is built         | the live directory, `-adopt`          | the old replica           |
-| the same, no old replica           | `-adopt` without its `.log`           | no replica                |
-| after the log start is saved       | the live directory, `-adopt`          | the old one, from there on |
-| after the live directory was moved | `-adopt` alone, with its `.log`       | the new replica           |
+| while the sibling is built         | the live directory, `.adopt`          | the old replica           |
+| the same, no old replica           | `.adopt` without its `.log`           | no replica                |
+| after the log start is saved       | the live directory, `.adopt`          | the old one, from there on |
+| after the live directory was moved | `.adopt` alone, with its `.log`       | the new replica           |
 | after the sibling was moved        | the live directory, perhaps `-delete` | the new replica           |
 
 A sibling that does not become the replica is removed. The `.log` completes it: it is made last, and all the rest, the
-log start included, is durable by then; the live directory is moved away only after it. Before a new one is built the
-siblings of earlier attempts are removed.
+log start included, is durable by then; the live directory is moved away only after it. Before a new one is built
+the sibling of an earlier attempt is removed.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ from .file_names import (
     OFFSET_INDEX_SUFFIX,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
+    adopt_directory,
+    marked_directory,
     offset_file,
     parse_directory,
 )
@@ -83,14 +85,14 @@ async def complete_sibling(disk: Disk, sibling: Path, state: AdoptedState) -> No
     await disk.write_file(offset_file(sibling, state.start_offset, LOG_SUFFIX), b"")
 
 
-async def remove_siblings(disk: Disk, log_directory: Path, partition: TopicPartition) -> None:
-    """Remove what earlier attempts to adopt state for a partition have left; a part of one must never look whole."""
-    for path, sibling_of in await _siblings(disk, log_directory):
-        if sibling_of == partition:
-            going = path.with_name(path.name.removesuffix(ADOPT_SUFFIX) + DELETE_SUFFIX)
-            await disk.rename(path, going)
-            await disk.sync_directory(log_directory)
-            await disk.remove_tree(going)
+async def remove_sibling(disk: Disk, live: Path, unique: str) -> None:
+    """Remove what an earlier attempt has left beside the live directory; a part of it must never look whole."""
+    sibling = adopt_directory(live)
+    if await disk.exists(sibling):
+        going = marked_directory(live, unique, DELETE_SUFFIX)
+        await disk.rename(sibling, going)
+        await disk.sync_directory(live.parent)
+        await disk.remove_tree(going)
 
 
 async def resolve_adoptions(disk: Disk, log_directory: Path, partition: TopicPartition | None = None) -> None:

@@ -43,7 +43,7 @@ class _File:
     collect: Callable[[], Offsets]
     offsets: Offsets = field(default_factory=dict)
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    next_write: asyncio.Future[None] | None = None
+    next_write: asyncio.Task[None] | None = None
 
 
 class DirectoryCheckpoints:
@@ -59,6 +59,7 @@ class DirectoryCheckpoints:
         self._disk = disk
         self._logs = logs
         self._kept = kept
+        self._writes: set[asyncio.Task[None]] = set()
         self.pending_log_starts: Offsets = {}
         """Of state that is about to be adopted: written instead of the old log's own."""
         collectors = (self._log_starts, self._recovery_points, self._high_watermarks)
@@ -97,24 +98,25 @@ class DirectoryCheckpoints:
             await self._save(file)
 
     async def _save(self, file: _File) -> None:
-        """Take part in the next write of the file that begins from now on."""
-        if file.next_write is not None:
-            await asyncio.shield(file.next_write)
-            return
-        written = file.next_write = asyncio.get_running_loop().create_future()
-        try:
-            async with file.writing:
-                file.next_write = None
-                offsets = file.collect()
-                if offsets != file.offsets:
-                    await self._disk.write_file(file.path, encode_offsets(offsets))
-                    file.offsets = offsets
-        except BaseException as error:
-            file.next_write = None if file.next_write is written else file.next_write
-            written.set_exception(error if isinstance(error, OSError) else OSError(f"{file.path}: not written"))
-            written.exception()
-            raise
-        written.set_result(None)
+        """Take part in the next write of the file that begins from now on; it goes on if who asked is cancelled."""
+        if file.next_write is None:
+            task = file.next_write = asyncio.create_task(self._write(file))
+            self._writes.add(task)
+            task.add_done_callback(self._written)
+        await asyncio.shield(file.next_write)
+
+    async def _write(self, file: _File) -> None:
+        async with file.writing:
+            file.next_write = None
+            offsets = file.collect()
+            if offsets != file.offsets:
+                await self._disk.write_file(file.path, encode_offsets(offsets))
+                file.offsets = offsets
+
+    def _written(self, task: asyncio.Task[None]) -> None:
+        self._writes.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever still waits for it is told
 
     def _log_starts(self) -> Offsets:
         offsets = self._with_kept(LOG_START_OFFSET_CHECKPOINT)

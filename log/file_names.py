@@ -7,7 +7,8 @@
 | `leader-epoch-checkpoint`, `partition.metadata` | one each a partition |
 | `<name>.deleted`, `.cleaned`, `.swap`, `.tmp` | left by an interrupted deletion, compaction, atomic write |
 | `<topic>-<partition>` | a partition's directory |
-| the same with `.<32 hex digits>` and `-delete`, `-stray`, `-adopt` | goes; another incarnation's; is being built |
+| the same, cut if too long, with `.<32 hex digits>` and `-delete` or `-stray` | goes; another incarnation's |
+| `<topic>-<partition>.adopt` | is being built, to take the place of the live one |
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_IND
 
 DELETE_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
-ADOPT_SUFFIX: Final = "-adopt"
+ADOPT_SUFFIX: Final = ".adopt"
+NAME_BYTES_MAX: Final = 255
 
 _SEGMENT_FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)")
 _PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
-_MARKED_DIRECTORY = re.compile(r"(.+)\.([0-9a-f]{32})(-delete|-stray|-adopt)")
+_MARKED_DIRECTORY = re.compile(r"(.+?)(?:\.[0-9a-f]{32}(-delete|-stray)|(\.adopt))")
 
 
 def offset_file(directory: Path, offset: int, suffix: str) -> Path:
@@ -49,7 +51,10 @@ def parse_offset_file(name: str) -> tuple[int, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryName:
-    """A partition's directory; `marker` is one of the three suffixes, or empty for the live one."""
+    """A partition's directory; `marker` is one of the three suffixes, or empty for the live one.
+
+    The topic of a long name with `-delete` or `-stray` may have lost its end.
+    """
 
     topic_partition: TopicPartition
     marker: str = ""
@@ -65,11 +70,18 @@ def parse_directory(name: str) -> DirectoryName | None:
         check_topic_name(match[1])
     except ValueError:
         return None
-    return DirectoryName(TopicPartition(match[1], int(match[2])), marked[3] if marked else "")
+    return DirectoryName(TopicPartition(match[1], int(match[2])), (marked[2] or marked[3]) if marked else "")
 
 
 def marked_directory(directory: Path, unique: str, marker: str) -> Path:
-    """The sibling of a partition's directory that carries `marker`; `unique` is 32 hex digits."""
-    name = f"{directory.name}.{unique}{marker}"
+    """The sibling of a partition's directory that carries `-delete` or `-stray`; `unique` is 32 hex digits."""
+    topic, partition = directory.name.rsplit("-", 1)
+    tail = f"-{partition}.{unique}{marker}"
+    name = topic[: NAME_BYTES_MAX - len(tail)] + tail
     assert _MARKED_DIRECTORY.fullmatch(name), name
     return directory.with_name(name)
+
+
+def adopt_directory(directory: Path) -> Path:
+    """The sibling in which the successor of a partition's directory is built."""
+    return directory.with_name(directory.name + ADOPT_SUFFIX)

@@ -7,7 +7,7 @@
 | `.kafka_cleanshutdown` | every log was closed in order; removed, durably, before any log is opened |
 | the offset checkpoints | see `directory_checkpoints` |
 
-Subdirectories at start: a partition's is opened; one marked `-delete` is removed; `-adopt` is resolved by `adoption`;
+Subdirectories at start: a partition's is opened; one marked `-delete` is removed; `.adopt` is resolved by `adoption`;
 `-stray` (another incarnation of a topic) and foreign ones are left alone. A log that cannot be opened is a failure of
 that partition alone, with its error in `failures`; its checkpoint entries stay.
 """
@@ -96,9 +96,16 @@ class LogDirectory:
 
     async def open(self, cluster_id: str, node_id: int) -> None:
         """Lock and identify the directory, and open its logs."""
-        disk = self._services.disk
         await self._make_directory()
         self._lock = self._services.lock(self.path)
+        try:
+            await self._open(cluster_id, node_id)
+        except BaseException:
+            self._unlock()
+            raise
+
+    async def _open(self, cluster_id: str, node_id: int) -> None:
+        disk = self._services.disk
         await self._identify(cluster_id, node_id)
         await self.checkpoints.load()
         is_clean = await disk.exists(self.path / CLEAN_SHUTDOWN)
@@ -111,7 +118,13 @@ class LogDirectory:
         self._services.flush_wanted.set()
 
     async def close(self) -> None:
-        """Close every log; leave a clean-shutdown marker if all of them, and the checkpoints, are in order."""
+        """Close every log; leave a clean-shutdown marker if all of them, and the checkpoints, are in order.
+
+        Not for a directory with a log that could not be opened: it must be looked at again. Nothing happens to a
+        directory that was not opened.
+        """
+        if self._lock is None:
+            return
         slots = asyncio.Semaphore(OPENINGS_MAX)
 
         async def close_one(log: PartitionLog) -> bool:
@@ -126,11 +139,15 @@ class LogDirectory:
         try:
             closed = await asyncio.gather(*(close_one(log) for log in self.logs.values()))
             await self.checkpoints.save_all()
-            if all(closed):
+            if all(closed) and not self.failures:
                 await self._services.disk.write_file(self.path / CLEAN_SHUTDOWN, encode_clean_shutdown(-1))
         finally:
-            if self._lock is not None:
-                self._lock.release()
+            self._unlock()
+
+    def _unlock(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
 
     async def open_log(self, partition: TopicPartition, *, is_clean: bool = False) -> PartitionLog:
         """Open the log of a partition whose directory exists, with what the checkpoints say, and keep it in `logs`.

@@ -55,7 +55,7 @@ from .checkpoints import (
 )
 from .config import LogConfig
 from .disk import DirectoryEntry, Disk
-from .epochs import LeaderEpochCache
+from .epochs import EpochEntry, LeaderEpochCache
 from .errors import CorruptFileError
 from .file_names import (
     INDEX_SUFFIXES,
@@ -175,6 +175,7 @@ class _Loader:
         self._name = str(location.topic_partition)
         self._report = RecoveryReport()
         self._names_changed = False
+        self._saved_epochs: tuple[EpochEntry, ...] = ()
         self._unsaved_from: int | None = None
         """Base of the first scanned segment, whose indexes are to be saved by the next flush."""
 
@@ -229,7 +230,8 @@ class _Loader:
         if listing.has_epochs:
             try:
                 data = await self._at.disk.read_file(path)
-                return LeaderEpochCache(decode_leader_epochs(data, name=str(path)))
+                self._saved_epochs = decode_leader_epochs(data, name=str(path))
+                return LeaderEpochCache(self._saved_epochs)
             except CorruptFileError as error:
                 problem = str(error)
         elif any(segment.size_bytes for segment in segments):
@@ -432,6 +434,7 @@ class _Loader:
         producers.on_high_watermark(high_watermark)
         if self._names_changed:
             await at.disk.sync_directory(at.directory)
+        is_saved = epochs.entries == self._saved_epochs
         state = LogState(
             topic_partition=at.topic_partition,
             topic_id=topic_id,
@@ -451,6 +454,7 @@ class _Loader:
             log_end_offset=end_offset,
             recovery_point=self._recovery_point(end_offset),
             names_changed=int(is_new),
+            epochs_saved=epochs.version if is_saved else -1,
         )
         await state.save_epochs()
         return state

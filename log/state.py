@@ -20,7 +20,8 @@ serves nothing more: its memory may be ahead of its files, or its files are not 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -124,6 +125,17 @@ class LogState:
         reason = f"{error.filename or self.directory}: {error.strerror or error}"
         self.failure = self.failure or f"a write failed ({reason}); it must be opened anew"
         return self.storage_error()
+
+    @contextmanager
+    def all_or_failed(self) -> Iterator[None]:
+        """What is done inside leaves memory and files in step only if it ends: an error fails the log."""
+        try:
+            yield
+        except OSError as error:
+            raise self.fail(error) from error
+        except BaseException as error:
+            self.fail(error)
+            raise
 
     def storage_error(self) -> KafkaError:
         return KafkaError(

@@ -1,13 +1,17 @@
 """Takes away from the start of the log: raises the log start, removes the oldest segments.
 
 * The log start is durable before anything that lies below it goes, and before the call returns: who expires the tier
-  relies on it.
+  relies on it. Only retention of an untiered log writes it afterwards: there the first segment tells it, and a full
+  disk must not keep retention from freeing it.
 * Segments go oldest first, so that a crash leaves no hole; what is left of the files of one is swept at the next start.
+  One that cannot be removed fails the log: those behind it must not go before it.
 * The local log start follows the segments; the log start follows them only where the log is not tiered.
 * Readers keep what they hold.
 """
 
 from __future__ import annotations
+
+from contextlib import suppress
 
 from ..protocol.errors import ErrorCode, KafkaError
 from .appender import Appender
@@ -42,9 +46,8 @@ class Trimming:
             state.check_usable()
             assert not state.log_start_known, (state.topic_partition, state.log_start_offset, offset)
             assert offset <= state.segments.first_base_offset, (state.topic_partition, state.segments, offset)
-            state.log_start_known = True
-            state.high_watermark = max(state.high_watermark, offset)
             if not await self._raise_log_start(offset):
+                state.log_start_known = True
                 await state.keeper.save_log_start_offsets()
 
     async def delete_local_segments(self, up_to_offset: int) -> int:
@@ -65,13 +68,16 @@ class Trimming:
             state.check_usable()
             decision = self._expired()
             if decision.roll_first:
-                await self._appender.roll_locked()
-            if decision.count == 0:
-                return 0
-            if not state.config.remote_storage_enable:
-                last_to_go = state.segments.as_tuple()[decision.count - 1]
-                await self._raise_log_start(last_to_go.next_offset)
-            return await self._remove_first(decision.count)
+                with suppress(OSError):  # then the active segment stays until it can be rolled
+                    await self._appender.roll_locked()
+            count = min(decision.count, len(state.segments) - 1)
+            if count == 0 or state.config.remote_storage_enable:
+                return await self._remove_first(count)
+            self._note_log_start(max(state.log_start_offset, state.segments.as_tuple()[count].base_offset))
+            await self._remove_first(count)
+            await state.keeper.save_log_start_offsets()
+            await state.save_epochs()
+            return count
 
     def _expired(self) -> Expired:
         state = self._state
@@ -84,38 +90,41 @@ class Trimming:
         )
 
     async def _raise_log_start(self, offset: int) -> bool:
+        """An OSError leaves the log start as it was, in memory and on the disk, or raises it in both."""
         state = self._state
-        if offset <= state.log_start_offset:
+        before = state.log_start_offset
+        if offset <= before:
             return False
-        state.log_start_offset, state.log_start_known = offset, True
-        state.producers.on_log_start_offset(offset)
-        state.epochs.truncate_from_start(offset)
-        await self._save_log_start()
-        state.notify()
+        was_known, state.log_start_known, state.log_start_offset = state.log_start_known, True, offset
+        try:
+            await state.keeper.save_log_start_offsets()
+        except OSError:
+            state.log_start_known, state.log_start_offset = was_known, before
+            raise
+        self._note_log_start(offset)
+        await state.save_epochs()
         return True
 
-    async def _save_log_start(self) -> None:
-        """Make the log start, and the epochs that begin there, durable."""
-        try:
-            await self._state.keeper.save_log_start_offsets()
-            await self._state.save_epochs()
-        except OSError as error:
-            raise self._state.fail(error) from error
+    def _note_log_start(self, offset: int) -> None:
+        state = self._state
+        state.log_start_offset = offset
+        state.producers.on_log_start_offset(offset)
+        state.epochs.truncate_from_start(offset)
+        state.notify()
 
     async def _remove_first(self, count: int) -> int:
         state = self._state
         assert count < len(state.segments), (state.topic_partition, count, len(state.segments))
         if count == 0:
             return 0
-        await self._save_log_start()
-        removed = state.segments.remove_first(count)
-        state.removals += 1
-        state.recovery_point = max(state.recovery_point, state.segments.first_base_offset)
-        try:
+        if state.config.remote_storage_enable:
+            await state.keeper.save_log_start_offsets()
+        with state.all_or_failed():
+            removed = state.segments.remove_first(count)
+            state.removals += 1
+            state.recovery_point = max(state.recovery_point, state.segments.first_base_offset)
             for segment in removed:
                 await segment.remove_files()
             await state.snapshots.remove_below(state.segments.first_base_offset)
-        except OSError as error:
-            raise state.fail(error) from error
-        await state.retire(removed)
+            await state.retire(removed)
         return count

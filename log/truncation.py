@@ -12,7 +12,7 @@
 | before the checkpoints are saved | a recovery point above the log's end, which load lowers |
 
 Nothing is appended before all of it is durable: what a snapshot or a recovery point says of the cut batches would be
-taken to be said of their successors. An OSError half-way fails the log.
+taken to be said of their successors. An error half-way fails the log.
 
 Removed segments stay readable to those who hold them. Readers of the bytes that are cut off a file are waited for, then
 aborted.
@@ -51,7 +51,7 @@ class Truncation:
         async with state.gate, state.flush_lock:
             await self._pipeline.drain()
             state.check_usable()
-            try:
+            with state.all_or_failed():
                 if offset >= state.log_end_offset:
                     state.epochs.truncate_from_end(state.log_end_offset)
                     await state.save_epochs()
@@ -59,8 +59,6 @@ class Truncation:
                     await self._start_at(offset, min(offset, state.log_start_offset))
                 else:
                     await self._cut(offset)
-            except OSError as error:
-                raise state.fail(error) from error
             return state.log_end_offset
 
     async def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None) -> None:
@@ -70,10 +68,8 @@ class Truncation:
         async with state.gate, state.flush_lock:
             await self._pipeline.drain()
             state.check_usable()
-            try:
+            with state.all_or_failed():
                 await self._start_at(offset, offset if log_start_offset is None else log_start_offset)
-            except OSError as error:
-                raise state.fail(error) from error
 
     async def _cut(self, offset: int) -> None:
         state = self._state

@@ -192,6 +192,21 @@ async def test_a_damaged_log_fails_alone() -> None:
     assert not manager.failures
 
 
+async def test_a_damaged_log_is_looked_at_again_at_the_next_start() -> None:
+    disk = MemoryDisk()
+    manager, log = await with_data(disk)
+    path = log.segments[0].path
+    after = disk.restart("kept")
+    data = bytearray(after.files()[path])
+    data[70] ^= 1
+    after.put(path, bytes(data))
+    for _ in range(2):
+        manager = await loaded(after)
+        assert {str(tp) for tp in manager.failures} == {"t-0"}
+        await manager.close()
+        assert LOG_DIR / ".kafka_cleanshutdown" not in after.files()
+
+
 # Create, delete.
 
 
@@ -322,6 +337,28 @@ async def test_a_failed_log_is_opened_anew() -> None:
     assert (await append(again)).first_offset == 10
 
 
+async def test_a_full_disk_is_freed_by_retention() -> None:
+    disk = MemoryDisk(capacity_bytes=8_000)
+    config = LogConfig(segment_bytes=1000, retention_bytes=3000)
+    manager = await loaded(disk, config=config)
+    log = await manager.create(TP, TOPIC_ID)
+
+    async def fill() -> None:
+        while True:
+            log.update_high_watermark((await append(log, value=bytes(100))).last_offset + 1)
+
+    with pytest.raises((KafkaError, OSError), match="No space left"):
+        await fill()
+    written = log.high_watermark
+    log = await manager.reopen(TP)
+    log.update_high_watermark(written)
+    await manager.clean_up()
+    assert log.log_start_offset > 0
+    assert (await append(log)).first_offset == written
+    assert offsets_of(await read_bytes(log)) == list(range(log.segments[0].base_offset, written + 1))
+    await manager.close()
+
+
 # Checkpoints.
 
 
@@ -365,10 +402,24 @@ async def test_a_checkpoint_that_fails_fails_all_who_asked_for_it() -> None:
         log.update_high_watermark(5)
     disk.faults = FailNth(1, persistent=True)
     outcomes = await asyncio.gather(*(log.increment_log_start_offset(3) for log in logs), return_exceptions=True)
-    assert [isinstance(outcome, KafkaError) for outcome in outcomes] == [True] * 3
+    assert [type(outcome) for outcome in outcomes] == [OSError] * 3
+    assert [(log.log_start_offset, log.failure) for log in logs] == [(0, None)] * 3
     disk.faults = None
-    await manager.save_checkpoints()
+    assert await asyncio.gather(*(log.increment_log_start_offset(3) for log in logs)) == [True] * 3
     assert set(checkpoint(disk, "log-start").values()) == {3}
+
+
+async def test_a_node_that_could_not_start_leaves_its_directories_as_they_were() -> None:
+    disk = MemoryDisk()
+    manager, log = await with_data(disk)
+    await log.increment_log_start_offset(5)
+    await manager.close()
+    before = disk.files()
+    manager = new_manager(disk, cluster_id="another")
+    with pytest.raises(KafkaError, match="INCONSISTENT_CLUSTER_ID"):
+        await manager.load()
+    await manager.close()
+    assert disk.files() == before
 
 
 # Upkeep.

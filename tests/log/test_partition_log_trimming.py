@@ -54,6 +54,23 @@ async def test_the_log_start_stays_at_or_below_the_high_watermark() -> None:
     assert await log.increment_log_start_offset(3)
 
 
+class FullKeeper(Keeper):
+    """Cannot write its checkpoint."""
+
+    async def save_log_start_offsets(self) -> None:
+        raise OSError(28, "No space left on device")
+
+
+async def test_a_log_start_that_cannot_be_made_durable_is_not_raised() -> None:
+    log = await log_of_twelve(keeper=FullKeeper(), config=TIERED)
+    for call in (lambda: log.increment_log_start_offset(5), lambda: log.delete_local_segments(5)):
+        with pytest.raises(OSError, match="No space left"):
+            await call()
+    assert (log.log_start_offset, log.failure) == (0, None)
+    assert offsets_of(await read_bytes(log)) == list(range(12))
+    assert [(entry.epoch, entry.start_offset) for entry in log.epochs.entries] == [(0, 0), (1, 4), (2, 8)]
+
+
 async def test_segments_below_the_log_start_go() -> None:
     disk = MemoryDisk()
     log = await log_of_twelve(disk)
@@ -144,4 +161,6 @@ async def test_a_failure_at_every_effect_of_a_removal_fails_the_log_or_nothing()
             await log.abandon()
             disk.faults = None
             log = await open_log(disk, config=SMALL, log_start_offset=9)
+        except OSError:
+            assert log.failure is None
         assert offsets_of(await read_bytes(log, 9)) == [8, 9, 10, 11]

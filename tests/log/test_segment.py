@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from tierfetch.log.batch_scan import BatchScan, HeaderScan
 from tierfetch.log.config import LogConfig
-from tierfetch.log.file_names import DirectoryName, marked_directory, parse_directory, parse_offset_file
+from tierfetch.log.file_names import (
+    DirectoryName,
+    adopt_directory,
+    marked_directory,
+    parse_directory,
+    parse_offset_file,
+)
 from tierfetch.log.open_segments import OpenSegments
 from tierfetch.log.recent_batches import BATCHES_MAX, RecentBatches
 from tierfetch.log.segment import LogSegment
@@ -293,8 +299,14 @@ def test_names() -> None:
         assert parse_offset_file(name) is None
     tp = TopicPartition("a-b.c", 7)
     assert parse_directory("a-b.c-7") == DirectoryName(tp)
-    for marker in ("-delete", "-stray", "-adopt"):
+    for marker in ("-delete", "-stray"):
         marked = marked_directory(Path("/d/a-b.c-7"), f"{5:032x}", marker)
         assert parse_directory(marked.name) == DirectoryName(tp, marker)
+        long = marked_directory(Path(f"/d/{'x' * 249}-12"), f"{5:032x}", marker)
+        assert len(long.name) == 255
+        parsed = parse_directory(long.name)
+        assert parsed is not None
+        assert (parsed.topic_partition.partition, parsed.marker) == (12, marker)
+    assert parse_directory(adopt_directory(Path("/d/a-b.c-7")).name) == DirectoryName(tp, ".adopt")
     for name in ("remote-log-index-cache", "a", "-1", "..-0", "a b-0"):
         assert parse_directory(name) is None
