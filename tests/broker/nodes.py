@@ -1,0 +1,84 @@
+"""Whole brokers in the test's event loop, over one cluster file, on ports that the system chooses."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+from tierfetch.broker.cluster_view import NewTopic, PartitionRegistration, TopicImage
+from tierfetch.broker.config import parse
+from tierfetch.broker.node import Broker
+from tierfetch.broker.partition import Partition
+from tierfetch.protocol.topics import TopicPartition
+from tierfetch.tests.broker.waiting import until
+
+FAST = {
+    "static.cluster.poll.ms": "5",
+    "replica.fetch.wait.max.ms": "50",
+    "replica.fetch.backoff.ms": "20",
+    "replica.lag.time.max.ms": "400",
+}
+
+
+class Nodes:
+    """Brokers by number; `stop` is in order, `crash` leaves the directory as it is, without a clean end."""
+
+    def __init__(self, base: Path, configs: Mapping[str, str] | None = None) -> None:
+        self.base = base
+        self.configs = {**FAST, **(configs or {})}
+        self._running: dict[int, Broker] = {}
+
+    def __getitem__(self, number: int) -> Broker:
+        return self._running[number]
+
+    def directory(self, number: int) -> Path:
+        return self.base / f"data-{number}"
+
+    def make(self, number: int, **configs: str) -> Broker:
+        properties = {
+            "node.id": str(number),
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "log.dirs": str(self.directory(number)),
+            "static.cluster.file": str(self.base / "cluster.yaml"),
+            **self.configs,
+            **{key.replace("_", "."): value for key, value in configs.items()},
+        }
+        config, warnings = parse(properties, "test")
+        assert warnings == []
+        return Broker(config, random.Random(number))
+
+    async def start(self, *numbers: int, **configs: str) -> None:
+        for number in numbers:
+            self._running[number] = await self.make(number, **configs).__aenter__()
+
+    async def stop(self, number: int) -> None:
+        await self._running.pop(number).__aexit__(None, None, None)
+
+    async def close(self) -> None:
+        for number in list(self._running):
+            await self.stop(number)
+
+    async def topic(self, name: str, *replicas: int, **configs: str) -> TopicImage:
+        """One partition; returns once its replicas have their roles and are in sync."""
+        view = self._running[replicas[0]].view
+        settings = {key.replace("_", "."): value for key, value in configs.items()}
+        topic = await view.create_topic(NewTopic(name, -1, -1, (replicas,), settings))
+        await until(lambda: all(self.hosts(number, name) for number in replicas))
+        await until(lambda: self.partition(replicas[0], name).leadership is not None)
+        return topic
+
+    def hosts(self, number: int, topic: str) -> bool:
+        return TopicPartition(topic, 0) in self._running[number].hosted.partitions
+
+    def partition(self, number: int, topic: str) -> Partition:
+        return self._running[number].hosted.partitions[TopicPartition(topic, 0)]
+
+    def registration(self, topic: str) -> PartitionRegistration:
+        """As the broker that knows most sees it now."""
+        seen = [broker.view.image.topics[topic].partitions[0] for broker in self._running.values()]
+        return max(seen, key=lambda entry: entry.partition_epoch)
+
+    def log_bytes(self, number: int, topic: str) -> bytes:
+        files = sorted((self.directory(number) / f"{topic}-0").glob("*.log"))
+        return b"".join(file.read_bytes() for file in files)

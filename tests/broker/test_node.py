@@ -1,0 +1,207 @@
+"""Whole brokers in one event loop: replication, roles that move, topics that go, starts that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tierfetch.broker.cluster_view import NO_LEADER
+from tierfetch.broker.node import Broker, StartError
+from tierfetch.log.producer_state import AppendOrigin
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.tests.broker.hosting import batch
+from tierfetch.tests.broker.images import CLUSTER_ID
+from tierfetch.tests.broker.nodes import Nodes
+from tierfetch.tests.broker.waiting import until
+
+
+@pytest.fixture
+async def nodes(tmp_path: Path) -> AsyncIterator[Nodes]:
+    nodes = Nodes(tmp_path)
+    yield nodes
+    await nodes.close()
+
+
+async def produce(nodes: Nodes, number: int, topic: str, *values: bytes) -> None:
+    """Each in a batch of its own, committed."""
+    partition = nodes.partition(number, topic)
+    for value in values:
+        appended = await partition.append(batch(value), AppendOrigin.CLIENT, acks_all=True)
+        committed = partition.committed(appended.last_offset + 1)
+        if committed is not None:
+            async with asyncio.timeout(10):
+                await committed
+
+
+async def same_logs(nodes: Nodes, topic: str, *numbers: int) -> None:
+    first, *others = numbers
+    end = nodes.partition(first, topic).log.log_end_offset
+    for number in others:
+        await until(lambda number=number: nodes.partition(number, topic).log.log_end_offset == end)  # type: ignore[misc]
+        assert nodes.log_bytes(number, topic) == nodes.log_bytes(first, topic)
+
+
+async def test_followers_hold_the_leaders_bytes(nodes: Nodes) -> None:
+    await nodes.start(1, 2, 3)
+    await nodes.topic("t", 2, 1, 3)
+    await produce(nodes, 2, "t", b"a", b"b", b"c")
+    await same_logs(nodes, "t", 2, 1, 3)
+    await until(lambda: nodes.partition(1, "t").log.high_watermark == 3)
+    assert nodes.partition(1, "t").log.epochs.entries == nodes.partition(2, "t").log.epochs.entries
+
+
+async def test_C4_leadership_moves_and_the_old_leader_follows(nodes: Nodes) -> None:
+    await nodes.start(1, 2)
+    topic = await nodes.topic("t", 1, 2)
+    await produce(nodes, 1, "t", b"a")
+    await nodes[1].view.elect_leader(topic.id_partition(0), 2)
+    await until(lambda: nodes.partition(2, "t").leadership is not None)
+    await produce(nodes, 2, "t", b"b")
+    await same_logs(nodes, "t", 2, 1)
+    with pytest.raises(KafkaError) as caught:
+        nodes.partition(1, "t").leader()
+    assert caught.value.code is ErrorCode.not_leader_or_follower
+    assert [(entry.epoch, entry.start_offset) for entry in nodes.partition(1, "t").log.epochs.entries] == [
+        (0, 0),
+        (1, 1),
+    ]
+
+
+async def test_C4_partitions_that_are_not_assigned_any_more_are_deleted(nodes: Nodes) -> None:
+    await nodes.start(1, 2)
+    for name in ("t", "u"):
+        await nodes.topic(name, 1, 2)
+    await nodes.stop(2)
+    await nodes[1].view.delete_topic("t")
+    await until(lambda: not nodes.hosts(1, "t"))
+    assert not (nodes.directory(1) / "t-0").exists()
+    await nodes.start(2)
+    assert not (nodes.directory(2) / "t-0").exists()
+    assert nodes.hosts(2, "u")
+
+
+async def test_topic_made_anew_under_its_name_begins_empty(nodes: Nodes) -> None:
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    await produce(nodes, 1, "t", b"a")
+    await nodes[1].view.delete_topic("t")
+    await until(lambda: not nodes.hosts(1, "t"))
+    await nodes.topic("t", 1)
+    assert nodes.partition(1, "t").log.log_end_offset == 0
+
+
+async def test_restarted_leader_leads_under_a_new_epoch_and_keeps_its_data(nodes: Nodes) -> None:
+    await nodes.start(1, 2)
+    await nodes.topic("t", 1, 2)
+    await produce(nodes, 1, "t", b"a", b"b")
+    await nodes.stop(1)
+    await nodes.start(1)
+    assert nodes.registration("t").leader_epoch == 1
+    log = nodes.partition(1, "t").log
+    assert (log.log_end_offset, log.latest_epoch) == (2, 1)
+    await produce(nodes, 1, "t", b"c")
+    await same_logs(nodes, "t", 1, 2)
+
+
+@pytest.mark.slow
+async def test_follower_that_stops_leaves_the_isr_and_joins_again(nodes: Nodes) -> None:
+    await nodes.start(1, 2)
+    await nodes.topic("t", 1, 2)
+    await nodes.stop(2)
+    await produce(nodes, 1, "t", b"a")
+    assert nodes.registration("t").isr == (1,)
+    await nodes.start(2)
+    await until(lambda: nodes.registration("t").isr == (1, 2))
+    await same_logs(nodes, "t", 1, 2)
+
+
+async def test_C1_broker_that_lost_its_only_log_does_not_lead_it(
+    nodes: Nodes, caplog: pytest.LogCaptureFixture
+) -> None:
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    await produce(nodes, 1, "t", b"a")
+    await nodes.stop(1)
+    nodes.directory(1).rename(nodes.base / "lost")
+    await nodes.start(1)
+    assert nodes.registration("t").leader == NO_LEADER
+    assert "it refuses to lead" in caplog.text
+    with pytest.raises(KafkaError) as caught:
+        nodes.partition(1, "t").leader()
+    assert caught.value.code is ErrorCode.not_leader_or_follower
+
+
+async def test_configs_take_effect_without_a_restart(nodes: Nodes) -> None:
+    await nodes.start(1)
+    await nodes.topic("t", 1, retention_ms="5000")
+    view, log = nodes[1].view, nodes.partition(1, "t").log
+    assert log.config.retention_ms == 5000
+    await view.alter_topic_configs("t", {"retention.ms": "7000", "min.insync.replicas": "2"})
+    await until(lambda: log.config.retention_ms == 7000)
+    assert nodes.partition(1, "t").leader().replicas.min_insync_replicas == 2
+    await view.alter_broker_configs("default", {"log.segment.bytes": "2000000"})
+    await until(lambda: log.config.segment_bytes == 2000000)
+
+
+async def test_F1_option_takes_effect_without_a_restart(nodes: Nodes) -> None:
+    await nodes.start(1)
+    option = "follower.fetch.last.tiered.offset.enable"
+    assert nodes[1]._bootstrap_settings().is_option_enabled is False
+    await nodes[1].view.alter_broker_configs("default", {option: "true"})
+    assert nodes[1]._bootstrap_settings().is_option_enabled is True
+    assert nodes[1]._bootstrap_settings().policy.name == "tier-first"
+    await nodes[1].view.alter_broker_configs("1", {option: "false"})
+    assert nodes[1]._bootstrap_settings().is_option_enabled is False
+
+
+@pytest.mark.parametrize("broken", [1, 2])
+async def test_log_that_failed_is_opened_anew(nodes: Nodes, broken: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tierfetch.broker.replica_manager.TICK_S_MAX", 0.02)
+    await nodes.start(1, 2)
+    await nodes.topic("t", 1, 2)
+    await produce(nodes, 1, "t", b"a")
+    await same_logs(nodes, "t", 1, 2)
+    partition = nodes.partition(broken, "t")
+    partition.log._state.fail(OSError(28, "No space left on device"))
+    await until(lambda: nodes.hosts(broken, "t") and nodes.partition(broken, "t") is not partition)
+    await until(lambda: nodes.partition(1, "t").leadership is not None)
+    await produce(nodes, 1, "t", b"b")
+    await same_logs(nodes, "t", 1, 2)
+    assert nodes.partition(1, "t").log.latest_epoch == (1 if broken == 1 else 0)
+
+
+async def test_start_that_fails_says_why(nodes: Nodes) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        listener = f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(StartError, match=r"broker 1 cannot start: .*address already in use"):
+            await nodes.make(1, listeners=listener).__aenter__()
+    with pytest.raises(StartError, match="no plugin 'floppy' is installed"):
+        await nodes.make(
+            2, remote_log_storage_system_enable="true", remote_log_storage_manager_plugin="floppy"
+        ).__aenter__()
+    (nodes.base / "other.yaml").write_text("brokers: 1")
+    with pytest.raises(StartError, match=r"other\.yaml: "):
+        await nodes.make(2, static_cluster_file=str(nodes.base / "other.yaml")).__aenter__()
+
+
+async def test_directory_of_another_cluster_is_refused(nodes: Nodes) -> None:
+    await nodes.start(1)
+    await nodes.stop(1)
+    (nodes.base / "cluster.yaml").write_text(f"cluster_id: {CLUSTER_ID}\n")
+    with pytest.raises(StartError, match=CLUSTER_ID):
+        await nodes.make(1).__aenter__()
+
+
+async def test_a_broker_can_be_started_again_after_a_failed_start(nodes: Nodes) -> None:
+    (nodes.base / "cluster.yaml").write_text("nonsense")
+    broker: Broker = nodes.make(1)
+    with pytest.raises(StartError):
+        await broker.__aenter__()
+    (nodes.base / "cluster.yaml").unlink()
+    await nodes.start(1)
