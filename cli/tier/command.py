@@ -1,0 +1,224 @@
+"""The `tierfetch tier` commands: options, exit codes, progress."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from ...broker.config import BrokerConfig, ConfigError, load
+from ...broker.static_file import ClusterFileError, decode
+from ...protocol.client import Address
+from ...remote.ledger import RemoteLogLedger
+from ...remote.registry import PluginError, load_remote_storage
+from ...remote.storage import RemoteStorageError, RemoteStorageManager
+from .ledgers import MetadataTopicLedgers, MetadataUnavailableError
+from .report import listing, print_listing, print_verification, verification
+from .verify import Audits, Reports, is_wanted, surveyed, verify, verify_from_objects
+
+T = TypeVar("T")
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+FAULTS = (RemoteStorageError, PluginError, ConfigError, ClusterFileError, MetadataUnavailableError, OSError)
+"""What is said in one line."""
+PIPE_WIDTH = 200
+"""Columns of a table that does not go to a terminal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """The options that say which tier, and where its metadata is."""
+
+    config: Path | None
+    plugin: str | None
+    options: tuple[str, ...]
+    bootstrap: tuple[str, ...]
+    from_objects: bool
+
+    def broker_config(self) -> BrokerConfig | None:
+        return None if self.config is None else load(self.config)[0]
+
+    def storage(self) -> RemoteStorageManager:
+        """UsageError, PluginError, ConfigError."""
+        if self.plugin is not None:
+            return load_remote_storage(self.plugin, _pairs(self.options), key_prefix="--option ")
+        config = self.broker_config()
+        if config is None:
+            raise click.UsageError("say which tier: --config broker.properties, or --plugin local --option dir=...")
+        if config.storage_plugin is None:
+            raise click.ClickException(f"{self.config} names no tier: remote.log.storage.manager.plugin is missing")
+        prefix = config.remote_log_storage_manager_impl_prefix
+        return load_remote_storage(config.storage_plugin, config.rsm_config, key_prefix=prefix)
+
+    def brokers(self) -> list[Address]:
+        """Who may be asked for the remote log metadata."""
+        if self.bootstrap:
+            return [_address(text) for given in self.bootstrap for text in given.split(",")]
+        config = self.broker_config()
+        if config is None:
+            raise click.UsageError(
+                "say where the remote log metadata is: --bootstrap HOST:PORT, or --config broker.properties; or go by "
+                "the objects alone with --from-objects"
+            )
+        own = Address(config.advertised.host, config.advertised.port)
+        if not config.static_cluster_file.exists():
+            return [own]
+        image = decode(config.static_cluster_file.read_bytes()).image
+        return [Address(broker.host, broker.port) for _, broker in sorted(image.brokers.items())] or [own]
+
+
+def where_options(command: Command) -> Command:
+    options = (
+        click.option(
+            "--config",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="A broker's properties file: it names the tier, and the cluster that has its metadata.",
+        ),
+        click.option("--plugin", metavar="NAME", help="Storage plugin, such as local, s3 or fsspec; without --config."),
+        click.option(
+            "--option", "options", multiple=True, metavar="KEY=VALUE", help="Of the plugin: its rsm.config.* key."
+        ),
+        click.option(
+            "--bootstrap", multiple=True, metavar="HOST:PORT", help="A broker of the cluster that has the metadata."
+        ),
+        click.option("--from-objects", is_flag=True, help="Ask no broker: go by what the objects tell."),
+        click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; may be repeated."),
+        click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group("tier")
+def tier() -> None:
+    """List and verify what lies in a remote tier, without going through a broker's log.
+
+    \b
+    The tier and its metadata are found by a broker's configuration, or told:
+      tierfetch tier ls --config broker.properties
+      tierfetch tier ls --bootstrap 127.0.0.1:9092
+      tierfetch tier verify --plugin local --option dir=tier --bootstrap 127.0.0.1:9092
+    If no broker runs any more, the objects tell most of it:
+      tierfetch tier ls --plugin local --option dir=tier --from-objects
+    """
+
+
+@tier.command("ls")
+@where_options
+def list_tier(topics: tuple[str, ...], as_json: bool, **where: Any) -> None:
+    """List the remote segments of each partition, with totals.
+
+    With --from-objects broker and age are not known, and only whole segments are listed.
+    """
+    found = listing(_run(_ledgers(Where(**where), topics)))
+    if as_json:
+        click.echo(found.model_dump_json(indent=1))
+    else:
+        print_listing(found, _console(), _now_ms())
+
+
+@tier.command("verify")
+@where_options
+@click.option("--deep", is_flag=True, help="Read every byte: batches, checksums, indexes, snapshots.")
+def verify_tier(topics: tuple[str, ...], as_json: bool, deep: bool, **where: Any) -> None:
+    """Compare the tier with its remote log metadata. Exit code 1 if anything was found.
+
+    \b
+      missing         a finished segment lacks one of its objects          damage
+      wrong size      its log has another size than stated                 damage
+      corrupt         an object cannot be what it is named (--deep)        damage
+      gap             offsets that no finished segment holds               damage
+      off lineage     a segment of a history that lost an election
+      orphan          an object of a segment that nobody knows
+      stale copy      a copy that began over an hour ago and did not end
+      stale deletion  a deletion that began over an hour ago
+      foreign         an object whose name is none of ours
+
+    A tier may be in use meanwhile: findings are looked at again, with the metadata as it is by then. With
+    --from-objects that cannot be, and a copy that is under way is an orphan.
+    """
+    found = verification(_run(_reports(Where(**where), topics, deep)))
+    if as_json:
+        click.echo(found.model_dump_json(indent=1))
+    else:
+        print_verification(found, _console())
+    if not found.passed:
+        sys.exit(1)
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return asyncio.run(work)
+    except FAULTS as error:
+        raise click.ClickException(str(error)) from None
+
+
+async def _ledgers(where: Where, topics: Sequence[str]) -> list[RemoteLogLedger]:
+    if where.from_objects:
+        async with _opened(where.storage()) as storage:
+            return await surveyed(storage, topics)
+    async with _opened(MetadataTopicLedgers(where.brokers())) as source:
+        ledgers = await source.read_on()
+        return [ledger for partition, ledger in ledgers.items() if is_wanted(partition, topics)]
+
+
+async def _reports(where: Where, topics: Sequence[str], deep: bool) -> Reports:
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    async with _opened(where.storage()) as storage:
+        with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
+            bar = bars.add_task("read every byte" if deep else "compare", total=None)
+            audits = Audits(
+                storage=storage,
+                topics=topics,
+                deep=deep,
+                now_ms=_now_ms(),
+                on_plan=lambda total: bars.update(bar, total=total if deep else None),
+                on_read=lambda count: bars.advance(bar, count),
+            )
+            if where.from_objects:
+                return await verify_from_objects(audits)
+            async with _opened(MetadataTopicLedgers(where.brokers())) as source:
+                return await verify(audits, source)
+
+
+@asynccontextmanager
+async def _opened(resource: Any) -> AsyncIterator[Any]:
+    try:
+        yield resource
+    finally:
+        await resource.close()
+
+
+def _pairs(options: Sequence[str]) -> dict[str, str]:
+    pairs = [option.partition("=") for option in options]
+    for key, separator, _ in pairs:
+        if not key or not separator:
+            raise click.UsageError(f"--option {key!r}: expected KEY=VALUE, such as dir=tier")
+    return {key: value for key, _, value in pairs}
+
+
+def _address(text: str) -> Address:
+    host, separator, port = text.strip().rpartition(":")
+    if not (separator and host and port.isdecimal() and 0 < int(port) < 65536):
+        raise click.UsageError(f"--bootstrap {text!r}: expected HOST:PORT, such as 127.0.0.1:9092")
+    return Address(host.strip("[]"), int(port))
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=PIPE_WIDTH)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

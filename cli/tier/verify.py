@@ -1,0 +1,101 @@
+"""The order in which a tier that is in use is looked at, so that what happens meanwhile is nobody's fault.
+
+    read the metadata -> audit each partition -> read the metadata on -> audit again where something was found
+
+A segment that was copied or deleted between the first two steps shows up as a finding of the first audit, and not of
+the second, which knows what has been written to the metadata before any of its objects changed. What both find is so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from ...protocol.topics import TopicIdPartition
+from ...remote.ledger import RemoteLogLedger
+from ...remote.storage import ListsPartitions, RemoteStorageManager
+from ...rlm.audit import AuditReport, FindingKind, audit
+from ...rlm.survey import audit_survey, survey
+from .ledgers import MetadataTopicLedgers
+
+Reports = dict[TopicIdPartition, AuditReport]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audits:
+    """How to audit. `on_plan` is told how many bytes of logs there are, `on_read` how many more are done."""
+
+    storage: RemoteStorageManager
+    topics: Collection[str]
+    deep: bool
+    now_ms: int
+    on_plan: Callable[[int], None]
+    on_read: Callable[[int], None]
+
+    async def run(self, ledger: RemoteLogLedger) -> AuditReport:
+        return await audit(ledger, self.storage, now_ms=self.now_ms, deep=self.deep, on_read=self.on_read)
+
+    async def run_again(self, ledger: RemoteLogLedger) -> AuditReport:
+        return await audit(ledger, self.storage, now_ms=self.now_ms)
+
+
+async def verify(audits: Audits, source: MetadataTopicLedgers) -> Reports:
+    """Against the remote log metadata. RemoteStorageError, MetadataUnavailableError."""
+    known = await source.read_on()
+    ledgers = {partition: ledger for partition, ledger in known.items() if is_wanted(partition, audits.topics)}
+    for partition in await partitions_of(audits.storage, audits.topics):
+        ledgers.setdefault(partition, RemoteLogLedger(partition))
+    audits.on_plan(sum(ledger.finished_size_bytes for ledger in ledgers.values()))
+    reports = {partition: await audits.run(ledgers[partition]) for partition in sorted(ledgers)}
+    suspects = [partition for partition, report in reports.items() if report.findings]
+    if suspects:
+        known = await source.read_on()
+    for partition in suspects:
+        ledger = known.get(partition, ledgers[partition])
+        reports[partition] = confirmed(reports[partition], await audits.run_again(ledger), ledger)
+    return reports
+
+
+def confirmed(first: AuditReport, second: AuditReport, ledger: RemoteLogLedger) -> AuditReport:
+    """What `first` found that still holds. `second` has not read the objects: what was corrupt is so if its segment is
+    still there.
+    """
+    again = {(finding.kind, finding.subject) for finding in second.findings}
+    finished = {str(metadata.segment_id) for metadata in ledger.finished()}
+    findings = tuple(
+        finding
+        for finding in first.findings
+        if (finding.kind, finding.subject) in again
+        or (finding.kind is FindingKind.CORRUPT and finding.subject in finished)
+    )
+    return replace(first, findings=findings)
+
+
+async def verify_from_objects(audits: Audits) -> Reports:
+    """By the objects alone. RemoteStorageError."""
+    partitions = await partitions_of(audits.storage, audits.topics)
+    surveys = {partition: await survey(audits.storage, partition) for partition in partitions}
+    audits.on_plan(sum(found.ledger.finished_size_bytes for found in surveys.values()))
+    return {
+        partition: await audit_survey(
+            found, audits.storage, now_ms=audits.now_ms, deep=audits.deep, on_read=audits.on_read
+        )
+        for partition, found in surveys.items()
+    }
+
+
+async def surveyed(storage: RemoteStorageManager, topics: Collection[str]) -> list[RemoteLogLedger]:
+    """For a listing by the objects alone."""
+    return [(await survey(storage, partition)).ledger for partition in await partitions_of(storage, topics)]
+
+
+async def partitions_of(storage: RemoteStorageManager, topics: Collection[str]) -> list[TopicIdPartition]:
+    """Sorted; none if the plugin cannot tell."""
+    if not isinstance(storage, ListsPartitions):
+        return []
+    return sorted([partition async for partition in storage.list_partitions() if is_wanted(partition, topics)])
+
+
+def is_wanted(partition: TopicIdPartition, topics: Collection[str]) -> bool:
+    """Whether it is of one of the topics; no topics mean all of them."""
+    return not topics or partition.topic in topics
