@@ -28,6 +28,7 @@ class Nodes:
         self.base = base
         self.configs = {**FAST, **(configs or {})}
         self._running: dict[int, Broker] = {}
+        self._made = 0
 
     def __getitem__(self, number: int) -> Broker:
         return self._running[number]
@@ -46,7 +47,8 @@ class Nodes:
         }
         config, warnings = parse(properties, "test")
         assert warnings == []
-        return Broker(config, random.Random(number))
+        self._made += 1
+        return Broker(config, random.Random(self._made))
 
     async def start(self, *numbers: int, **configs: str) -> None:
         for number in numbers:

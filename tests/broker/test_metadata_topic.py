@@ -245,7 +245,7 @@ async def test_without_topic_leader_or_connection_every_call_fails_as_retriable(
     topic: BrokerMetadataTopic, view: StaticClusterView, host: Host
 ) -> None:
     for call in (topic.append(0, b"a"), topic.read(0, 0), topic.bounds(0)):
-        with pytest.raises(RemoteLogMetadataError, match="there is no topic|has no leader"):
+        with pytest.raises(RemoteLogMetadataError, match=r"there is no topic|has no leader"):
             await call
     await host.topic(REMOTE_LOG_METADATA_TOPIC, 1)
     for call in (topic.append(0, b"a"), topic.read(0, 0), topic.bounds(0)):

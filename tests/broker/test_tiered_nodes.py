@@ -1,0 +1,219 @@
+"""Whole brokers with a tier, in one event loop: what an empty follower begins with, and what a new leader can serve."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tierfetch.broker.handlers.produce import ProduceHandler
+from tierfetch.fetcher.epoch_fetch import FetchIsolation
+from tierfetch.fetcher.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, special_offset
+from tierfetch.log.producer_state import AppendOrigin
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.client import KafkaClient
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.fetch_wire import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from tierfetch.protocol.produce_wire import ProducePartition, ProduceRequest, ProduceTopic
+from tierfetch.protocol.records import iter_batches, iter_records
+from tierfetch.tests.broker.hosting import batch
+from tierfetch.tests.broker.nodes import Nodes
+from tierfetch.tests.broker.requests import context_of
+from tierfetch.tests.broker.waiting import until
+
+pytestmark = pytest.mark.slow
+VALUE = b"x" * 100
+TIERED = {"remote_storage_enable": "true", "internal_segment_bytes": "1000", "retention_ms": "-1"}
+OPTION = "follower.fetch.last.tiered.offset.enable"
+
+
+@pytest.fixture
+async def nodes(tmp_path: Path) -> AsyncIterator[Nodes]:
+    configs = {
+        "remote.log.storage.system.enable": "true",
+        "remote.log.storage.manager.plugin": "local",
+        "remote.log.manager.task.interval.ms": "50",
+        "rsm.config.dir": str(tmp_path / "tier"),
+        "rlmm.config.remote.log.metadata.topic.replication.factor": "2",
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+        "rlmm.config.remote.log.metadata.topic.min.isr": "1",
+        OPTION: "true",
+    }
+    nodes = Nodes(tmp_path, configs)
+    await nodes.start(1, 2)
+    yield nodes
+    await nodes.close()
+
+
+async def produce(nodes: Nodes, number: int, count: int, **fields: Any) -> None:
+    partition = nodes.partition(number, "t")
+    for index in range(count):
+        extra = {"producer_id": 7, "sequence": fields["sequence"] + index} if fields else {}
+        await partition.append(batch(VALUE, **extra), AppendOrigin.CLIENT, acks_all=False)
+
+
+def pending(nodes: Nodes, number: int) -> int:
+    """The leader's next offset to upload, -1 while it is unknown."""
+    broker = nodes[number]
+    assert broker.tier is not None
+    partition = nodes.partition(number, "t")
+    answer = special_offset(
+        partition.leader().view_now(),
+        broker.tier.manager.ledger(partition.partition),
+        EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+        FetchIsolation.LOG_END,
+        11,
+    )
+    offset: int = getattr(answer, "offset", -1)
+    return offset
+
+
+async def all_closed_segments_tiered(nodes: Nodes, number: int) -> int:
+    log = nodes.partition(number, "t").log
+    await until(lambda: pending(nodes, number) == log.active_segment.base_offset)
+    return log.active_segment.base_offset
+
+
+async def replace(nodes: Nodes, number: int) -> None:
+    """Stop, wipe, start; returns once the newcomer is in sync everywhere."""
+    await nodes.stop(number)
+    shutil.rmtree(nodes.directory(number))
+    await nodes.start(number)
+    leader = 3 - number
+    topics = nodes[leader].view.image.topics
+    await until(lambda: all(number in nodes.registration(name).isr for name in topics))
+    end = nodes.partition(leader, "t").log.log_end_offset
+    await until(lambda: nodes.partition(number, "t").log.log_end_offset == end)
+
+
+async def consume(nodes: Nodes, number: int) -> list[int]:
+    """Offsets of all records from 0 on, as a consumer gets them from this broker."""
+    client = KafkaClient(client_id="test", random=Random(1))
+    partition = nodes.partition(number, "t")
+    offsets: list[int] = []
+    try:
+        while len(offsets) < partition.log.high_watermark:
+            wanted = FetchPartition(0, fetch_offset=len(offsets))
+            topics = (FetchTopic((wanted,), "t", partition.partition.topic_id),)
+            request = FetchRequest(max_wait_ms=100, min_bytes=1, topics=topics)
+            response: FetchResponse = await client.fetch(nodes[number].address, request)
+            answer = response.topics[0].partitions[0]
+            assert answer.error_code is ErrorCode.none
+            data: Any = answer.records
+            for position, header in iter_batches(data):
+                offsets += [record.offset for record in iter_records(data, position, header)]
+    finally:
+        await client.close()
+    return offsets
+
+
+async def test_F6_empty_follower_begins_at_the_next_upload_and_holds_the_leaders_bytes(nodes: Nodes) -> None:
+    await nodes.topic("t", 1, 2, **TIERED)
+    await produce(nodes, 1, 40)
+    start = await all_closed_segments_tiered(nodes, 1)
+    assert start > 20
+    await replace(nodes, 2)
+    log = nodes.partition(2, "t").log
+    assert (log.log_start_offset, log.local_log_start_offset) == (0, start)
+    assert nodes.log_bytes(1, "t").endswith(nodes.log_bytes(2, "t"))
+    assert log.epochs.entries == nodes.partition(1, "t").log.epochs.entries
+
+
+async def test_F1_option_off_copies_all_that_is_local(nodes: Nodes) -> None:
+    await nodes.topic("t", 1, 2, **TIERED)
+    await produce(nodes, 1, 40)
+    await all_closed_segments_tiered(nodes, 1)
+    await nodes[1].view.alter_broker_configs("default", {OPTION: "false"})
+    await replace(nodes, 2)
+    assert nodes.partition(2, "t").log.local_log_start_offset == 0
+    assert nodes.log_bytes(1, "t") == nodes.log_bytes(2, "t")
+
+
+async def test_F5_option_off_and_moved_to_the_tier_begins_at_the_local_log_start(nodes: Nodes) -> None:
+    await nodes.topic("t", 1, 2, **TIERED, local_retention_bytes="2000")
+    await produce(nodes, 1, 40)
+    await all_closed_segments_tiered(nodes, 1)
+    leader = nodes.partition(1, "t").log
+    await until(lambda: leader.local_log_start_offset > 0 and leader.size_bytes < 3000)
+    await nodes[1].view.alter_broker_configs("default", {OPTION: "false"})
+    local_start = leader.local_log_start_offset
+    await replace(nodes, 2)
+    log = nodes.partition(2, "t").log
+    assert (log.log_start_offset, log.local_log_start_offset) == (0, local_start)
+
+
+async def test_idle_partition_that_is_wholly_tiered_gets_its_replica_back(nodes: Nodes) -> None:
+    """Where Apache Kafka waits until somebody produces."""
+    await nodes.topic("t", 1, 2, **TIERED)
+    await produce(nodes, 1, 10)
+    leader = nodes.partition(1, "t").log
+    await leader.roll()
+    await until(lambda: pending(nodes, 1) == 10)
+    await replace(nodes, 2)
+    log = nodes.partition(2, "t").log
+    assert (log.log_start_offset, log.local_log_start_offset, log.log_end_offset) == (0, 10, 10)
+
+
+async def test_R1_new_leader_goes_on_uploading_and_serves_what_it_never_had(nodes: Nodes) -> None:
+    topic = await nodes.topic("t", 1, 2, **TIERED)
+    await produce(nodes, 1, 40)
+    start = await all_closed_segments_tiered(nodes, 1)
+    await replace(nodes, 2)
+    await nodes[1].view.elect_leader(topic.id_partition(0), 2)
+    await until(lambda: nodes.partition(2, "t").leadership is not None)
+    assert nodes.partition(2, "t").log.local_log_start_offset == start
+    await produce(nodes, 2, 40)
+    assert await all_closed_segments_tiered(nodes, 2) > start
+    await until(lambda: nodes.partition(2, "t").log.high_watermark == 80)
+    assert await consume(nodes, 2) == list(range(80))
+
+
+async def test_F10_duplicate_of_a_batch_that_is_in_the_tier_only_is_refused_by_the_new_leader(nodes: Nodes) -> None:
+    topic = await nodes.topic("t", 1, 2, **TIERED)
+    await produce(nodes, 1, 5, sequence=0)
+    await nodes.partition(1, "t").log.roll()
+    await until(lambda: pending(nodes, 1) == 5)
+    await replace(nodes, 2)
+    await nodes[1].view.elect_leader(topic.id_partition(0), 2)
+    await until(lambda: nodes.partition(2, "t").leadership is not None)
+    assert nodes.partition(2, "t").log.local_log_start_offset == 5
+    handler = ProduceHandler(nodes[2].hosted)
+    answers = []
+    for sequence in (4, 7, 5):
+        records = batch(VALUE, producer_id=7, sequence=sequence)
+        request = ProduceRequest(acks=1, timeout_ms=1000, topics=(ProduceTopic((ProducePartition(0, records),), "t"),))
+        response = await handler.produce(context_of(ApiKey.PRODUCE, 9), request)
+        assert response is not None
+        answer = response.topics[0].partitions[0]
+        answers.append((answer.error_code, answer.base_offset))
+    assert answers == [(ErrorCode.none, 4), (ErrorCode.out_of_order_sequence_number, -1), (ErrorCode.none, 5)]
+    assert nodes.partition(2, "t").log.log_end_offset == 6
+
+
+async def test_C3_deleted_topic_leaves_nothing_in_the_tier(nodes: Nodes) -> None:
+    topic = await nodes.topic("t", 1, 2, **TIERED)
+    await produce(nodes, 1, 40)
+    await all_closed_segments_tiered(nodes, 1)
+    directory = nodes.base / "tier"
+    assert list(directory.rglob("*.log"))
+    await nodes[2].view.delete_topic("t")
+    await until(lambda: not nodes.hosts(1, "t") and not nodes.hosts(2, "t"))
+    await until(lambda: not list(directory.rglob("*.log")))
+    assert topic.name not in nodes[1].view.image.topics
+
+
+async def test_R6_tiering_is_switched_off_and_on_again(nodes: Nodes) -> None:
+    await nodes.topic("t", 1, 2, **TIERED)
+    await produce(nodes, 1, 20)
+    first = await all_closed_segments_tiered(nodes, 1)
+    await nodes[1].view.alter_topic_configs("t", {"remote.log.copy.disable": "true"})
+    await until(lambda: nodes.partition(1, "t").log.config.remote_log_copy_disable)
+    await produce(nodes, 1, 20)
+    assert pending(nodes, 1) == first
+    await nodes[1].view.alter_topic_configs("t", {"remote.log.copy.disable": None})
+    assert await all_closed_segments_tiered(nodes, 1) > first
+    assert await consume(nodes, 1) == list(range(40))
