@@ -13,9 +13,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SMOKE = """
-import tierfetch, importlib.metadata as metadata
+import importlib.metadata as metadata, sys
 from pathlib import Path
-assert Path.cwd() not in Path(tierfetch.__file__).parents
+import tierfetch
+assert Path(sys.argv[1]) not in Path(tierfetch.__file__).parents, tierfetch.__file__
 for group in ("tierfetch.remote_storage", "tierfetch.remote_log_metadata"):
     for entry in metadata.entry_points(group=group):
         entry.load()
@@ -39,7 +40,7 @@ def main() -> int:
         python = str(environment / "bin" / "python")
         pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
         subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), str(wheel)], check=True, cwd=directory)
-        subprocess.run([python, "-c", SMOKE], check=True, cwd=directory)
+        subprocess.run([python, "-c", SMOKE, str(ROOT)], check=True, cwd=directory)
         for command in (["--version"], ["--help"], ["broker", "--help"], ["dump-log", "--help"]):
             subprocess.run(
                 [str(environment / "bin" / "tierfetch"), *command], check=True, cwd=directory, stdout=subprocess.DEVNULL
