@@ -444,3 +444,10 @@ async def test_recovered_segments_are_saved_by_the_next_flush() -> None:
     for key in ("_0_index", "_4_index", "_4_timeindex"):
         assert found[name_of(key)] == await content(key)
     assert name_of("_4_snapshot") in found
+
+
+async def test_row_epochs_within_scanned_segments_are_those_of_the_batches() -> None:
+    disk = await changed(leader_epoch_checkpoint=b"0\n2\n0 0\n9 5\n")
+    log = await open_log(disk, config=SMALL)
+    assert epochs_of(log) == [(0, 0), (1, 4), (2, 8)]
+    assert disk.restart().files()[name_of("leader_epoch_checkpoint")] == b"0\n3\n0 0\n1 4\n2 8\n"
