@@ -6,7 +6,9 @@ clock, that keys are present in a compacted topic.
 
 | found | answer |
 |---|---|
-| not one whole batch v2, or a wrong CRC | CORRUPT_MESSAGE; INVALID_RECORD for a second batch |
+| an impossible header, a wrong CRC | CORRUPT_MESSAGE: the producer sends it again |
+| a batch cut off, a second batch, a format before v2 | INVALID_RECORD |
+| a base offset that is not 0, from a client | INVALID_RECORD |
 | more bytes than `max.message.bytes`, `segment.bytes` | MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE |
 | no records, or a count that is not the offset range | INVALID_RECORD |
 | a control batch from a client; a transaction without a producer id | INVALID_RECORD |
@@ -15,6 +17,7 @@ clock, that keys are present in a compacted topic.
 
 from __future__ import annotations
 
+from ..protocol.batch_header import MAGIC, MAGIC_AT
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.records import BATCH_HEADER_SIZE, BatchHeader, TimestampType, check_batch, iter_batches, parse_header
 from .config import LogConfig
@@ -24,12 +27,7 @@ from .producer_state import AppendOrigin
 
 def check_leader_batch(data: Buffer, config: LogConfig, origin: AppendOrigin, now_ms: int) -> BatchHeader:
     """The header of the one batch in `data`; KafkaError as in the table."""
-    header = parse_header(data)
-    if header.size_bytes < len(data):
-        raise KafkaError(
-            ErrorCode.invalid_record,
-            f"exactly one record batch is expected, found {len(data) - header.size_bytes} bytes behind the first",
-        )
+    header = _only_header(data)
     if header.size_bytes > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.message_too_large,
@@ -47,12 +45,31 @@ def check_leader_batch(data: Buffer, config: LogConfig, origin: AppendOrigin, no
     return header
 
 
+def _only_header(data: Buffer) -> BatchHeader:
+    if len(data) < BATCH_HEADER_SIZE:
+        raise KafkaError(
+            ErrorCode.invalid_record, f"{len(data)} bytes where a batch header of {BATCH_HEADER_SIZE} is expected"
+        )
+    if data[MAGIC_AT] < MAGIC:
+        raise KafkaError(ErrorCode.invalid_record, f"record batches of magic {data[MAGIC_AT]} are not taken any more")
+    header = parse_header(data)
+    if header.size_bytes != len(data):
+        raise KafkaError(
+            ErrorCode.invalid_record,
+            f"exactly one record batch is expected, found {len(data)} bytes where the first batch has "
+            f"{header.size_bytes}",
+        )
+    return header
+
+
 def _check_contents(header: BatchHeader, origin: AppendOrigin) -> None:
     if header.record_count < 1 or header.record_count != header.last_offset_delta + 1:
         raise KafkaError(
             ErrorCode.invalid_record,
             f"{header.record_count} records in a batch whose last offset delta is {header.last_offset_delta}",
         )
+    if header.base_offset != 0 and origin is AppendOrigin.CLIENT:
+        raise KafkaError(ErrorCode.invalid_record, f"a base offset of {header.base_offset}, where 0 is expected")
     if header.is_control and origin is AppendOrigin.CLIENT:
         raise KafkaError(ErrorCode.invalid_record, "clients must not write control batches")
     if header.is_transactional and not header.has_producer_id:

@@ -42,6 +42,7 @@ LOG_OVERHEAD: Final = 12
 """Bytes of base offset and batch length, which the batch length does not count."""
 
 MAGIC: Final = 2
+MAGIC_AT: Final = 16
 CRC_START: Final = 21
 """First byte under the CRC."""
 

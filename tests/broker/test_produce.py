@@ -103,7 +103,7 @@ async def test_leadership_lost_while_waiting(host: Host) -> None:
         (request("t", batch(b"a"), acks=2), ErrorCode.invalid_required_acks),
         (request("t", None), ErrorCode.invalid_record),
         (request("t", memoryview(b"")), ErrorCode.invalid_record),
-        (request("t", memoryview(bytearray(70))), ErrorCode.corrupt_message),
+        (request("t", memoryview(bytearray(b"\xff" * 70))), ErrorCode.corrupt_message),
         (request("t", batch(b"x" * 2000)), ErrorCode.message_too_large),
     ],
 )

@@ -92,17 +92,19 @@ def _bytes(batch: bytearray, at: int, value: int) -> bytearray:
 @pytest.mark.parametrize(
     ("data", "code", "message"),
     [
-        (data_batch()[:-1], ErrorCode.corrupt_message, "ends early"),
-        (data_batch()[:40], ErrorCode.corrupt_message, "40 bytes where a batch header"),
-        (_bytes(data_batch(), 16, 1), ErrorCode.corrupt_message, "magic 1"),
+        (data_batch()[:-1], ErrorCode.invalid_record, "found 69 bytes where the first batch has 70"),
+        (data_batch()[:40], ErrorCode.invalid_record, "40 bytes where a batch header"),
+        (_bytes(data_batch(), 16, 1), ErrorCode.invalid_record, "magic 1 are not taken"),
+        (_bytes(data_batch(), 16, 3), ErrorCode.corrupt_message, "magic 3"),
         (_bytes(data_batch(), -1, 7), ErrorCode.corrupt_message, "CRC-32C"),
         (data_batch() + data_batch(), ErrorCode.invalid_record, "exactly one record batch"),
         (data_batch(value=bytes(2000)), ErrorCode.message_too_large, "max.message.bytes is 1000"),
         (marker_batch(ControlType.COMMIT, producer_id=1), ErrorCode.invalid_record, "must not write control batches"),
+        (data_batch(base_offset=7), ErrorCode.invalid_record, "a base offset of 7"),
         (data_batch(is_transactional=True), ErrorCode.invalid_record, "needs a producer id"),
         (data_batch(timestamp_ms=NOW_MS + 3_600_001), ErrorCode.invalid_timestamp, "must lie in"),
     ],
-    ids=["torn", "short", "magic", "crc", "two", "large", "control", "transaction", "future"],
+    ids=["torn", "short", "old", "magic", "crc", "two", "large", "control", "base offset", "transaction", "future"],
 )
 async def test_what_a_leader_refuses_changes_nothing(data: bytearray, code: ErrorCode, message: str) -> None:
     log = await open_log(MemoryDisk(), config=LogConfig(max_message_bytes=1000))
