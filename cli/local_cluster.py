@@ -48,7 +48,7 @@ class LocalCluster:
         tier: TierSettings | None = None,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        self.base = base
+        self.base = base.absolute()
         self.broker_ids = tuple(broker_ids)
         self.tier = tier
         self.configs = dict(configs or {})

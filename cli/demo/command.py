@@ -120,7 +120,7 @@ def workspace(keep: Path | None) -> Iterator[Path]:
         keep.mkdir(parents=True, exist_ok=True)
         if any(keep.iterdir()):
             raise click.UsageError(f"--keep {keep}: the directory is not empty")
-        yield keep
+        yield keep.absolute()
         return
     with tempfile.TemporaryDirectory(prefix="tierfetch-demo-", ignore_cleanup_errors=True) as directory:
         yield Path(directory)
