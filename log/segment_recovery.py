@@ -82,15 +82,18 @@ def _valid_batches(chunk: BatchChunk, next_offset: int, limit: int) -> tuple[_Va
     """The batches of a chunk up to the first whose offsets or control record are impossible."""
     valid: _Valid = []
     for position, header in chunk.batches:
-        if header.base_offset < next_offset or header.next_offset > limit:
-            reason = f"offsets {header.base_offset}..{header.last_offset} where [{next_offset}, {limit}) are expected"
+        end_offset = header.base_offset + header.last_offset_delta + 1
+        if header.base_offset < next_offset or end_offset > limit:
+            reason = f"offsets {header.base_offset}..{end_offset - 1} where [{next_offset}, {limit}) are expected"
             return valid, SegmentFault(position, reason)
-        try:
-            marker = chunk.marker(position, header)
-        except CorruptRecordError as error:
-            return valid, SegmentFault(position, error.reason)
+        marker = None
+        if header.is_control:
+            try:
+                marker = chunk.marker(position, header)
+            except CorruptRecordError as error:
+                return valid, SegmentFault(position, error.reason)
         valid.append((header, marker))
-        next_offset = header.next_offset
+        next_offset = end_offset
     return valid, None
 
 
@@ -102,9 +105,11 @@ def _take(
     now_ms: int,
 ) -> None:
     segment.account([header for header, _ in batches], now_ms)
+    latest_epoch = epochs.latest_epoch
     for header, marker in batches:
-        if header.partition_leader_epoch > epochs.latest_epoch:
-            epochs.assign(header.partition_leader_epoch, header.base_offset)
+        if header.partition_leader_epoch > latest_epoch:
+            latest_epoch = header.partition_leader_epoch
+            epochs.assign(latest_epoch, header.base_offset)
         if header.producer_id >= 0:
             completed = producers.apply(header, marker=marker)
             if completed is not None and completed.is_aborted:
