@@ -225,7 +225,9 @@ async def _check_log(segment: RemoteLogSegmentMetadata, storage: RemoteStorageMa
         size_bytes = SCAN_BYTES if batches.size_bytes else 2 * size_bytes
         position, next_offset = position + batches.size_bytes, batches.next_offset
     if next_offset != segment.end_offset + 1:
-        raise CorruptRecordError(f"the log ends before offset {next_offset}", position)
+        raise CorruptRecordError(
+            f"the log ends at offset {next_offset - 1} where {segment.end_offset} is expected", position
+        )
 
 
 async def _check_indexes(segment: RemoteLogSegmentMetadata, storage: RemoteStorageManager) -> None:

@@ -49,7 +49,7 @@ def breached_remote_segments(
     count = 0
     for segment, size_bytes in zip(segments, sizes, strict=True):
         too_old = retention_ms >= 0 and segment.max_timestamp_ms <= now_ms - retention_ms
-        too_much = retention_bytes >= 0 and surplus > 0 and surplus >= size_bytes
+        too_much = retention_bytes >= 0 and surplus >= size_bytes
         if not too_old and not too_much:
             break
         surplus -= size_bytes

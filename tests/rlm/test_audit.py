@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -111,6 +112,22 @@ async def test_bytes_of_another_segment_are_corrupt(tiered: Broker) -> None:
     first, second, _ = tiered.ledger.finished()
     tiered.storage.objects[first.segment_id, None] = tiered.storage.objects[second.segment_id, None]
     assert kinds(await run(tiered)) == [FindingKind.CORRUPT]
+
+
+async def test_log_that_ends_early_is_corrupt(tiered: Broker) -> None:
+    """As large as stated, and whole, but without the last offsets."""
+    first = tiered.ledger.finished()[0]
+    ledger = RemoteLogLedger(PARTITION)
+    ledger.apply(replace(first, end_offset=first.end_offset + 2, state=STARTED))
+    ledger.apply(RemoteLogSegmentMetadataUpdate(first.segment_id, FINISHED, NOW_MS, 1))
+    report = await audit(ledger, tiered.storage, now_ms=NOW_MS, deep=True)
+    (corrupt,) = (finding for finding in report.findings if finding.kind is FindingKind.CORRUPT)
+    assert "ends at offset 5 where 7 is expected" in corrupt.message
+
+
+async def test_batch_larger_than_one_look(tiered: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tierfetch.rlm.audit.SCAN_BYTES", 50)
+    assert (await run(tiered)).findings == ()
 
 
 async def test_gap_in_the_lineage(tiered: Broker) -> None:

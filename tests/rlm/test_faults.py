@@ -208,7 +208,7 @@ async def test_R3_leader_that_was_swept_meanwhile_leaves_nothing() -> None:
 async def test_R1_size_that_differs_at_every_look(tampered: Callable[[bytes], bytes]) -> None:
     """Whether after the copy or before the local segment goes: what is not proven is copied again."""
     for n in range(1, 5):
-        broker = Broker(1, MemoryRemoteStorage(), SharedMetadata(), config=IMPATIENT)
+        broker = Broker(1, MemoryRemoteStorage(), SharedMetadata())
         looks = count(1)
 
         def tamper(operation: str, data: bytes, looks: count[int] = looks, n: int = n) -> bytes:
@@ -257,19 +257,28 @@ async def test_R1_R3_clean_up_after_a_failure_fails_too(distance: int) -> None:
         await broker.close()
 
 
-async def test_plugin_that_answers_a_cancellation_with_an_error_keeps_nothing_alive() -> None:
+@pytest.mark.parametrize("operation", ["copy_log_segment_data", "log_segment_size", "delete_log_segment_data"])
+async def test_plugin_that_answers_a_cancellation_with_an_error_keeps_nothing_alive(operation: str) -> None:
     broker = Broker(1, MemoryRemoteStorage(), SharedMetadata())
     entered = asyncio.Event()
+    looks = count(1)
 
-    async def copy(metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> None:
+    async def call(metadata: RemoteLogSegmentMetadata, *_: object) -> int:
+        if operation == "log_segment_size" and next(looks) == 1:
+            return metadata.segment_size_in_bytes
         entered.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             raise RemoteStorageError("connection lost") from None
+        raise AssertionError
 
-    broker.storage.copy_log_segment_data = copy  # type: ignore[method-assign]
+    setattr(broker.storage, operation, call)
     await tier_two_segments(broker)
+    if operation == "delete_log_segment_data":
+        await until(lambda: broker.tiered_to() == 12)
+        broker.log.update_config(replace(SHRINKING, retention_bytes=1))
+        broker.manager.config_changed(PARTITION)
     await entered.wait()
     async with asyncio.timeout(1):
         await broker.manager.stop(PARTITION)

@@ -150,6 +150,17 @@ class TestCopy:
         assert leader.manager.counters.copied_bytes == 2 * size
         await until(lambda: leader.manager.copy_lag(PARTITION).segments == 0)
 
+    async def test_copies_keep_to_their_quota(self, leader: Broker) -> None:
+        """The first copy leaves a debt of more than a second to the next one."""
+        slow = Broker(6, leader.storage, SharedMetadata(), config=replace(QUICK, copy_max_bytes_per_second=100))
+        await slow.open()
+        await slow.lead(0)
+        await slow.fill(2)
+        await until(lambda: slow.tiered_to() == 6)
+        await asyncio.sleep(0.03)
+        assert len(slow.ledger.segments()) == 1
+        await slow.close()
+
     async def test_custom_metadata_of_the_plugin_comes_back_and_has_a_limit(
         self, leader: Broker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -374,11 +385,12 @@ class TestTurns:
     async def test_next_task_begins_when_the_one_before_has_ended(
         self, leader: Broker, slow_to_end: asyncio.Event
     ) -> None:
+        started = leader.ledger.segments()
         for epoch in (1, 2, 3):
             leader.follow()
             await leader.lead(epoch)
         await asyncio.sleep(0.03)
-        assert len(leader.ledger.segments()) == 1
+        assert leader.ledger.segments() == started
         slow_to_end.set()
         await until(lambda: leader.is_all_tiered() and len(leader.ledger) == 1)
 
@@ -396,6 +408,7 @@ class TestDeletedTopic:
         await leader.fill(2)
         await until(leader.is_all_tiered)
         leader.manager.delete_remote_partition(PARTITION)
+        await until(lambda: leader.ledger.delete_state is not None)
         await leader.manager.stop(PARTITION)
         await until(lambda: leader.storage.objects == {} and leader.manager.ledger(PARTITION) is None)
         assert leader.manager.counters.errors == {}

@@ -271,6 +271,8 @@ class TestAborted:
 
     async def test_index_that_says_enough_ends_the_search(self, broker: Broker, readers: Readers) -> None:
         await self.produce_transactions(broker)
+        await broker.log.roll()
+        await broker.fill(0)
         await tier_all(broker)
         await read(readers, at(broker, 8, max_bytes=1, with_aborted=True))
         asked = [call for call in broker.storage.calls if call[0] == "fetch_index txnindex"]
