@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +121,7 @@ def list_tier(topics: tuple[str, ...], as_json: bool, **where: Any) -> None:
     With --from-objects broker and age are not known, and only whole segments are listed.
     """
     found = listing(_run(_ledgers(Where(**where), topics)))
+    _expect(topics, {partition.topic for partition in found.partitions})
     if as_json:
         click.echo(found.model_dump_json(indent=1))
     else:
@@ -148,6 +149,7 @@ def verify_tier(topics: tuple[str, ...], as_json: bool, deep: bool, **where: Any
     --from-objects that cannot be, and a copy that is under way is an orphan.
     """
     found = verification(_run(_reports(Where(**where), topics, deep)))
+    _expect(topics, {partition.topic for partition in found.partitions})
     if as_json:
         click.echo(found.model_dump_json(indent=1))
     else:
@@ -166,7 +168,7 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 async def _ledgers(where: Where, topics: Sequence[str]) -> list[RemoteLogLedger]:
     if where.from_objects:
         async with _opened(where.storage()) as storage:
-            return await surveyed(storage, topics)
+            return [found.ledger for found in await surveyed(storage, topics)]
     async with _opened(MetadataTopicLedgers(where.brokers())) as source:
         ledgers = await source.read_on()
         return [ledger for partition, ledger in ledgers.items() if is_wanted(partition, topics)]
@@ -198,6 +200,12 @@ async def _opened(resource: Any) -> AsyncIterator[Any]:
         yield resource
     finally:
         await resource.close()
+
+
+def _expect(topics: Sequence[str], found: Collection[str]) -> None:
+    absent = sorted(set(topics).difference(found))
+    if absent:
+        raise click.ClickException(f"nothing of {', '.join(absent)} is in this tier or its metadata")
 
 
 def _pairs(options: Sequence[str]) -> dict[str, str]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 from ...protocol.topics import TopicIdPartition
 from ...remote.ledger import RemoteLogLedger
-from ...remote.storage import ListsPartitions, RemoteStorageManager
+from ...remote.storage import ListsPartitions, RemoteStorageError, RemoteStorageManager
 from ...rlm.audit import AuditReport, FindingKind, audit
-from ...rlm.survey import audit_survey, survey
+from ...rlm.survey import Survey, audit_survey, survey
 from .ledgers import MetadataTopicLedgers
 
 Reports = dict[TopicIdPartition, AuditReport]
@@ -43,8 +43,9 @@ async def verify(audits: Audits, source: MetadataTopicLedgers) -> Reports:
     """Against the remote log metadata. RemoteStorageError, MetadataUnavailableError."""
     known = await source.read_on()
     ledgers = {partition: ledger for partition, ledger in known.items() if is_wanted(partition, audits.topics)}
-    for partition in await partitions_of(audits.storage, audits.topics):
-        ledgers.setdefault(partition, RemoteLogLedger(partition))
+    if isinstance(audits.storage, ListsPartitions):
+        for partition in await partitions_of(audits.storage, audits.topics):
+            ledgers.setdefault(partition, RemoteLogLedger(partition))
     audits.on_plan(sum(ledger.finished_size_bytes for ledger in ledgers.values()))
     reports = {partition: await audits.run(ledgers[partition]) for partition in sorted(ledgers)}
     suspects = [partition for partition, report in reports.items() if report.findings]
@@ -73,26 +74,24 @@ def confirmed(first: AuditReport, second: AuditReport, ledger: RemoteLogLedger) 
 
 async def verify_from_objects(audits: Audits) -> Reports:
     """By the objects alone. RemoteStorageError."""
-    partitions = await partitions_of(audits.storage, audits.topics)
-    surveys = {partition: await survey(audits.storage, partition) for partition in partitions}
-    audits.on_plan(sum(found.ledger.finished_size_bytes for found in surveys.values()))
+    surveys = await surveyed(audits.storage, audits.topics)
+    audits.on_plan(sum(found.ledger.finished_size_bytes for found in surveys))
     return {
-        partition: await audit_survey(
+        found.ledger.partition: await audit_survey(
             found, audits.storage, now_ms=audits.now_ms, deep=audits.deep, on_read=audits.on_read
         )
-        for partition, found in surveys.items()
+        for found in surveys
     }
 
 
-async def surveyed(storage: RemoteStorageManager, topics: Collection[str]) -> list[RemoteLogLedger]:
-    """For a listing by the objects alone."""
-    return [(await survey(storage, partition)).ledger for partition in await partitions_of(storage, topics)]
-
-
-async def partitions_of(storage: RemoteStorageManager, topics: Collection[str]) -> list[TopicIdPartition]:
-    """Sorted; none if the plugin cannot tell."""
+async def surveyed(storage: RemoteStorageManager, topics: Collection[str]) -> list[Survey]:
+    """Every partition by its objects alone. RemoteStorageError if the plugin does not know its partitions."""
     if not isinstance(storage, ListsPartitions):
-        return []
+        raise RemoteStorageError(f"{type(storage).__name__} cannot list partitions: read the remote log metadata")
+    return [await survey(storage, partition) for partition in await partitions_of(storage, topics)]
+
+
+async def partitions_of(storage: ListsPartitions, topics: Collection[str]) -> list[TopicIdPartition]:
     return sorted([partition async for partition in storage.list_partitions() if is_wanted(partition, topics)])
 
 

@@ -66,6 +66,13 @@ def test_an_empty_tier(tmp_path: Path) -> None:
     assert from_objects("verify", tmp_path).exit_code == 0
 
 
+@pytest.mark.parametrize("command", ["ls", "verify"])
+def test_a_topic_that_is_not_there_is_no_success(command: str) -> None:
+    result = from_objects(command, samples.TIER.parent, "--topic", TOPIC, "--topic", "s-tirm")
+    assert result.exit_code == 1
+    assert "nothing of s-tirm is in this tier" in result.stderr
+
+
 @pytest.mark.parametrize("deep", [(), ("--deep",)])
 def test_a_sound_tier_passes(deep: tuple[str, ...]) -> None:
     result = from_objects("verify", samples.TIER.parent, *deep)

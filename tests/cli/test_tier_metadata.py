@@ -11,7 +11,7 @@ import pytest
 
 from tierfetch.cli.tier import ledgers as ledgers_module
 from tierfetch.cli.tier.ledgers import MetadataTopicLedgers, MetadataUnavailableError
-from tierfetch.cli.tier.verify import Audits, verify
+from tierfetch.cli.tier.verify import Audits, surveyed, verify
 from tierfetch.log.epochs import EpochEntry
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address
@@ -30,7 +30,7 @@ from tierfetch.remote.segment import (
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
-from tierfetch.remote.storage import IndexType
+from tierfetch.remote.storage import IndexType, RemoteStorageError
 from tierfetch.rlm.audit import AuditReport, FindingKind
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.protocol.wire_fakes import HOST, serving
@@ -296,3 +296,9 @@ async def test_partitions_of_which_only_objects_are_left() -> None:
     }
     chosen = await verify(replace(audits, topics=("t",)), cast(MetadataTopicLedgers, Events()))
     assert list(chosen) == [PARTITION]
+
+
+async def test_a_plugin_that_does_not_list_partitions_needs_the_metadata() -> None:
+    """Nothing found must not look like nothing wrong."""
+    with pytest.raises(RemoteStorageError, match="MemoryRemoteStorage cannot list partitions"):
+        await surveyed(MemoryRemoteStorage(), ())
