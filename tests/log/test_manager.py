@@ -245,6 +245,19 @@ async def test_another_topic_id_is_another_incarnation() -> None:
     assert disk.files()[LOG_DIR / stray / "00000000000000000000.log"]
 
 
+async def test_another_incarnation_does_not_begin_where_the_old_one_began() -> None:
+    disk = MemoryDisk()
+    manager, old = await with_data(disk)
+    await old.increment_log_start_offset(7)
+    new = await manager.create(TP, OTHER_ID)
+    assert (new.log_start_offset, new.log_end_offset) == (0, 0)
+    await append(new)
+    await new.flush()
+    found = (await loaded(disk.restart())).get(TP)
+    assert found is not None
+    assert (found.topic_id, found.log_start_offset, found.log_end_offset) == (OTHER_ID, 0, 1)
+
+
 async def test_a_log_without_a_topic_id_gets_the_one_it_is_asked_for() -> None:
     disk = MemoryDisk()
     await (await open_log(disk, LIVE)).close()
