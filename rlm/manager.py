@@ -160,7 +160,9 @@ class RemoteLogManager:
     def _adjust(self, partition: TopicIdPartition, hosted: _Hosted) -> None:
         mode = TierPolicy.of(partition.topic, hosted.log.config).mode
         if mode is TierMode.UNTIERED:
-            self._end(hosted)
+            if hosted.task is not None:
+                self._end(hosted)
+                self._own(self._forget_ledger(partition, hosted), f"end of the tier of {partition}")
         elif hosted.task is not None:
             hosted.task.wake()
         else:
@@ -171,6 +173,12 @@ class RemoteLogManager:
         if hosted.running is not None:
             hosted.running.cancel()
         hosted.task = hosted.running = None
+
+    async def _forget_ledger(self, partition: TopicIdPartition, hosted: _Hosted) -> None:
+        """Of a partition that is not tiered any more, unless it is again by now."""
+        async with hosted.turn:
+            if hosted.task is None and partition not in self._deleting:
+                await self._metadata.unassign([partition])
 
     def _own(self, work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name=name)

@@ -40,6 +40,9 @@ from .view import Coverage, LocalSegment, PartitionView, TierMode
 PROOFS_MAX = 64
 """How many remote segments one plan asks to prove, so that local deletion goes on in between."""
 
+DELETIONS_MAX = 256
+"""How many remote segments one plan asks to delete, so that everything else goes on in between."""
+
 
 @dataclass(frozen=True, slots=True)
 class Copy:
@@ -109,15 +112,13 @@ def plan_copy(view: PartitionView) -> Copy | None:
 
 
 def plan_upkeep(view: PartitionView, now_ms: int) -> list[Upkeep]:
-    """Everything else, in the order in which it is to be done."""
+    """Everything else, in the order in which it is to be done: what frees the local disk before what frees the tier."""
     if view.policy.mode is TierMode.UNTIERED or is_deposed(view):
         return []
-    actions: list[Upkeep] = []
-    if view.is_leader:
-        actions += _abandon_orphans(view, now_ms)
-        actions += _raise_log_start(view, now_ms)
-        actions += _delete_remote(view)
-    return actions + _shrink_local(view, now_ms)
+    local = _shrink_local(view, now_ms)
+    if not view.is_leader:
+        return local
+    return [*_raise_log_start(view, now_ms), *local, *_abandon_orphans(view, now_ms), *_delete_remote(view)]
 
 
 def is_deposed(view: PartitionView) -> bool:
@@ -251,7 +252,7 @@ def _delete_remote(view: PartitionView) -> list[Upkeep]:
         for segment in view.remote
         if _may_go(view, segment) and segment.segment_id not in view.in_flight
     )
-    return [DeleteRemote(doomed)] if doomed else []
+    return [DeleteRemote(doomed[:DELETIONS_MAX])] if doomed else []
 
 
 def _may_go(view: PartitionView, segment: RemoteLogSegmentMetadata) -> bool:

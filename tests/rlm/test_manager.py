@@ -358,6 +358,10 @@ class TestDisable:
         broker.log.update_config(TIERED)
         broker.manager.config_changed(PARTITION)
         await until(broker.is_all_tiered)
+        for config in (LogConfig(), TIERED, LogConfig()):
+            broker.log.update_config(config)
+            broker.manager.config_changed(PARTITION)
+        await until(lambda: broker.manager.ledger(PARTITION) is None)
         await broker.close()
 
 
