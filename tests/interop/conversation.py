@@ -1,0 +1,107 @@
+"""Raw requests to one partition of a broker, and what matters of the answers as plain values, to compare brokers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from random import Random
+from types import TracebackType
+from typing import Any, Self
+
+from crc32c import crc32c
+
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.client import Address, KafkaClient
+from tierfetch.protocol.fetch_wire import FetchPartition, FetchRequest, FetchTopic
+from tierfetch.protocol.produce_wire import ProducePartition, ProduceRequest, ProduceTopic
+from tierfetch.protocol.records import iter_batches
+
+BY_NAME = 12
+"""The last version in which Produce and Fetch name topics; later ones give ids."""
+
+
+class Conversation:
+    """With the leader of partition 0 of a topic."""
+
+    def __init__(self, port: int, topic: str) -> None:
+        self._client = KafkaClient(client_id="interop", random=Random(1))
+        self._address = Address("127.0.0.1", port)
+        self._topic = topic
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.close()
+
+    async def ask(self, api: ApiKey, body: Any, version: int | None = None) -> Any:
+        return await self._client.request(self._address, api, body, max_version=version)
+
+    async def produce(self, records: bytes | None, *, acks: int = -1, partition: int = 0) -> tuple[Any, ...]:
+        """(error, first offset, whether the broker gave the time)."""
+        topic = ProduceTopic((ProducePartition(partition, records),), topic=self._topic)
+        answer = await self.ask(ApiKey.PRODUCE, ProduceRequest(acks=acks, timeout_ms=10_000, topics=(topic,)), BY_NAME)
+        ((found,),) = (each.partitions for each in answer.topics)
+        return found.error_code.name, found.base_offset, found.log_append_time_ms > 0
+
+    async def fetch(self, *, isolation: int = 0, version: int = BY_NAME, **wanted: int) -> tuple[Any, ...]:
+        """(error, high watermark, last stable, log start, aborted, diverging epoch, [(first, last) of each batch])."""
+        partition = FetchPartition(**({"partition": 0} | wanted))
+        topic = FetchTopic((partition,), topic=self._topic)
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=(topic,), isolation_level=isolation)
+        answer = await self.ask(ApiKey.FETCH, request, version)
+        ((found,),) = (each.partitions for each in answer.topics)
+        batches = [(header.base_offset, header.last_offset) for _, header in iter_batches(bytes(found.records or b""))]
+        offsets = (found.high_watermark, found.last_stable_offset, found.log_start_offset)
+        return found.error_code.name, *offsets, found.aborted_transactions or (), found.diverging_epoch, batches
+
+    async def list_offsets(
+        self, timestamp: int, *, version: int, isolation: int = 0, **more: int
+    ) -> tuple[str, int, int]:
+        """(error, offset, epoch); the timestamp that was found is left to the other tests."""
+        wanted = {"partition_index": 0, "timestamp": timestamp, **more}
+        body = {
+            "replica_id": -1,
+            "isolation_level": isolation,
+            "timeout_ms": 10_000,
+            "topics": [{"name": self._topic, "partitions": [wanted]}],
+        }
+        answer = await self.ask(ApiKey.LIST_OFFSETS, body, version)
+        ((found,),) = (each.partitions for each in answer.topics)
+        return found.error_code.name, found.offset, getattr(found, "leader_epoch", -1)
+
+    async def epoch_end(
+        self, epoch: int, *, current_leader_epoch: int = -1, partition: int = 0
+    ) -> tuple[str, int, int]:
+        """(error, epoch, end offset)."""
+        wanted = {"partition": partition, "current_leader_epoch": current_leader_epoch, "leader_epoch": epoch}
+        body = {"replica_id": -1, "topics": [{"topic": self._topic, "partitions": [wanted]}]}
+        answer = await self.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, body)
+        ((found,),) = (each.partitions for each in answer.topics)
+        return found.error_code.name, found.leader_epoch, found.end_offset
+
+    async def write_marker(self, **marker: Any) -> str:
+        """The error."""
+        body = {"markers": [marker | {"topics": [{"name": self._topic, "partition_indexes": [0]}]}]}
+        answer = await self.ask(ApiKey.WRITE_TXN_MARKERS, body)
+        return answer.markers[0].topics[0].partitions[0].error_code.name
+
+    async def delete_records(self, offset: int, *, partition: int = 0) -> tuple[str, int]:
+        """(error, low watermark)."""
+        wanted = {"partition_index": partition, "offset": offset}
+        body = {"timeout_ms": 10_000, "topics": [{"name": self._topic, "partitions": [wanted]}]}
+        answer = await self.ask(ApiKey.DELETE_RECORDS, body)
+        ((found,),) = (each.partitions for each in answer.topics)
+        return found.error_code.name, found.low_watermark
+
+
+def spoiled(batch: bytes, changes: Mapping[tuple[int, str], int], *, recount: bool = True) -> bytes:
+    """The batch with other header fields, by position and struct format; with `recount` under a right CRC."""
+    data = bytearray(batch)
+    for (at, form), value in changes.items():
+        struct.pack_into(form, data, at, value)
+    if recount:
+        struct.pack_into(">I", data, 17, crc32c(bytes(data[21:])))
+    return bytes(data)
