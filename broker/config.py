@@ -23,6 +23,8 @@ from typing import Annotated, Any, Literal, Self
 import javaproperties
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from ..fetcher.policies import bootstrap_policy
+
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 _LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9a-fA-F:]+\]|[^:\[\]/]*):(?P<port>\d+)")
@@ -36,6 +38,7 @@ _WITHOUT_EFFECT = re.compile(
     r"(process\.roles|controller\..*|listener\.security\.protocol\.map|inter\.broker\..*|security\..*|ssl\..*|sasl\..*"
     r"|num\.(network|io)\.threads|background\.threads|num\.recovery\.threads\..*|socket\.(send|receive)\.buffer\.bytes"
     r"|offsets\..*|group\..*|transaction\..*|share\..*|log\.cleaner\..*|leader\.imbalance\..*|auto\.leader\..*"
+    r"|log\.flush\.(offset|start\.offset)\.checkpoint\.interval\.ms|producer\.id\.expiration\..*|queued\.max\..*"
     r"|remote\.log\.metadata\.manager\.listener\.name|metric\.reporters|zookeeper\..*|.*\.quota\..*)"
 )
 
@@ -84,6 +87,12 @@ def _comma_list(value: object) -> object:
     if not items:
         raise ValueError("expected at least one value, separated by commas")
     return items
+
+
+def _policy(value: object) -> object:
+    if isinstance(value, str):
+        bootstrap_policy(value)
+    return value
 
 
 def _plugin(value: object) -> object:
@@ -157,7 +166,6 @@ class LogKeys(_Keys):
     log_retention_check_interval_ms: PositiveLong = 300_000
     log_flush_interval_messages: PositiveLong = INT64_MAX
     log_flush_interval_ms: PositiveLong | None = None
-    log_flush_offset_checkpoint_interval_ms: PositiveInt = 60_000
     log_cleanup_policy: Names = frozenset({"delete"})
     log_message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
     log_preallocate: Boolean = False
@@ -165,7 +173,6 @@ class LogKeys(_Keys):
     message_max_bytes: NaturalInt = 1024 * 1024 + 12
     compression_type: Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"] = "producer"
     min_insync_replicas: PositiveInt = 1
-    producer_id_expiration_ms: PositiveInt = 86_400_000
 
     @property
     def retention_ms(self) -> int:
@@ -194,7 +201,7 @@ class ReplicaKeys(_Keys):
     replica_high_watermark_checkpoint_interval_ms: PositiveLong = 5000
     num_replica_fetchers: PositiveInt = 1
     follower_fetch_last_tiered_offset_enable: Boolean = False
-    bootstrap_policy: str = "tier-first"
+    bootstrap_policy: Annotated[str, BeforeValidator(_policy)] = "tier-first"
     bootstrap_bounded_local_bytes: Unlimited = -1
     bootstrap_bounded_local_ms: Unlimited = -1
 

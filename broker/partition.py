@@ -26,6 +26,7 @@ from ..protocol.topics import TopicIdPartition
 from .cluster_view import ClusterView, PartitionRegistration
 from .delayed import OffsetWaiters, Sleepers
 from .leadership import Leadership
+from .recompression import KEEP, recompressed
 
 
 class WallClock(Protocol):
@@ -75,6 +76,8 @@ class Partition:
         self._services = services
         self._tell_low_watermark = on_low_watermark
         self._committed = OffsetWaiters()
+        self._recompression = asyncio.Lock()
+        """Keeps appends that wait for a thread in their order."""
         self._log_end_offset = log.log_end_offset
         log.listeners.append(self._on_offsets)
 
@@ -162,6 +165,13 @@ class Partition:
                 f"{self.partition.topic_partition}: ISR {sorted(leadership.isr)}, "
                 f"min.insync.replicas is {leadership.replicas.min_insync_replicas}",
             )
+        if origin is AppendOrigin.CLIENT and self.log.config.compression_type != KEEP:
+            async with self._recompression:
+                data = await asyncio.to_thread(recompressed, data, self.log.config.compression_type)
+                return await self._append(data, leadership, origin)
+        return await self._append(data, leadership, origin)
+
+    async def _append(self, data: memoryview, leadership: Leadership, origin: AppendOrigin) -> LogAppendInfo:
         return await self.log.append_as_leader(
             data, leader_epoch=leadership.leader_epoch, now_ms=self._services.now_ms(), origin=origin
         )

@@ -1,0 +1,50 @@
+"""Batches in the codec that the topic asks for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tierfetch.broker.recompression import CODECS, recompressed
+from tierfetch.log.config import LogConfig
+from tierfetch.log.producer_state import AppendOrigin
+from tierfetch.protocol.errors import CorruptRecordError
+from tierfetch.protocol.records import Compression, check_batch, iter_records, parse_header
+from tierfetch.tests.broker.hosting import Host, batch
+
+
+@pytest.mark.parametrize("compression_type", CODECS)
+def test_records_and_producer_survive(compression_type: str) -> None:
+    given = batch(b"a" * 100, b"b", producer_id=5, sequence=3, transactional=True)
+    found = recompressed(given, compression_type)
+    header, before = parse_header(found), parse_header(given)
+    check_batch(found, 0, header)
+    assert header.compression is CODECS[compression_type]
+    assert list(iter_records(found)) == list(iter_records(given))
+    kept = ("producer_id", "producer_epoch", "base_sequence", "is_transactional", "base_timestamp", "max_timestamp")
+    assert [getattr(header, name) for name in kept] == [getattr(before, name) for name in kept]
+
+
+def test_batch_in_the_right_codec_is_left_alone() -> None:
+    given = batch(b"a")
+    assert recompressed(given, "uncompressed") is given
+
+
+def test_wrong_checksum_is_not_hidden() -> None:
+    given = batch(b"a")
+    given[-1] ^= 1
+    with pytest.raises(CorruptRecordError):
+        recompressed(given, "gzip")
+
+
+async def test_topic_is_written_in_its_codec_and_in_order(host: Host) -> None:
+    partition = await host.topic("t", 1, config=LogConfig(compression_type="zstd"))
+    batches = [batch(b"%d" % number * 50, producer_id=5, sequence=number) for number in range(5)]
+    async with asyncio.TaskGroup() as group:
+        for each in batches:
+            group.create_task(partition.append(each, AppendOrigin.CLIENT, acks_all=True))
+    with await partition.log.read(0, max_bytes=10_000, max_offset=5) as found:
+        data = await found.read()
+    assert parse_header(data).compression is Compression.ZSTD
+    assert partition.log.log_end_offset == 5
