@@ -1,0 +1,57 @@
+"""The command itself: help without imports, exit codes, messages."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tierfetch.cli.main import cli
+
+
+def test_help_names_the_commands_and_imports_none() -> None:
+    script = (
+        "import sys\n"
+        "from click.testing import CliRunner\n"
+        "from tierfetch.cli.main import cli\n"
+        "result = CliRunner().invoke(cli, ['--help'])\n"
+        "assert result.exit_code == 0, result.output\n"
+        "prefixes = ('kio', 'pydantic', 'boto', 'rich', 'tierfetch.broker')\n"
+        "heavy = [name for name in sys.modules if name.startswith(prefixes)]\n"
+        "assert not heavy, heavy\n"
+        "print(result.output)"
+    )
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    for name in ("broker", "demo", "dump-log", "tier"):
+        assert f"\n  {name} " in output
+
+
+@pytest.mark.parametrize("command", ["broker", "demo", "dump-log", "tier"])
+def test_every_command_explains_itself(command: str) -> None:
+    result = CliRunner().invoke(cli, [command, "--help"])
+    assert result.exit_code == 0, result.output
+    assert len(result.output) > 200
+
+
+def test_unknown_command_names_those_that_exist() -> None:
+    result = CliRunner().invoke(cli, ["brokre"])
+    assert result.exit_code == 2
+    assert "no command 'brokre'; there are: broker, demo, dump-log, tier" in result.output
+
+
+def test_wrong_configuration_is_exit_code_1_with_the_keys(tmp_path: Path) -> None:
+    path = tmp_path / "broker.properties"
+    path.write_text("node.id=one\nlog.dirs=data\n")
+    result = CliRunner().invoke(cli, ["broker", "--config", str(path)])
+    assert result.exit_code == 1
+    assert "node.id='one': expected a valid integer" in result.output
+    assert "static.cluster.file is missing" in result.output
+
+
+def test_missing_option_is_wrong_usage() -> None:
+    result = CliRunner().invoke(cli, ["broker"])
+    assert result.exit_code == 2
+    assert "--config" in result.output

@@ -1,0 +1,82 @@
+"""What an operator does to a running cluster, and what must hold of it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+
+from tierfetch.broker.static_view import StaticClusterView
+from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.offsets import list_offset
+from tierfetch.cli.processes import poll
+from tierfetch.cli.tier.report import Listing
+from tierfetch.fetcher.leader_offsets import LATEST_TIMESTAMP
+from tierfetch.log.disk_os import OsDisk
+from tierfetch.tests.process.looks import leader_of, log_bytes, log_end, registration
+
+TIMEOUT_S = 30.0
+
+
+def wait_in_sync(cluster: LocalCluster, topic: str) -> None:
+    for _ in poll(TIMEOUT_S, f"{topic} to have both replicas in sync"):
+        if set(registration(cluster, topic).isr) == {1, 2}:
+            return
+
+
+def check_same_logs(cluster: LocalCluster, topic: str) -> None:
+    """What both replicas hold is the same, byte for byte, whatever their segment borders."""
+    leader = leader_of(cluster, topic)
+    end = list_offset(cluster.port(leader), topic, 0, LATEST_TIMESTAMP).offset
+    for _ in poll(TIMEOUT_S, f"both replicas of {topic} to reach {end}"):
+        ends = {broker: log_end(log_bytes(cluster, broker, topic)) for broker in (1, 2)}
+        if ends == {1: end, 2: end}:
+            break
+    contents = [b"".join(log_bytes(cluster, broker, topic).values()) for broker in (1, 2)]
+    shorter, longer = sorted(contents, key=len)
+    assert longer.endswith(shorter)
+
+
+def change(cluster: LocalCluster, do: Callable[[StaticClusterView], Awaitable[None]]) -> None:
+    """An operator's change of the cluster file."""
+
+    async def run() -> None:
+        disk = OsDisk()
+        view = StaticClusterView(cluster.cluster_file, disk, random.Random())
+        await view.start()
+        try:
+            await do(view)
+        finally:
+            await view.close()
+            await disk.close()
+
+    asyncio.run(run())
+
+
+def elect(cluster: LocalCluster, topic: str, leader: int) -> None:
+    async def do(view: StaticClusterView) -> None:
+        await view.elect_leader(view.image.topics[topic].id_partition(0), leader)
+
+    change(cluster, do)
+
+
+def fence_running(cluster: LocalCluster, broker: int) -> None:
+    """Take it for dead, although its process is there."""
+    change(cluster, lambda view: view.fence_broker(broker))
+
+
+def check_tier(cluster: LocalCluster, topic: str) -> None:
+    """Sound to the last byte, from offset 0 on without a gap, nothing in it twice."""
+    config = cluster.base / "broker-1.properties"
+    command = [sys.executable, "-m", "tierfetch.cli.main", "tier"]
+    options = ["--config", str(config), "--topic", topic, "--json"]
+    found = subprocess.run([*command, "verify", "--deep", *options], capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert found.returncode == 0, found.stdout + found.stderr
+    listed = subprocess.run([*command, "ls", *options], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    (partition,) = Listing.model_validate_json(listed.stdout).partitions
+    finished = [segment for segment in partition.segments if segment.state == "COPY_SEGMENT_FINISHED"]
+    assert finished
+    ends = [0, *(segment.end_offset + 1 for segment in finished)]
+    assert [segment.start_offset for segment in finished] == ends[:-1]

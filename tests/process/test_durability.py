@@ -1,0 +1,106 @@
+"""All brokers at once: killed, out of power, or stopped in order."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.offsets import list_offset
+from tierfetch.cli.processes import poll
+from tierfetch.fetcher.leader_offsets import LATEST_TIMESTAMP
+from tierfetch.log.checkpoints import CLEAN_SHUTDOWN
+from tierfetch.tests.process.clients import Librdkafka, create_topic
+from tierfetch.tests.process.looks import leader_of, log_bytes, log_end, registration
+from tierfetch.tests.process.producing import SteadyProducer
+
+TIMEOUT_S = 30.0
+BROKERS = (1, 2)
+VALUES = [b"%06d " % number + b"x" * 500 for number in range(400)]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    with LocalCluster(tmp_path, BROKERS, configs={"replica.lag.time.max.ms": "2000"}) as cluster:
+        yield cluster
+
+
+def restart(cluster: LocalCluster) -> None:
+    for broker in BROKERS:
+        cluster.start(broker)
+    for broker in BROKERS:
+        cluster.wait_serving(broker)
+
+
+def wait_replicated(cluster: LocalCluster, topic: str) -> None:
+    """Until both are in sync, with the same bytes to the leader's end."""
+    for _ in poll(TIMEOUT_S, f"{topic} to be in sync on both brokers", 0.1):
+        if set(registration(cluster, topic).isr) != set(BROKERS):
+            continue
+        end = list_offset(cluster.port(leader_of(cluster, topic)), topic, 0, LATEST_TIMESTAMP).offset
+        logs = [log_bytes(cluster, broker, topic) for broker in BROKERS]
+        if [log_end(log) for log in logs] == [end, end]:
+            assert b"".join(logs[0].values()) == b"".join(logs[1].values())
+            return
+
+
+def test_kill_9_of_all_brokers_at_once_loses_nothing(cluster: LocalCluster) -> None:
+    create_topic(cluster.bootstrap_servers, "t", configs={"segment.bytes": "1048576"})
+    with SteadyProducer(cluster.bootstrap_servers, "t") as producer:
+        for count in (1, 700, 2500):
+            producer.wait_acknowledged(count)
+            for broker in BROKERS:
+                cluster.kill(broker)
+            restart(cluster)
+        producer.wait_acknowledged(100)
+    wait_replicated(cluster, "t")
+    producer.check_consumed()
+
+
+def lose_tail(cluster: LocalCluster, broker: int, topic: str, size_bytes: int) -> None:
+    """What a power failure does to pages that were not synced."""
+    path = max((cluster.data_directory(broker) / f"{topic}-0").glob("*.log"))
+    os.truncate(path, path.stat().st_size - size_bytes)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_E4_scenario_2_power_failure_of_all_brokers_and_logs_never_diverge(cluster: LocalCluster, seed: int) -> None:
+    """Each loses another part of what it had not synced; what one of them kept need not survive."""
+    rng = random.Random(seed)
+    servers = cluster.bootstrap_servers
+    create_topic(servers, "t")
+    for _ in range(2):
+        for begin in range(0, len(VALUES), 100):
+            Librdkafka().produce(servers, "t", VALUES[begin : begin + 100], "none")
+        for broker in BROKERS:
+            cluster.kill(broker)
+        for broker in BROKERS:
+            lose_tail(cluster, broker, "t", rng.randrange(1, 120_000))
+        restart(cluster)
+        Librdkafka().produce(servers, "t", VALUES[:1], "none")
+        wait_replicated(cluster, "t")
+    end = list_offset(cluster.port(leader_of(cluster, "t")), "t", 0, LATEST_TIMESTAMP).offset
+    values = Librdkafka().consume(servers, "t", end)
+    assert values[:100] == VALUES[:100]
+    assert values[-1] == VALUES[0]
+
+
+def test_a_broker_that_was_stopped_in_order_recovers_nothing(cluster: LocalCluster) -> None:
+    create_topic(cluster.bootstrap_servers, "t")
+    Librdkafka().produce(cluster.bootstrap_servers, "t", VALUES, "none")
+    marker = cluster.data_directory(1) / CLEAN_SHUTDOWN
+    assert not marker.exists()
+    cluster.stop(1)
+    assert marker.exists()
+    size = cluster.log_file(1).stat().st_size
+    cluster.start(1)
+    cluster.wait_serving(1)
+    assert not marker.exists()
+    log = cluster.log_file(1).read_bytes()[size:].decode()
+    assert "tierfetch.log" not in log
+    wait_replicated(cluster, "t")
+    assert Librdkafka().consume(cluster.bootstrap_servers, "t", len(VALUES)) == VALUES

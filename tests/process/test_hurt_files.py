@@ -1,0 +1,174 @@
+"""Log directories that were torn, flipped, littered or filled while a broker was down or up."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.offsets import list_offset
+from tierfetch.cli.processes import poll
+from tierfetch.fetcher.leader_offsets import LATEST_TIMESTAMP
+from tierfetch.protocol.errors import KafkaError
+from tierfetch.tests.process.clients import Librdkafka, create_topic
+from tierfetch.tests.process.looks import leader_of, registration
+from tierfetch.tests.process.operating import check_same_logs, elect, wait_in_sync
+from tierfetch.tests.process.producing import SteadyProducer
+
+TIMEOUT_S = 30.0
+VALUES = [b"%06d " % number + b"x" * 1000 for number in range(5000)]
+DISK_BYTES = 48 * 1024 * 1024
+FREE_BYTES = 6 * 1024 * 1024
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    with LocalCluster(tmp_path, (1,)) as cluster:
+        yield cluster
+
+
+def filled(cluster: LocalCluster, *topics: str) -> None:
+    """Each topic has several closed segments, then its broker is killed."""
+    for topic in topics:
+        create_topic(cluster.bootstrap_servers, topic, replicas=1, configs={"segment.bytes": "1048576"})
+        Librdkafka().produce(cluster.bootstrap_servers, topic, VALUES, "none")
+    cluster.kill(1)
+
+
+def segments(cluster: LocalCluster, topic: str) -> list[Path]:
+    return sorted((cluster.data_directory(1) / f"{topic}-0").glob("*.log"))
+
+
+def restart(cluster: LocalCluster) -> str:
+    """What the broker said while it started."""
+    seen = len(cluster.log_file(1).read_text())
+    cluster.start(1)
+    cluster.wait_serving(1)
+    return cluster.log_file(1).read_text()[seen:]
+
+
+def test_a_flipped_bit_in_a_middle_segment_is_named_and_the_others_serve(cluster: LocalCluster) -> None:
+    filled(cluster, "flipped", "whole")
+    hurt = segments(cluster, "flipped")[1]
+    content = bytearray(hurt.read_bytes())
+    content[len(content) // 2] ^= 4
+    hurt.write_bytes(content)
+    said = restart(cluster)
+    assert str(hurt) in said
+    assert "byte" in said
+    with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
+        list_offset(cluster.port(1), "flipped", 0, LATEST_TIMESTAMP)
+    assert Librdkafka().consume(cluster.bootstrap_servers, "whole", len(VALUES)) == VALUES
+    assert hurt.read_bytes() == content
+    content[len(content) // 2] ^= 4
+    hurt.write_bytes(content)
+    cluster.kill(1)
+    restart(cluster)
+    assert Librdkafka().consume(cluster.bootstrap_servers, "flipped", len(VALUES)) == VALUES
+
+
+def test_a_torn_tail_is_cut_and_what_was_whole_is_served(cluster: LocalCluster) -> None:
+    filled(cluster, "torn")
+    last = segments(cluster, "torn")[-1]
+    with last.open("ab") as file:
+        file.write(last.read_bytes()[:150])
+    restart(cluster)
+    assert Librdkafka().consume(cluster.bootstrap_servers, "torn", len(VALUES)) == VALUES
+    Librdkafka().produce(cluster.bootstrap_servers, "torn", VALUES, "none")
+    assert Librdkafka().consume(cluster.bootstrap_servers, "torn", 2 * len(VALUES)) == VALUES * 2
+
+
+def test_foreign_files_and_directories_are_left_alone(cluster: LocalCluster) -> None:
+    filled(cluster, "t")
+    directory = segments(cluster, "t")[0].parent
+    foreign = [directory / "notes.txt", directory / "x.log", cluster.data_directory(1) / "lost+found" / "y"]
+    for path in foreign:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"not ours")
+    restart(cluster)
+    assert Librdkafka().consume(cluster.bootstrap_servers, "t", len(VALUES)) == VALUES
+    assert [path.read_bytes() for path in foreign] == [b"not ours"] * 3
+
+
+@pytest.mark.parametrize("pattern", ["*.index", "*.timeindex", "*.snapshot"])
+def test_what_can_be_rebuilt_is_rebuilt(cluster: LocalCluster, pattern: str) -> None:
+    filled(cluster, "t")
+    hurt = list(segments(cluster, "t")[0].parent.glob(pattern))
+    assert hurt
+    for path in hurt:
+        path.write_bytes(b"\xff" * 37)
+    restart(cluster)
+    assert Librdkafka().consume(cluster.bootstrap_servers, "t", len(VALUES)) == VALUES
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["leader-epoch-checkpoint", "partition.metadata", "../meta.properties", "../recovery-point-offset-checkpoint"],
+)
+def test_rubbish_in_place_of_a_file_of_ours_is_named(cluster: LocalCluster, name: str) -> None:
+    """Never served as if nothing were wrong, never a trace of the interpreter."""
+    filled(cluster, "t")
+    directory = segments(cluster, "t")[0].parent
+    path = (directory / name).resolve()
+    path.write_bytes(b"\x00rubbish\n")
+    cluster.start(1)
+    for _ in poll(TIMEOUT_S, f"broker 1 to say what is wrong with {name}, or to serve"):
+        said = cluster.log_file(1).read_text()
+        if str(path) in said:
+            break
+    assert str(path) in said
+    assert "Traceback" not in said
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Broker 1 has its logs on a file system of its own; returns a file that takes most of it."""
+    directory = tmp_path / "broker-1"
+    directory.mkdir()
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(directory)], capture_output=True, text=True
+    )
+    if mount.returncode != 0:
+        pytest.skip(f"needs the right to mount a small file system: {mount.stderr.strip()}")
+    try:
+        ballast = directory / "ballast"
+        ballast.write_bytes(bytes(DISK_BYTES - FREE_BYTES))
+        yield ballast
+    finally:
+        subprocess.run(["umount", "-l", str(directory)], check=True)
+
+
+def test_a_full_disk_of_the_leader_is_an_error_that_heals_with_space(tmp_path: Path, small_disk: Path) -> None:
+    with LocalCluster(tmp_path, (1,)) as cluster:
+        create_topic(cluster.bootstrap_servers, "t", replicas=1)
+        with SteadyProducer(cluster.bootstrap_servers, "t") as producer:
+            for _ in poll(TIMEOUT_S, "the disk to be full"):
+                if "No space left" in cluster.log_file(1).read_text():
+                    break
+            assert cluster.process(1).poll() is None
+            small_disk.unlink()
+            producer.wait_acknowledged(200)
+        producer.check_consumed()
+        cluster.kill(1)
+        assert "Traceback" not in cluster.log_file(1).read_text()
+        restart(cluster)
+        producer.check_consumed()
+
+
+def test_a_full_disk_of_a_follower_stops_no_producer_and_heals(tmp_path: Path, small_disk: Path) -> None:
+    with LocalCluster(tmp_path, (1, 2), configs={"replica.lag.time.max.ms": "1000"}) as cluster:
+        create_topic(cluster.bootstrap_servers, "t")
+        if leader_of(cluster, "t") == 1:
+            elect(cluster, "t", 2)
+        with SteadyProducer(cluster.bootstrap_servers, "t") as producer:
+            for _ in poll(TIMEOUT_S, "the follower to leave the ISR"):
+                if registration(cluster, "t").isr == (2,):
+                    break
+            producer.wait_acknowledged(500)
+            small_disk.unlink()
+            wait_in_sync(cluster, "t")
+        check_same_logs(cluster, "t")
+        producer.check_consumed()
