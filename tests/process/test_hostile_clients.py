@@ -87,14 +87,20 @@ def test_random_bodies_of_every_api_and_version(cluster: LocalCluster) -> None:
                 everything_answered(connection)
 
 
-@pytest.mark.parametrize(("key", "version"), [(0, 99), (1, -1), (1, 32767), (999, 0), (-1, 0), (18, 99)])
-def test_unknown_apis_and_versions(cluster: LocalCluster, key: int, version: int) -> None:
+@pytest.mark.parametrize(("key", "version"), [(0, 99), (1, -1), (1, 32767), (999, 0), (-1, 0)])
+def test_unknown_apis_and_versions_close_the_connection(cluster: LocalCluster, key: int, version: int) -> None:
     with connect(cluster) as connection:
         connection.sendall(frame(key, version, b"\0"))
-        with contextlib.suppress(OSError):
-            connection.shutdown(socket.SHUT_WR)
-        said = everything_answered(connection)
-    assert bool(said) == (key == 18)
+        assert everything_answered(connection) == b""
+
+
+def test_an_unknown_version_of_api_versions_is_told_the_known_ones(cluster: LocalCluster) -> None:
+    with connect(cluster) as connection:
+        connection.sendall(frame(ApiKey.API_VERSIONS, 99, b"\0"))
+        answer = connection.recv(65536)
+    _, correlation_id, error, apis = struct.unpack_from(">iihi", answer)
+    assert (correlation_id, error) == (7, 35)
+    assert apis == len(ApiKey)
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 100 * MIB + 1, 2**31 - 1])
