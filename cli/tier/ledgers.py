@@ -84,6 +84,8 @@ class MetadataTopicLedgers:
             batch = await self._topic.read(partition, position)
             for offset, value in batch.records:
                 self._apply(f"{REMOTE_LOG_METADATA_TOPIC}-{partition} offset {offset}", value)
+            if batch.next_offset <= position:
+                raise RemoteLogMetadataError(f"partition {partition} gives nothing at offset {position} of {end}")
             position = self._positions[partition] = batch.next_offset
 
     def _apply(self, where: str, value: bytes) -> None:

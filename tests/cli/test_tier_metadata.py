@@ -68,6 +68,7 @@ class MetadataCluster:
         self.values: dict[int, list[bytes]] = {0: [], 1: []}
         self.error = ErrorCode.none
         self.not_leader_answers = 0
+        self.is_silent = False
         self.fetches: list[tuple[int, int]] = []
         self.server: Server | None = None
 
@@ -120,6 +121,10 @@ class MetadataCluster:
         (asked,) = topic.partitions
         self.fetches.append((asked.partition, asked.fetch_offset))
         value = self.values[asked.partition][asked.fetch_offset]
+        if self.is_silent:
+            return FetchResponse(
+                topics=(FetchTopicResponse((FetchPartitionResponse(asked.partition),), topic.topic, topic.topic_id),)
+            )
         batch = build_batch([Record(asked.fetch_offset, 0, None, value, ())], base_offset=asked.fetch_offset)
         answer = FetchPartitionResponse(asked.partition, records=batch)
         return FetchResponse(topics=(FetchTopicResponse((answer,), topic.topic, topic.topic_id),))
@@ -179,6 +184,10 @@ async def test_it_gives_up_after_a_while(
     monkeypatch.setattr(ledgers_module, "RETRY_FOR_S", 0.0)
     cluster.not_leader_answers = 1
     with pytest.raises(MetadataUnavailableError, match="NOT_LEADER_OR_FOLLOWER"):
+        await source.read_on()
+    cluster.write(1, segment(0))
+    cluster.is_silent = True
+    with pytest.raises(MetadataUnavailableError, match="partition 1 gives nothing at offset 0 of 1"):
         await source.read_on()
 
 
