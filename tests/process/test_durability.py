@@ -11,14 +11,13 @@ import pytest
 
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.offsets import list_offset
-from tierfetch.cli.processes import poll
 from tierfetch.fetcher.leader_offsets import LATEST_TIMESTAMP
 from tierfetch.log.checkpoints import CLEAN_SHUTDOWN
 from tierfetch.tests.process.clients import Librdkafka, create_topic
-from tierfetch.tests.process.looks import leader_of, log_bytes, log_end, registration
+from tierfetch.tests.process.looks import leader_of
+from tierfetch.tests.process.operating import check_same_logs, wait_in_sync
 from tierfetch.tests.process.producing import SteadyProducer
 
-TIMEOUT_S = 30.0
 BROKERS = (1, 2)
 VALUES = [b"%06d " % number + b"x" * 500 for number in range(400)]
 
@@ -36,18 +35,6 @@ def restart(cluster: LocalCluster) -> None:
         cluster.wait_serving(broker)
 
 
-def wait_replicated(cluster: LocalCluster, topic: str) -> None:
-    """Until both are in sync, with the same bytes to the leader's end."""
-    for _ in poll(TIMEOUT_S, f"{topic} to be in sync on both brokers", 0.1):
-        if set(registration(cluster, topic).isr) != set(BROKERS):
-            continue
-        end = list_offset(cluster.port(leader_of(cluster, topic)), topic, 0, LATEST_TIMESTAMP).offset
-        logs = [log_bytes(cluster, broker, topic) for broker in BROKERS]
-        if [log_end(log) for log in logs] == [end, end]:
-            assert b"".join(logs[0].values()) == b"".join(logs[1].values())
-            return
-
-
 def test_kill_9_of_all_brokers_at_once_loses_nothing(cluster: LocalCluster) -> None:
     create_topic(cluster.bootstrap_servers, "t", configs={"segment.bytes": "1048576"})
     with SteadyProducer(cluster.bootstrap_servers, "t") as producer:
@@ -57,7 +44,8 @@ def test_kill_9_of_all_brokers_at_once_loses_nothing(cluster: LocalCluster) -> N
                 cluster.kill(broker)
             restart(cluster)
         producer.wait_acknowledged(100)
-    wait_replicated(cluster, "t")
+    wait_in_sync(cluster, "t")
+    check_same_logs(cluster, "t")
     producer.check_consumed()
 
 
@@ -82,7 +70,8 @@ def test_E4_scenario_2_power_failure_of_all_brokers_and_logs_never_diverge(clust
             lose_tail(cluster, broker, "t", rng.randrange(1, 120_000))
         restart(cluster)
         Librdkafka().produce(servers, "t", VALUES[:1], "none")
-        wait_replicated(cluster, "t")
+        wait_in_sync(cluster, "t")
+        check_same_logs(cluster, "t")
     end = list_offset(cluster.port(leader_of(cluster, "t")), "t", 0, LATEST_TIMESTAMP).offset
     values = Librdkafka().consume(servers, "t", end)
     assert values[:100] == VALUES[:100]
@@ -102,5 +91,6 @@ def test_a_broker_that_was_stopped_in_order_recovers_nothing(cluster: LocalClust
     assert not marker.exists()
     log = cluster.log_file(1).read_bytes()[size:].decode()
     assert "tierfetch.log" not in log
-    wait_replicated(cluster, "t")
+    wait_in_sync(cluster, "t")
+    check_same_logs(cluster, "t")
     assert Librdkafka().consume(cluster.bootstrap_servers, "t", len(VALUES)) == VALUES
