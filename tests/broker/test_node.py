@@ -60,6 +60,7 @@ async def test_C4_leadership_moves_and_the_old_leader_follows(nodes: Nodes) -> N
     await produce(nodes, 1, "t", b"a")
     await nodes[1].view.elect_leader(topic.id_partition(0), 2)
     await until(lambda: nodes.partition(2, "t").leadership is not None)
+    assert list(nodes[2].fetchers.replicas()) == [], "a replica that leads is fetched"
     await produce(nodes, 2, "t", b"b")
     await same_logs(nodes, "t", 2, 1)
     with pytest.raises(KafkaError) as caught:

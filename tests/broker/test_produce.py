@@ -93,6 +93,17 @@ async def test_leadership_lost_while_waiting(host: Host) -> None:
     assert answer.current_leader == LeaderIdAndEpoch(2, 1)
 
 
+async def test_C9_append_that_waits_for_its_turn_is_refused_when_leadership_moved(host: Host) -> None:
+    partition = await host.topic("t", 1, 2)
+    async with partition.log._state.gate:
+        waiting = asyncio.create_task(produce(host, request("t", batch(b"a"), acks=1)))
+        await asyncio.sleep(0.001)
+        await host.view.elect_leader(partition.partition, 2)
+        await partition.step_down(host.view.image.topics["t"].partitions[0])
+    assert (await waiting).error_code is ErrorCode.not_leader_or_follower
+    assert partition.log.log_end_offset == 0
+
+
 @pytest.mark.parametrize(
     ("asked", "code"),
     [
