@@ -34,6 +34,7 @@ def manager_config(config: BrokerConfig) -> RemoteLogManagerConfig:
         copy_max_bytes_per_second=config.remote_log_manager_copy_max_bytes_per_second,
         copier_thread_pool_size=config.remote_log_manager_copier_thread_pool_size,
         copy_timeout_ms=config.remote_log_manager_copy_timeout_ms,
+        request_timeout_ms=config.request_timeout_ms,
         custom_metadata_max_bytes=config.remote_log_metadata_custom_metadata_max_bytes,
         reader_threads=config.remote_log_reader_threads,
         fetch_max_wait_ms=config.remote_fetch_max_wait_ms,

@@ -35,8 +35,8 @@ class RemoteLogManagerConfig:
     copy_timeout_ms: int = 300_000
     """Of our own: an upload may take this long, and the time of its size at `copy_min_bytes_per_second` on top."""
     copy_min_bytes_per_second: int = _MIB
-    request_timeout_ms: int = 60_000
-    """Of our own: every other call of the store, and every write of remote log metadata."""
+    request_timeout_ms: int = 30_000
+    """`request.timeout.ms`: every other call of the store, and every write of remote log metadata."""
     custom_metadata_max_bytes: int = 128
     """`remote.log.metadata.custom.metadata.max.bytes`."""
 

@@ -67,15 +67,18 @@ def fence_running(cluster: LocalCluster, broker: int) -> None:
     change(cluster, lambda view: view.fence_broker(broker))
 
 
+def run_tier(cluster: LocalCluster, command: str, topic: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """`tierfetch tier <command> --json` of one topic."""
+    config = str(cluster.base / "broker-1.properties")
+    line = [sys.executable, "-m", "tierfetch.cli.main", "tier", command, "--config", config, "--topic", topic, "--json"]
+    return subprocess.run([*line, *options], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+
 def check_tier(cluster: LocalCluster, topic: str) -> None:
     """Sound to the last byte, from offset 0 on without a gap, nothing in it twice."""
-    config = cluster.base / "broker-1.properties"
-    command = [sys.executable, "-m", "tierfetch.cli.main", "tier"]
-    options = ["--config", str(config), "--topic", topic, "--json"]
-    found = subprocess.run([*command, "verify", "--deep", *options], capture_output=True, text=True, timeout=TIMEOUT_S)
+    found = run_tier(cluster, "verify", topic, "--deep")
     assert found.returncode == 0, found.stdout + found.stderr
-    listed = subprocess.run([*command, "ls", *options], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
-    (partition,) = Listing.model_validate_json(listed.stdout).partitions
+    (partition,) = Listing.model_validate_json(run_tier(cluster, "ls", topic).stdout).partitions
     finished = [segment for segment in partition.segments if segment.state == "COPY_SEGMENT_FINISHED"]
     assert finished
     ends = [0, *(segment.end_offset + 1 for segment in finished)]
