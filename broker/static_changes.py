@@ -194,7 +194,7 @@ def _checked(image: ClusterImage, topic: NewTopic) -> tuple[tuple[int, ...], ...
 def _spread(image: ClusterImage, topic: NewTopic) -> tuple[tuple[int, ...], ...]:
     if topic.partitions < 1:
         raise KafkaError(ErrorCode.invalid_partitions, f"{topic.partitions} partitions; at least 1 is needed")
-    brokers = sorted(image.brokers)
+    brokers = sorted(broker.id for broker in image.brokers.values() if not broker.fenced)
     if not 1 <= topic.replication_factor <= len(brokers):
         raise KafkaError(
             ErrorCode.invalid_replication_factor,

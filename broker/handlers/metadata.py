@@ -39,6 +39,7 @@ class ClusterHandlers:
             "brokers": [
                 {"node_id": broker.id, "host": broker.host, "port": broker.port, "rack": broker.rack}
                 for broker in image.brokers.values()
+                if not broker.fenced
             ],
             "topics": topics,
         }
@@ -76,9 +77,10 @@ class ClusterHandlers:
                     "host": broker.host,
                     "port": broker.port,
                     "rack": broker.rack,
-                    "is_fenced": False,
+                    "is_fenced": broker.fenced,
                 }
                 for broker in (image.brokers.values() if served else ())
+                if not broker.fenced or getattr(request, "include_fenced_brokers", False)
             ),
         }
 
@@ -94,7 +96,7 @@ def _topic(image: ClusterImage, topic: TopicImage) -> Plain:
 
 
 def _partition(image: ClusterImage, number: int, registration: PartitionRegistration) -> Plain:
-    available = registration.leader != NO_LEADER and registration.leader in image.brokers
+    available = registration.leader != NO_LEADER and _is_alive(image, registration.leader)
     return {
         "error_code": ErrorCode.none if available else ErrorCode.leader_not_available,
         "partition_index": number,
@@ -102,8 +104,14 @@ def _partition(image: ClusterImage, number: int, registration: PartitionRegistra
         "leader_epoch": registration.leader_epoch,
         "replica_nodes": registration.replicas,
         "isr_nodes": registration.isr,
-        "offline_replicas": tuple(replica for replica in registration.replicas if replica not in image.brokers),
+        "offline_replicas": tuple(replica for replica in registration.replicas if not _is_alive(image, replica)),
     }
+
+
+def _is_alive(image: ClusterImage, broker_id: int) -> bool:
+    """As far as is known: a static cluster does not notice that a broker died."""
+    broker = image.brokers.get(broker_id)
+    return broker is not None and not broker.fenced
 
 
 def _unknown_topic(name: str | None, topic_id: UUID | None, error: ErrorCode) -> Plain:

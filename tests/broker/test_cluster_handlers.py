@@ -116,3 +116,23 @@ async def test_transactional_producers_are_refused(view: StaticClusterView) -> N
     )
     answer = await ask(ProducerIds(view).init_producer_id, request)
     assert (answer.error_code, answer.producer_id) == (ErrorCode.coordinator_not_available, -1)
+
+
+async def test_fenced_broker_is_not_offered_to_clients(handlers: ClusterHandlers, view: StaticClusterView) -> None:
+    await view.fence_broker(2)
+    response = await ask(handlers.metadata, metadata_request(9, ("t", None)))
+    assert [broker.node_id for broker in response.brokers] == [1, 3]
+    first, second = response.topics[0].partitions
+    assert (first.leader_id, first.offline_replicas) == (1, (2,))
+    assert (second.leader_id, second.offline_replicas) == (3, (2,))
+    make = RequestEntities(ApiKey.DESCRIBE_CLUSTER, 2)
+    listed = {}
+    for include in (False, True):
+        request = make(
+            "DescribeClusterRequest", include_cluster_authorized_operations=False, include_fenced_brokers=include
+        )
+        cluster = await ask(handlers.describe_cluster, request)
+        listed[include] = [(broker.broker_id, broker.is_fenced) for broker in cluster.brokers]
+    assert listed == {False: [(1, False), (3, False)], True: [(1, False), (2, True), (3, False)]}
+    created = await view.create_topic(NewTopic("new", 2, 2))
+    assert all(set(entry.replicas) == {1, 3} for entry in created.partitions.values())
