@@ -181,6 +181,8 @@ def test_offset_index_agrees_with_a_list(steps, cut, asked, position):
     assert index.lookup(BASE + asked) == (below[-1] if below else OffsetPosition(BASE, 0))
     at_or_after = [entry for entry in model if entry.position >= position]
     assert index.first_at_or_after(position) == (at_or_after[0] if at_or_after else None)
+    at_or_before = [entry for entry in model if entry.position <= position]
+    assert index.last_at_or_before(position) == (at_or_before[-1] if at_or_before else None)
 
 
 @given(steps=st.lists(st.tuples(st.integers(-3, 5), st.integers(0, 4)), max_size=30), cut=st.integers(0, 130))
@@ -197,6 +199,15 @@ def test_time_index_agrees_with_a_list(steps, cut):
     for asked in range(90, 260):
         below = [entry for entry in model if entry.timestamp <= asked]
         assert index.lookup(asked) == (below[-1] if below else TimestampOffset(-1, BASE))
+
+
+def test_a_preallocated_tail_that_is_no_whole_entry_is_cut_if_it_is_zero():
+    """Kafka's 10 MiB are no multiple of a time index entry."""
+    entry = struct.pack(">qi", 9, 256)
+    for tail in (4, 11, 16):
+        assert list(TimeIndex.decode(entry + bytes(tail), 10)) == [TimestampOffset(9, 266)]
+    with pytest.raises(CorruptFileError, match="16 bytes"):
+        TimeIndex.decode(entry + b"\0\0\0\1", 10)
 
 
 Transactions = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 6)), max_size=20)
@@ -248,6 +259,18 @@ def test_aborted_transactions_stop_at_the_first_that_proves_there_are_no_more():
         (
             lambda: OffsetIndex.decode(struct.pack(">iiii", 2, 5, 2, 6), 10).check(name="x"),
             r"x: entry 1 of 2: .*\(12, 6\) must lie above \(12, 5\)",
+        ),
+        (
+            lambda: OffsetIndex.decode(struct.pack(">iiii", 2, 5, 3, 5), 10).check(),
+            r"offset index: entry 1 of 2: .*\(13, 5\) must lie above \(12, 5\)",
+        ),
+        (
+            lambda: TimeIndex.decode(struct.pack(">qiqi", 9, 5, 9, 6), 10).check(),
+            r"\(9, 16\) must lie above \(9, 15\)",
+        ),
+        (
+            lambda: TimeIndex.decode(struct.pack(">qiqi", 9, 5, 10, 4), 10).check(),
+            r"\(10, 14\) must lie above \(9, 15\)",
         ),
         (
             lambda: TimeIndex.decode(struct.pack(">qiqi", 9, 5, 8, 6), 10).check(),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 from contextlib import suppress
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -168,6 +170,7 @@ def test_duplicates_among_the_last_five_batches_are_answered_with_their_offsets(
         assert duplicate == BatchMetadata(2 * i + 1, 10 * i + 1, 1, 100 + i)
         assert (duplicate.first_offset, duplicate.first_sequence) == (10 * i, 2 * i)
     assert refused(manager, sent[0]) is ErrorCode.out_of_order_sequence_number  # the sixth is forgotten
+    assert producers(batch(4)).check(batch(9), CLIENT) == BatchMetadata(0, 4, 0, 1000)  # the very first sequence
     longer = batch(sequence=8, records=4)
     assert refused(manager, longer) is ErrorCode.out_of_order_sequence_number  # overlaps, but is no duplicate
     assert manager.entries[7].batches == tuple(BatchMetadata(2 * i + 1, 10 * i + 1, 1, 100 + i) for i in range(1, 6))
@@ -292,6 +295,14 @@ def test_a_control_batch_that_was_cleaned_away_ends_nothing():
     assert manager.first_undecided_offset == 0
 
 
+def test_an_open_transaction_goes_on_with_more_batches_of_its_own():
+    manager = producers(transactional(4, sequence=0))
+    for origin in (CLIENT, COORDINATOR):
+        assert manager.check(transactional(5, sequence=1), origin) is None
+    manager.apply(transactional(5, sequence=1))
+    assert manager.first_undecided_offset == 4
+
+
 def test_a_batch_outside_the_open_transaction_is_refused():
     manager = producers(transactional(0))
     for origin in (CLIENT, COORDINATOR):
@@ -397,6 +408,15 @@ def test_an_empty_snapshot():
     assert decode_snapshot(ProducerStateManager().snapshot()) == []
 
 
+@pytest.mark.parametrize("last_offset", [3, 9])
+def test_a_snapshot_whose_transaction_begins_beyond_its_offset_is_refused(last_offset):
+    batches = (BatchMetadata(0, last_offset, 0, 1000),)
+    entry = ProducerStateEntry(7, 0, current_txn_first_offset=12 - last_offset, batches=batches)
+    with pytest.raises(CorruptFileError, match="producer 7 is known beyond offset 9"):
+        ProducerStateManager.from_snapshot(encode_snapshot([entry]), 9)
+    ProducerStateManager.from_snapshot(encode_snapshot([entry]), 10)
+
+
 def test_a_snapshot_beyond_its_offset_is_refused():
     manager = producers(batch(0), transactional(1, sequence=1))
     assert ProducerStateManager.from_snapshot(manager.snapshot(), 2).first_undecided_offset == 1
@@ -409,12 +429,16 @@ def test_broken_snapshots_say_what_is_wrong():
     flipped = bytearray(data)
     flipped[20] ^= 1
     twice = encode_snapshot([ProducerStateEntry(7), ProducerStateEntry(7)])
+    counted = {count: struct.pack(">i", count) + data[10:] for count in (-1, 1, 3)}
+    miscounted = {count: struct.pack(">hI", 1, crc32c(body)) + body for count, body in counted.items()}
     for broken, message in [
         (b"", "S: 0 bytes where at least 10 are expected"),
         (b"\0\2" + data[2:], "S: version 2 where 1 is expected"),
         (bytes(flipped), "S: CRC-32C 0x[0-9a-f]{8} is stated, the content has 0x"),
         (data[:-1], "S: CRC-32C"),
         (twice, "S: a producer id is listed twice"),
+        *((each, f"S: {count} producers are stated, 92 bytes follow") for count, each in miscounted.items()),
+        (struct.pack(">hIi", 1, crc32c(struct.pack(">i", -1)), -1), "S: -1 producers are stated, 0 bytes follow"),
     ]:
         with pytest.raises(CorruptFileError, match=message):
             decode_snapshot(broken, name="S")
