@@ -196,7 +196,7 @@ async def test_connections_are_used_again(topic: BrokerMetadataTopic, host: Host
     assert len(leader.connections) == 2
 
 
-async def test_nothing_that_is_not_committed_is_read(
+async def test_bootstrap_rule_11_nothing_that_is_not_committed_is_read(
     topic: BrokerMetadataTopic, view: StaticClusterView, host: Host, leader: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata_topic, "READ_WAIT_MS", 20)

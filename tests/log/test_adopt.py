@@ -105,7 +105,7 @@ async def test_F10_a_duplicate_of_a_batch_that_lies_in_the_tier_only_is_still_re
     assert log.log_end_offset == 6
 
 
-async def test_rule_6_a_transaction_that_began_in_the_tier_stays_open_until_its_marker() -> None:
+async def test_bootstrap_rule_6_a_transaction_that_began_in_the_tier_stays_open_until_its_marker() -> None:
     manager = await node_with_old_replica(MemoryDisk())
     log = await adopt(manager, TP, STATE)
     assert log.expire_producers() == 0
@@ -117,13 +117,13 @@ async def test_rule_6_a_transaction_that_began_in_the_tier_stays_open_until_its_
     assert (aborted.first_offset, aborted.last_offset) == (4, 6)
 
 
-async def test_rule_5_the_high_watermark_is_the_start() -> None:
+async def test_bootstrap_rule_5_the_high_watermark_is_the_start() -> None:
     manager = await node_with_old_replica(MemoryDisk())
     assert (await adopt(manager, TP, STATE)).high_watermark == 6
 
 
 @pytest.mark.parametrize("unsynced", ["lost", "kept", "some"])
-async def test_rule_4_a_crash_at_every_effect_leaves_the_old_replica_or_the_new(unsynced: str) -> None:
+async def test_bootstrap_rule_4_a_crash_at_every_effect_leaves_the_old_replica_or_the_new(unsynced: str) -> None:
     outcomes = []
     for fault in failures(crash=True):
         disk = MemoryDisk()
@@ -155,7 +155,7 @@ async def directories(disk: MemoryDisk) -> list[Path]:
     return [LOG_DIR / entry.name for entry in await disk.list_directory(LOG_DIR) if entry.is_directory]
 
 
-async def test_rule_4_a_crash_without_an_old_replica_leaves_none_or_the_new() -> None:
+async def test_bootstrap_rule_4_a_crash_without_an_old_replica_leaves_none_or_the_new() -> None:
     outcomes = []
     for fault in failures(crash=True):
         disk = MemoryDisk()
@@ -171,7 +171,7 @@ async def test_rule_4_a_crash_without_an_old_replica_leaves_none_or_the_new() ->
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-async def test_rule_4_a_failure_at_every_effect_leaves_the_old_replica_or_the_new(persistent: bool) -> None:
+async def test_bootstrap_rule_4_a_failure_at_every_effect_leaves_the_old_replica_or_the_new(persistent: bool) -> None:
     for fault in failures(persistent=persistent):
         disk = MemoryDisk()
         manager = await node_with_old_replica(disk)

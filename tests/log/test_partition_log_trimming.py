@@ -82,7 +82,7 @@ async def test_segments_below_the_log_start_go() -> None:
     assert await log.delete_old_segments_by_log_start() == 0
 
 
-async def test_rule_4_local_segments_of_a_tiered_log_go_and_its_log_start_stays() -> None:
+async def test_bootstrap_rule_4_local_segments_of_a_tiered_log_go_and_its_log_start_stays() -> None:
     keeper = Keeper()
     log = await log_of_twelve(config=TIERED, keeper=keeper)
     assert await log.delete_local_segments(7) == 1

@@ -85,7 +85,7 @@ async def test_E1_a_cut_at_or_above_the_end_drops_epochs_without_data() -> None:
     assert b"5 12" not in disk.restart().files(DIRECTORY)[DIRECTORY / "leader-epoch-checkpoint"]
 
 
-async def test_rule_7_a_cut_below_the_local_log_start_empties_the_log() -> None:
+async def test_bootstrap_rule_7_a_cut_below_the_local_log_start_empties_the_log() -> None:
     log = await log_of_twelve(MemoryDisk())
     log.update_config(LogConfig(segment_bytes=400, remote_storage_enable=True))
     log.update_high_watermark(12)

@@ -317,7 +317,7 @@ async def test_row_partition_metadata() -> None:
     ("first_base", "log_start_offset", "expected", "known"),
     [(0, None, 0, True), (4, None, 0, False), (4, 2, 2, True), (4, 5, 5, True)],
 )
-async def test_rule_4_row_tiered_without_a_log_start_entry_is_not_guessed(
+async def test_bootstrap_rule_4_row_tiered_without_a_log_start_entry_is_not_guessed(
     first_base: int, log_start_offset: int | None, expected: int, known: bool
 ) -> None:
     disk = await (changed(_0_log=None) if first_base == 4 else changed())

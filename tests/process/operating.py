@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import subprocess
 import sys
@@ -13,9 +14,9 @@ from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.offsets import list_offset
 from tierfetch.cli.processes import poll
 from tierfetch.cli.tier.report import Listing
-from tierfetch.fetcher.leader_offsets import LATEST_TIMESTAMP
+from tierfetch.fetcher.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, LATEST_TIMESTAMP
 from tierfetch.log.disk_os import OsDisk
-from tierfetch.tests.process.looks import leader_of, log_bytes, log_end, registration
+from tierfetch.tests.process.looks import leader_of, log_bytes, log_end, registration, registrations
 
 TIMEOUT_S = 30.0
 
@@ -26,15 +27,30 @@ def wait_in_sync(cluster: LocalCluster, topic: str) -> None:
             return
 
 
+def wait_all_in_sync(cluster: LocalCluster) -> None:
+    """Of every topic, the one with the remote log metadata too."""
+    for _ in poll(TIMEOUT_S, "all replicas to be in sync"):
+        if all(set(entry.isr) == set(entry.replicas) for entry in registrations(cluster)):
+            return
+
+
+def wait_local_start(cluster: LocalCluster, topic: str, offset: int) -> None:
+    """Until what lies below is in the tier alone."""
+    for _ in poll(TIMEOUT_S, f"{topic} to begin at {offset} or later locally"):
+        if list_offset(cluster.port(leader_of(cluster, topic)), topic, 0, EARLIEST_LOCAL_TIMESTAMP).offset >= offset:
+            return
+
+
 def check_same_logs(cluster: LocalCluster, topic: str) -> None:
     """What both replicas hold is the same, byte for byte, whatever their segment borders."""
     leader = leader_of(cluster, topic)
     end = list_offset(cluster.port(leader), topic, 0, LATEST_TIMESTAMP).offset
     for _ in poll(TIMEOUT_S, f"both replicas of {topic} to reach {end}"):
-        ends = {broker: log_end(log_bytes(cluster, broker, topic)) for broker in (1, 2)}
-        if ends == {1: end, 2: end}:
-            break
-    contents = [b"".join(log_bytes(cluster, broker, topic).values()) for broker in (1, 2)]
+        with contextlib.suppress(FileNotFoundError):  # local retention goes on
+            logs = [log_bytes(cluster, broker, topic) for broker in (1, 2)]
+            if [log_end(log) for log in logs] == [end, end]:
+                break
+    contents = [b"".join(log.values()) for log in logs]
     shorter, longer = sorted(contents, key=len)
     assert longer.endswith(shorter)
 

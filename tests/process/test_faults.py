@@ -13,7 +13,15 @@ from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.tests.process.clients import create_topic
 from tierfetch.tests.process.conftest import local_tier
 from tierfetch.tests.process.looks import leader_of
-from tierfetch.tests.process.operating import check_same_logs, check_tier, elect, fence_running, wait_in_sync
+from tierfetch.tests.process.operating import (
+    check_same_logs,
+    check_tier,
+    elect,
+    fence_running,
+    wait_all_in_sync,
+    wait_in_sync,
+    wait_local_start,
+)
 from tierfetch.tests.process.producing import SteadyProducer
 
 TIERED = {"remote.storage.enable": "true", "segment.bytes": "1048576"}
@@ -24,7 +32,11 @@ IMPATIENT = {"socket.timeout.ms": 2000, "request.timeout.ms": 1000}
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     """Two brokers with a local tier and KIP-1023 on, that notice laggards soon."""
-    configs = {"follower.fetch.last.tiered.offset.enable": "true", "replica.lag.time.max.ms": "2000"}
+    configs = {
+        "follower.fetch.last.tiered.offset.enable": "true",
+        "replica.lag.time.max.ms": "2000",
+        "log.retention.check.interval.ms": "500",
+    }
     with LocalCluster(tmp_path, (1, 2), tier=local_tier(tmp_path), configs=configs) as cluster:
         yield cluster
 
@@ -92,3 +104,34 @@ def test_C9_a_leader_that_slept_through_its_replacement_is_fenced(cluster: Local
     check_same_logs(cluster, "t")
     producer.check_consumed()
     check_tier(cluster, "t")
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_R4_everything_at_once_loses_nothing(cluster: LocalCluster, seed: int) -> None:
+    """Killed, wiped, fenced, elected, with most of the topic in the tier alone."""
+    rng = random.Random(seed)
+    configs = {"remote.storage.enable": "true", "internal.segment.bytes": "200000", "local.retention.bytes": "400000"}
+    create_topic(cluster.bootstrap_servers, "t", configs=configs)
+    with SteadyProducer(cluster.bootstrap_servers, "t", IMPATIENT) as producer:
+        for _ in range(6):
+            producer.wait_acknowledged(rng.randrange(500, 3000))
+            wait_all_in_sync(cluster)
+            leader = leader_of(cluster, "t")
+            victim = rng.choice((leader, 3 - leader))
+            cluster.kill(victim)
+            if rng.random() < 0.7:
+                cluster.fence(victim)
+                producer.wait_acknowledged(rng.randrange(1, 1000))
+            if rng.random() < 0.7:
+                cluster.wipe(victim)
+            cluster.start(victim)
+            cluster.wait_serving(victim)
+            if rng.random() < 0.5:
+                wait_in_sync(cluster, "t")
+                elect(cluster, "t", rng.choice((1, 2)))
+        producer.wait_acknowledged(2000)
+    wait_all_in_sync(cluster)
+    check_same_logs(cluster, "t")
+    wait_local_start(cluster, "t", 2000)
+    check_tier(cluster, "t")
+    producer.check_consumed()

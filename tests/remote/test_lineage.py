@@ -42,11 +42,11 @@ LOST = segment(4, 100, 149, (1, 100))
         (segment(10, 150, 200, (2, 150)), False),
     ],
 )
-def test_rule1_whole_on_the_lineage(metadata: RemoteLogSegmentMetadata, expected: bool) -> None:
+def test_bootstrap_rule_1_whole_on_the_lineage(metadata: RemoteLogSegmentMetadata, expected: bool) -> None:
     assert is_within_lineage(metadata, EPOCHS, LOG_END_OFFSET) is expected
 
 
-def test_rule1_epochs_below_the_log_start_are_not_compared() -> None:
+def test_bootstrap_rule_1_epochs_below_the_log_start_are_not_compared() -> None:
     epochs = epochs_of((2, 100))
     assert is_within_lineage(segment(1, 60, 149, (0, 60), (2, 80)), epochs, LOG_END_OFFSET)
     assert not is_within_lineage(segment(2, 60, 149, (0, 60), (3, 80)), epochs, LOG_END_OFFSET)
@@ -54,7 +54,7 @@ def test_rule1_epochs_below_the_log_start_are_not_compared() -> None:
     assert not is_within_lineage(segment(4, 60, 99), epochs_of(), LOG_END_OFFSET)
 
 
-def test_rule1_a_straddling_segment_is_readable_but_neither_counted_nor_adopted() -> None:
+def test_bootstrap_rule_1_a_straddling_segment_is_readable_but_neither_counted_nor_adopted() -> None:
     ledger = ledger_of(WHOLE, STRADDLING, LOST)
     assert ledger.find(0, 70) is not None
     assert highest_whole_on_lineage(ledger, EPOCHS, LOG_END_OFFSET) == ledger.get(segment_id(1))
@@ -64,7 +64,7 @@ def test_rule1_a_straddling_segment_is_readable_but_neither_counted_nor_adopted(
     assert pending(ledger, EPOCHS, 0, 0, LOG_END_OFFSET) == OffsetAndEpoch(60, 0)
 
 
-def test_rule2_covering_takes_the_fewest_segments() -> None:
+def test_bootstrap_rule_2_covering_takes_the_fewest_segments() -> None:
     ledger = ledger_of(
         segment(1, 0, 9), segment(2, 0, 49), segment(3, 20, 59), segment(4, 30, 99), segment(5, 100, 119)
     )
@@ -73,7 +73,7 @@ def test_rule2_covering_takes_the_fewest_segments() -> None:
     assert coverage.gap is None
 
 
-def test_rule2_covering_names_the_first_gap() -> None:
+def test_bootstrap_rule_2_covering_names_the_first_gap() -> None:
     ledger = ledger_of(segment(1, 0, 9), segment(2, 20, 29), segment(3, 40, 49))
     epochs = epochs_of((0, 0))
     assert covering(ledger, epochs, 0, 50).gap == Gap(10, 20)
@@ -84,12 +84,12 @@ def test_rule2_covering_names_the_first_gap() -> None:
     assert str(Gap(10, 20)) == "[10, 20)"
 
 
-def test_rule2_a_segment_within_another_does_not_lead_back() -> None:
+def test_bootstrap_rule_2_a_segment_within_another_does_not_lead_back() -> None:
     ledger = ledger_of(segment(1, 0, 9), segment(2, 2, 5), segment(3, 15, 19))
     assert covering(ledger, epochs_of((0, 0)), 0, 20).gap == Gap(10, 15)
 
 
-def test_rule2_unfinished_and_deleted_segments_cover_nothing() -> None:
+def test_bootstrap_rule_2_unfinished_and_deleted_segments_cover_nothing() -> None:
     ledger = ledger_of(segment(1, 0, 9), segment(2, 10, 19))
     ledger.apply(segment(3, 20, 29))
     ledger.apply(update(2, DELETE_STARTED))
@@ -97,7 +97,7 @@ def test_rule2_unfinished_and_deleted_segments_cover_nothing() -> None:
     assert covering(ledger, epochs_of((0, 0)), 0, 30).gap == Gap(10, 30)
 
 
-def test_rule10_segments_by_time_are_those_of_the_lineage() -> None:
+def test_bootstrap_rule_10_segments_by_time_are_those_of_the_lineage() -> None:
     ledger = ledger_of(
         segment(1, 0, 9, max_timestamp_ms=100),
         segment(2, 10, 19, (1, 10), max_timestamp_ms=900),

@@ -223,7 +223,7 @@ class TestRetention:
         await until(lambda: leader.log.local_log_start_offset == leader.log.log_end_offset == 7)
         check_tier(leader.storage, leader.ledger)
 
-    async def test_R2_follower_deletes_what_is_tiered_on_its_own_lineage(
+    async def test_R2_bootstrap_rule_9_follower_deletes_what_is_tiered_on_its_own_lineage(
         self, leader: Broker, follower: Broker
     ) -> None:
         follower.log.update_config(replace(TIERED, local_retention_bytes=1))
@@ -233,7 +233,9 @@ class TestRetention:
         assert follower.log.log_start_offset == 0
         assert follower.tiered_to() == 12, "the follower knows the highest tiered offset"
 
-    async def test_R4_remote_retention_waits_until_the_isr_has_the_log_start(self, leader: Broker) -> None:
+    async def test_R4_bootstrap_rule_8_remote_retention_waits_until_the_isr_has_the_log_start(
+        self, leader: Broker
+    ) -> None:
         in_sync = 0
         leader.isr_log_start = lambda: in_sync
         await leader.fill(3)

@@ -89,7 +89,7 @@ class TestCopy:
         ("__remote_log_metadata", LogConfig(remote_storage_enable=True), TierMode.UNTIERED),
     ],
 )
-def test_R6_policy_of_a_topic(topic: str, config: LogConfig, mode: TierMode) -> None:
+def test_R6_bootstrap_rule_11_policy_of_a_topic(topic: str, config: LogConfig, mode: TierMode) -> None:
     assert TierPolicy.of(topic, config).mode is mode
 
 
@@ -193,7 +193,7 @@ class TestLocalRetention:
         )
         assert plan(limited, NOW) == [Copy(local(100, 200)), DeleteLocal(100)]
 
-    def test_R2_follower_deletes_up_to_the_highest_remote_offset_of_its_own_lineage(self) -> None:
+    def test_R2_bootstrap_rule_9_follower_deletes_up_to_the_highest_remote_offset_of_its_own_lineage(self) -> None:
         follower = view(
             leader_epoch=None,
             epochs=((0, 0), (1, 150)),
@@ -207,7 +207,7 @@ class TestLocalRetention:
         )
         assert plan(follower, NOW) == [DeleteLocal(200)]
 
-    def test_R2_follower_that_lags_keeps_what_the_tier_has_beyond_its_end(self) -> None:
+    def test_R2_bootstrap_rule_9_follower_that_lags_keeps_what_the_tier_has_beyond_its_end(self) -> None:
         follower = view(
             leader_epoch=None,
             closed=(local(0, 100),),
@@ -251,7 +251,7 @@ class TestRemoteRetention:
         }
         return view(**{**values, **changes})
 
-    def test_R4_by_time_raises_the_log_start_first(self) -> None:
+    def test_R4_bootstrap_rule_8_by_time_raises_the_log_start_first(self) -> None:
         assert plan(self.expiring(policy=policy(retention_ms=NOW - 150)), NOW) == [RaiseLogStart(100, "retention")]
 
     @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ class TestRemoteRetention:
         twice = (TIERED[0], remote(4, 0, 100), *TIERED[1:])
         assert plan(self.expiring(remote=twice, policy=policy(retention_bytes=2501)), NOW) == []
 
-    def test_R4_remote_segments_go_once_the_whole_isr_has_the_log_start(self) -> None:
+    def test_R4_bootstrap_rule_8_remote_segments_go_once_the_whole_isr_has_the_log_start(self) -> None:
         raised = self.expiring(
             log_start_offset=200, isr_log_start_min=100, epochs=((0, 200),), policy=policy(retention_ms=NOW - 250)
         )

@@ -461,7 +461,9 @@ class TestReadAhead:
 
 
 class TestTimes:
-    async def test_R4_by_time_in_the_tier_and_behind_it(self, broker: Broker, readers: Readers) -> None:
+    async def test_R4_bootstrap_rule_10_by_time_in_the_tier_and_behind_it(
+        self, broker: Broker, readers: Readers
+    ) -> None:
         for i in range(12):
             await append(broker.log, 3, timestamp_ms=NOW_MS + [0, 50, 20, 90, 90, 10, 120, 100, 130, 125, 140, 150][i])
             if i % 3 == 2:
@@ -473,7 +475,9 @@ class TestTimes:
         await tier_all(broker)
         assert [await readers.times.offset_for_timestamp(PARTITION, broker.log, time) for time in times] == expected
 
-    async def test_R4_records_below_the_log_start_are_no_answer(self, broker: Broker, readers: Readers) -> None:
+    async def test_R4_bootstrap_rule_10_records_below_the_log_start_are_no_answer(
+        self, broker: Broker, readers: Readers
+    ) -> None:
         await broker.fill(3)
         await tier_all(broker)
         await broker.log.increment_log_start_offset(8)
@@ -504,7 +508,9 @@ class TestTimes:
         assert found.offset == 1
         assert (await read(readers, at(broker, 1, max_bytes=1))).next_offset == 2
 
-    async def test_R4_of_two_largest_timestamps_the_first_counts(self, broker: Broker, readers: Readers) -> None:
+    async def test_R4_bootstrap_rule_10_of_two_largest_timestamps_the_first_counts(
+        self, broker: Broker, readers: Readers
+    ) -> None:
         await append(broker.log, 1, timestamp_ms=NOW_MS + 9)
         await broker.log.roll()
         await append(broker.log, 1, timestamp_ms=NOW_MS + 9)
@@ -515,7 +521,9 @@ class TestTimes:
         assert found.offset == 0
 
     @pytest.mark.parametrize("youngest", [0, 4, 8, 12])
-    async def test_R4_largest_timestamp_of_both_tiers(self, broker: Broker, readers: Readers, youngest: int) -> None:
+    async def test_R4_bootstrap_rule_10_largest_timestamp_of_both_tiers(
+        self, broker: Broker, readers: Readers, youngest: int
+    ) -> None:
         for i in range(0, 12, 2):
             await append(broker.log, 2, timestamp_ms=NOW_MS + (500 if i == youngest else i))
             if i % 4 == 2:
