@@ -12,6 +12,7 @@ import pytest
 from tierfetch.bench.lab.kafka import run_tool
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.processes import poll
+from tierfetch.protocol.records import Compression, iter_batches
 from tierfetch.tests.interop.brokers import list_offsets
 from tierfetch.tests.interop.clients import consume
 from tierfetch.tests.interop.java import check_by_kafka
@@ -61,6 +62,20 @@ def test_the_java_producer_writes_with_every_codec(tierfetch: LocalCluster, comp
     assert list_offsets(tierfetch, topic, -1) == 5000
     values = [record.value for record in consume(tierfetch.bootstrap_servers, topic)]
     assert [len(value or b"") for value in values] == [300] * 5000
+
+
+def test_batches_are_written_anew_in_the_codec_of_the_topic(tierfetch: LocalCluster) -> None:
+    """Sequences and all: the Java producer is idempotent, and its batches come in another codec."""
+    create(tierfetch, "zstd-only", compression_type="zstd")
+    lines = [f"{number:06d} {'y' * 90}" for number in range(2_000)]
+    options = ("--topic", "zstd-only", "--compression-codec", "lz4")
+    tool(tierfetch, f"{TOOLS}.ConsoleProducer", *options, stdin="".join(f"{line}\n" for line in lines))
+    assert console_consume(tierfetch, "zstd-only", len(lines)) == lines
+    logs = [path for broker in (1, 2) for path in tierfetch.data_directory(broker).glob("zstd-only-0/*.log")]
+    for path in logs:
+        codecs = {header.compression for _, header in iter_batches(path.read_bytes())}
+        assert codecs <= {Compression.ZSTD}
+    assert any(path.stat().st_size for path in logs)
 
 
 def test_topics_and_configs_are_described_and_altered(tierfetch: LocalCluster) -> None:
