@@ -79,7 +79,14 @@ def test_impossible_header(at: int, form: str, value: int, message: str) -> None
     assert caught.value.position == len(batch())
 
 
+def test_producer_ids_begin_at_0() -> None:
+    header = parse_header(batch())
+    assert not header._replace(producer_id=-1).has_producer_id
+    assert header._replace(producer_id=0).has_producer_id
+
+
 def test_short_header() -> None:
+    assert parse_header(batch()[:BATCH_HEADER_SIZE]) == parse_header(batch())
     with pytest.raises(CorruptRecordError, match="60 bytes where a batch header of 61 is expected"):
         parse_header(batch()[: BATCH_HEADER_SIZE - 1])
 
