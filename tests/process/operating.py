@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import random
+import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+
+import confluent_kafka
 
 from tierfetch.broker.static_view import StaticClusterView
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.offsets import list_offset
 from tierfetch.cli.processes import poll
 from tierfetch.cli.tier.report import Listing
-from tierfetch.fetcher.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, LATEST_TIMESTAMP
+from tierfetch.fetcher.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from tierfetch.log.disk_os import OsDisk
+from tierfetch.protocol.errors import KafkaError
 from tierfetch.tests.process.looks import leader_of, log_bytes, log_end, registration, registrations
 
 TIMEOUT_S = 30.0
@@ -71,6 +76,20 @@ def change(cluster: LocalCluster, do: Callable[[StaticClusterView], Awaitable[No
     asyncio.run(run())
 
 
+def freeze(cluster: LocalCluster, broker: int) -> None:
+    """SIGSTOP, but not while it holds the lock of the cluster file, which would stop everybody."""
+    process = cluster.process(broker)
+    with cluster.cluster_file.with_name(cluster.cluster_file.name + ".lock").open() as lock:
+        for _ in poll(TIMEOUT_S, f"broker {broker} to be caught outside the lock"):
+            process.send_signal(signal.SIGSTOP)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                process.send_signal(signal.SIGCONT)
+            else:
+                return
+
+
 def elect(cluster: LocalCluster, topic: str, leader: int) -> None:
     async def do(view: StaticClusterView) -> None:
         await view.elect_leader(view.image.topics[topic].id_partition(0), leader)
@@ -99,3 +118,47 @@ def check_tier(cluster: LocalCluster, topic: str) -> None:
     assert finished
     ends = [0, *(segment.end_offset + 1 for segment in finished)]
     assert [segment.start_offset for segment in finished] == ends[:-1]
+
+
+def alter_topic(cluster: LocalCluster, topic: str, configs: Mapping[str, str | None]) -> None:
+    change(cluster, lambda view: view.alter_topic_configs(topic, configs))
+
+
+def wait_leads(cluster: LocalCluster, topic: str, broker: int) -> None:
+    """Until the broker itself knows."""
+    for _ in poll(TIMEOUT_S, f"broker {broker} to lead {topic}"):
+        with contextlib.suppress(KafkaError, OSError):
+            if list_offset(cluster.port(broker), topic, 0, EARLIEST_TIMESTAMP).offset >= 0:
+                return
+
+
+def wait_log_start(cluster: LocalCluster, topic: str, offset: int) -> int:
+    """The log start, once it is at least `offset` and has come to rest."""
+    starts = [-1]
+    for _ in poll(TIMEOUT_S, f"{topic} to begin at {offset} or later", 1.5):
+        starts.append(list_offset(cluster.port(leader_of(cluster, topic)), topic, 0, EARLIEST_TIMESTAMP).offset)
+        if starts[-1] >= offset and starts[-1] == starts[-2]:
+            break
+    return starts[-1]
+
+
+def wait_tier_empty(cluster: LocalCluster, topic: str) -> None:
+    for _ in poll(TIMEOUT_S, f"the tier to hold nothing of {topic}"):
+        if not list((cluster.base / "tier").glob(f"kafka-tiered-storage/{topic}-0-*/*")):
+            return
+
+
+def consumed_from(cluster: LocalCluster, topic: str, offset: int, count: int) -> list[bytes]:
+    """Values of partition 0 from an offset on, by a real client."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "test", "auto.offset.reset": "error"}
+    )
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, offset)])
+    values: list[bytes] = []
+    with contextlib.closing(consumer):
+        while len(values) < count:
+            message = consumer.poll(TIMEOUT_S)
+            assert message is not None, f"nothing for {TIMEOUT_S} s after {len(values)} of {count}"
+            assert message.error() is None, message.error()
+            values.append(message.value() or b"")
+    return values

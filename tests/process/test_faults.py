@@ -10,17 +10,23 @@ from pathlib import Path
 import pytest
 
 from tierfetch.cli.local_cluster import LocalCluster
-from tierfetch.tests.process.clients import create_topic
+from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.conftest import local_tier
 from tierfetch.tests.process.looks import leader_of
 from tierfetch.tests.process.operating import (
+    alter_topic,
     check_same_logs,
     check_tier,
+    consumed_from,
     elect,
     fence_running,
+    freeze,
     wait_all_in_sync,
     wait_in_sync,
+    wait_leads,
     wait_local_start,
+    wait_log_start,
+    wait_tier_empty,
 )
 from tierfetch.tests.process.producing import SteadyProducer
 
@@ -89,7 +95,7 @@ def test_C9_a_leader_that_slept_through_its_replacement_is_fenced(cluster: Local
             wait_in_sync(cluster, "t")
             leader = leader_of(cluster, "t")
             process = cluster.process(leader)
-            process.send_signal(signal.SIGSTOP)
+            freeze(cluster, leader)
             try:
                 elect(cluster, "t", 3 - leader)
                 fence_running(cluster, leader)
@@ -135,3 +141,78 @@ def test_R4_everything_at_once_loses_nothing(cluster: LocalCluster, seed: int) -
     wait_local_start(cluster, "t", 2000)
     check_tier(cluster, "t")
     producer.check_consumed()
+
+
+def test_E4_both_brokers_stopped_or_killed_at_once_lose_nothing(cluster: LocalCluster) -> None:
+    rng = random.Random(6)
+    create_topic(cluster.bootstrap_servers, "t", configs=TIERED)
+    with SteadyProducer(cluster.bootstrap_servers, "t", IMPATIENT) as producer:
+        for _ in range(4):
+            producer.wait_acknowledged(rng.randrange(1, 2000))
+            for broker in rng.sample((1, 2), 2):
+                rng.choice((cluster.kill, cluster.kill, cluster.stop))(broker)
+            for broker in rng.sample((1, 2), 2):
+                cluster.start(broker)
+            for broker in (1, 2):
+                cluster.wait_serving(broker)
+        producer.wait_acknowledged(100)
+    wait_all_in_sync(cluster)
+    check_same_logs(cluster, "t")
+    producer.check_consumed()
+
+
+def test_E3_what_only_the_old_leader_has_is_cut_at_the_epoch(tmp_path: Path) -> None:
+    """Not committed, acknowledged to acks=1 alone: the replicas agree afterwards, on what the new leader says."""
+    configs = {"replica.lag.time.max.ms": "60000"}
+    with LocalCluster(tmp_path, (1, 2), configs=configs) as cluster:
+        create_topic(cluster.bootstrap_servers, "t")
+        Librdkafka().produce(cluster.bootstrap_servers, "t", [b"committed"], "none")
+        old = leader_of(cluster, "t")
+        new = 3 - old
+        check_same_logs(cluster, "t")
+        cluster.process(new).send_signal(signal.SIGSTOP)
+        careless = {"acks": 1, "enable.idempotence": False, **IMPATIENT}
+        with SteadyProducer(f"127.0.0.1:{cluster.port(old)}", "t", careless) as lost:
+            lost.wait_acknowledged(1000)
+        cluster.process(old).send_signal(signal.SIGSTOP)
+        elect(cluster, "t", new)
+        cluster.process(new).send_signal(signal.SIGCONT)
+        wait_leads(cluster, "t", new)
+        with SteadyProducer(f"127.0.0.1:{cluster.port(new)}", "t", {**careless, "batch.num.messages": 3}) as kept:
+            kept.wait_acknowledged(300)
+        cluster.process(old).send_signal(signal.SIGCONT)
+        check_same_logs(cluster, "t")
+        values = Librdkafka().consume(cluster.bootstrap_servers, "t", len(kept.acknowledged) + 1)
+        assert values == [b"committed", *sorted(kept.acknowledged)]
+
+
+def test_R6_tiering_goes_off_and_on_and_retention_eats_the_tier(cluster: LocalCluster) -> None:
+    """Through a broker that serves a producer all the while; what is left is whole."""
+    configs = {"remote.storage.enable": "true", "internal.segment.bytes": "200000", "local.retention.bytes": "400000"}
+    create_topic(cluster.bootstrap_servers, "t", configs=configs)
+    with SteadyProducer(cluster.bootstrap_servers, "t") as producer:
+        producer.wait_acknowledged(4000)
+        wait_local_start(cluster, "t", 1000)
+        alter_topic(cluster, "t", {"remote.log.copy.disable": "true"})
+        producer.wait_acknowledged(3000)
+        alter_topic(cluster, "t", {"remote.log.copy.disable": None})
+        wait_local_start(cluster, "t", 6000)
+    producer.check_consumed()
+    check_tier(cluster, "t")
+    alter_topic(cluster, "t", {"retention.bytes": "800000"})
+    end = max(producer.acknowledged.values()) + 1
+    start = wait_log_start(cluster, "t", end // 2)
+    values = consumed_from(cluster, "t", start, end - start)
+    assert values == [value for value, offset in sorted(producer.acknowledged.items()) if offset >= start]
+    alter_topic(cluster, "t", {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"})
+    wait_tier_empty(cluster, "t")
+    start = wait_log_start(cluster, "t", start)
+    values = consumed_from(cluster, "t", start, end - start)
+    assert values == [value for value, offset in sorted(producer.acknowledged.items()) if offset >= start]
+    alter_topic(cluster, "t", {"remote.storage.enable": "true", "remote.log.delete.on.disable": None})
+    with SteadyProducer(cluster.bootstrap_servers, "t") as more:
+        more.wait_acknowledged(3000)
+    wait_local_start(cluster, "t", end)
+    start = wait_log_start(cluster, "t", start)
+    assert len(consumed_from(cluster, "t", start, 2000)) == 2000
+    check_same_logs(cluster, "t")
