@@ -1,2 +1,1 @@
-"""Arguments, configuration files, signals, exit codes, tables, progress bars.
-"""
+"""Arguments, configuration files, signals, exit codes, tables, progress bars."""
