@@ -76,7 +76,13 @@ def wait_tier_only(cluster: LocalCluster) -> None:
 def consumed_within(cluster: LocalCluster, patience_s: float) -> tuple[list[bytes], list[str]]:
     """Values and errors that a consumer from offset 0 on gets in this time."""
     consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "test", "log_level": 0, "check.crcs": True}
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "test",
+            "enable.auto.commit": False,
+            "log_level": 0,
+            "check.crcs": True,
+        }
     )
     consumer.assign([confluent_kafka.TopicPartition("t", 0, 0)])
     values: list[bytes] = []
