@@ -132,6 +132,18 @@ def test_a_consumer_reads_the_tier_and_never_sees_error_109(
     assert validate_fetch(view, FetchPosition(fetch_offset=offset, isolation=isolation)) == expected
 
 
+def test_replica_0_is_a_follower() -> None:
+    view = replace(leader_view(), followers={0: -1})
+    decision = validate_fetch(view, follower_at(10, replica_id=0))
+    assert isinstance(decision, Refuse)
+    assert decision.error is ErrorCode.offset_moved_to_tiered_storage
+
+
+@pytest.mark.parametrize("answer", [EpochEnd(-1, -1), EpochEnd(-1, 5), EpochEnd(3, -1)])
+def test_an_answer_without_epoch_or_end_truncates_nothing(answer: EpochEnd) -> None:
+    assert truncation_for(answer, epochs_of((0, 0), (3, 5)), 10) is None
+
+
 @pytest.mark.parametrize("offset", [95, 97, 100])
 def test_E5_between_high_watermark_and_log_end_a_consumer_gets_nothing(offset: int) -> None:
     position = FetchPosition(fetch_offset=offset, isolation=FetchIsolation.HIGH_WATERMARK)

@@ -91,6 +91,8 @@ def test_F2_latest_is_not_available_while_the_high_watermark_is_below_the_epoch(
         5: ErrorCode.offset_not_available,
     }
     assert special_offset(view, None, -1, FetchIsolation.LOG_END, 5) == OffsetAndEpoch(100, 4)
+    reached = replace(view, high_watermark=95, last_stable_offset=95)
+    assert special_offset(reached, None, -1, FetchIsolation.HIGH_WATERMARK, 5) == OffsetAndEpoch(95, 4)
 
 
 @pytest.mark.parametrize("timestamp", [-5, -6])

@@ -165,6 +165,31 @@ class TestIsrChanges:
             led().begin_change(frozenset({2, 3}))
 
 
+def test_every_fetch_of_the_present_incarnation_counts_and_none_of_an_earlier_one() -> None:
+    replicas = led()
+    for offset in (10, 20):
+        assert replicas.record_fetch(2, FollowerFetch(offset, broker_epoch=5), 100, 1)
+    assert not replicas.record_fetch(2, FollowerFetch(0, broker_epoch=0), 100, 1)
+    assert replicas.followers[2].log_end_offset == 20
+
+
+def test_a_late_proof_does_not_take_back_that_a_follower_was_caught_up() -> None:
+    replicas = led(isr=(1, 2))
+    fetch(replicas, 2, 100, leader_end=100, now_ms=400)
+    fetch(replicas, 2, 100, leader_end=200, now_ms=300)
+    fetch(replicas, 2, 150, leader_end=200, now_ms=500)
+    assert replicas.followers[2].last_caught_up_time_ms == 400
+
+
+def test_an_isr_is_committed_again_at_the_same_partition_epoch() -> None:
+    replicas = led(isr=(1, 2))
+    replicas.begin_change(frozenset({1}))
+    assert not replicas.commit_isr({1}, 9)
+    assert replicas.pending_isr is not None
+    assert replicas.commit_isr({1, 2}, 10)
+    assert replicas.pending_isr is None
+
+
 def test_a_replica_that_leaves_the_assignment_is_forgotten_and_one_that_comes_begins_unknown() -> None:
     replicas = led(isr=(1, 2))
     fetch(replicas, 2, 100, leader_end=100, now_ms=1)

@@ -52,6 +52,7 @@ def test_bootstrap_rule_1_epochs_below_the_log_start_are_not_compared() -> None:
     assert not is_within_lineage(segment(2, 60, 149, (0, 60), (3, 80)), epochs, LOG_END_OFFSET)
     assert not is_within_lineage(segment(3, 60, 99, (0, 60), (2, 80)), epochs, LOG_END_OFFSET)
     assert not is_within_lineage(segment(4, 60, 99), epochs_of(), LOG_END_OFFSET)
+    assert is_within_lineage(segment(5, 60, 100, (0, 60), (2, 80)), epochs, LOG_END_OFFSET), "one offset is left"
 
 
 def test_bootstrap_rule_1_a_straddling_segment_is_readable_but_neither_counted_nor_adopted() -> None:
