@@ -134,10 +134,12 @@ class S3ObjectStore:
         upload_id = await self._call(key, lambda: self._create_upload(key))
         try:
             parts = await self._send_parts(key, upload_id, source, part_bytes)
-            await self._unless_stored(key, source.size, lambda: self._complete_upload(key, upload_id, parts))
+            is_ours = await self._unless_stored(key, source.size, lambda: self._complete_upload(key, upload_id, parts))
         except BaseException:
             await asyncio.shield(self._abort_quietly(key, upload_id))
             raise
+        if not is_ours:
+            await self._abort_quietly(key, upload_id)
 
     def _create_upload(self, key: str) -> str:
         return self._client.create_multipart_upload(
@@ -188,8 +190,8 @@ class S3ObjectStore:
         compare_checksums(f"{key} part {number}", checksum, answer.get("ChecksumCRC32"))
         return {"PartNumber": number, "ETag": answer["ETag"], "ChecksumCRC32": checksum}
 
-    async def _unless_stored(self, key: str, size: int, write: Callable[[], None]) -> None:
-        """Run a conditional write; a key that is taken is fine if its object has the size of ours."""
+    async def _unless_stored(self, key: str, size: int, write: Callable[[], None]) -> bool:
+        """Run a conditional write. False if the key is taken, by an object with the size of ours: that is fine too."""
 
         def conditional() -> bool:
             try:
@@ -201,12 +203,13 @@ class S3ObjectStore:
             return True
 
         if await self._call(key, conditional):
-            return
+            return True
         stored = await self.size(key)
         if stored != size:
             raise RemoteStorageCorruptError(
                 f"{key}: an object of {stored} bytes is there already, {size} were to be stored"
             )
+        return False
 
     async def _abort_quietly(self, key: str, upload_id: str) -> None:
         try:

@@ -82,6 +82,19 @@ async def test_an_object_is_never_replaced_by_another(s3_options: dict[str, str]
     await store.close()
 
 
+async def test_parts_of_an_object_that_is_there_already_do_not_stay(
+    s3_options: dict[str, str], client: S3Client
+) -> None:
+    """The store keeps, and bills, the parts of an upload that was not completed."""
+    store = S3ObjectStore(S3Config.model_validate(s3_options))
+    log = pattern(11 << 20)
+    for _ in range(2):
+        await store.put("a/b.log", BytesSource(log))
+    assert "Uploads" not in client.list_multipart_uploads(Bucket=s3_options["bucket"])
+    assert await store.get("a/b.log", 0, None) == log
+    await store.close()
+
+
 async def test_missing_bucket_is_said(s3_options: dict[str, str]) -> None:
     storage = S3RemoteStorage(S3Config.model_validate({**s3_options, "bucket": "no-such-bucket"}))
     with pytest.raises(RemoteStorageError, match="NoSuchBucket"):
