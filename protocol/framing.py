@@ -57,6 +57,11 @@ class FrameAssembler:
         """Whether a part of a frame has arrived and more of it must come."""
         return self._frame is not None or self._scratch_end > self._scratch_start
 
+    @property
+    def missing(self) -> int:
+        """How many bytes the frame that is being filled still needs; 0 while its size is not known."""
+        return 0 if self._frame is None else len(self._frame) - self._frame_filled
+
     def get_buffer(self) -> memoryview:
         """Where the next bytes go; never empty."""
         if self._frame is not None:
