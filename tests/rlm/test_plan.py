@@ -334,6 +334,21 @@ class TestRemoteRetention:
         tiered = (*TIERED, remote(4, 200, 300))
         assert plan(self.expiring(remote=tiered, disproven=frozenset(ids(3))), NOW) == [DeleteRemote(ids(3))]
 
+    def test_copy_whose_last_offset_no_other_copy_holds_stays(self) -> None:
+        tiered = (*TIERED, remote(4, 200, 299))
+        actions = plan(self.expiring(remote=tiered, disproven=frozenset(ids(3))), NOW)
+        assert not any(isinstance(action, DeleteRemote) for action in actions)
+
+    @pytest.mark.parametrize("log_start_offset", [0, 99, 100])
+    def test_log_start_stays_where_a_remote_segment_holds_it(self, log_start_offset: int) -> None:
+        held = self.expiring(remote=TIERED, log_start_offset=log_start_offset, isr_log_start_min=0)
+        assert plan(held, NOW) == []
+
+    def test_what_the_copier_is_at_is_not_deleted(self) -> None:
+        tiered = (*TIERED[:2], remote(3, 200, 300, state=DELETING))
+        busy = self.expiring(remote=tiered, in_flight=frozenset(ids(3)))
+        assert not any(isinstance(action, DeleteRemote) for action in plan(busy, NOW))
+
 
 class TestDisableAndEnable:
     def test_R6_copy_disable_reads_and_expires_but_copies_nothing(self) -> None:
