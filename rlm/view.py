@@ -135,9 +135,10 @@ class UsableSegments:
     have many thousands, and few change.
     """
 
-    __slots__ = ("_epochs_version", "_verdicts")
+    __slots__ = ("_epochs", "_epochs_version", "_verdicts")
 
     def __init__(self) -> None:
+        self._epochs: LeaderEpochCache | None = None
         self._epochs_version = -1
         self._verdicts: dict[UUID, bool] = {}
 
@@ -149,8 +150,9 @@ class UsableSegments:
         disproven: Collection[RemoteLogSegmentId] = (),
     ) -> tuple[RemoteLogSegmentMetadata, ...]:
         """Those of `finished`, in their order, that are whole on the lineage and not `disproven`."""
-        if epochs.version != self._epochs_version or len(self._verdicts) > 2 * len(finished) + VERDICTS_MIN:
-            self._epochs_version = epochs.version
+        has_same_history = epochs is self._epochs and epochs.version == self._epochs_version
+        if not has_same_history or len(self._verdicts) > 2 * len(finished) + VERDICTS_MIN:
+            self._epochs, self._epochs_version = epochs, epochs.version
             self._verdicts.clear()
         usable = tuple(
             segment
