@@ -63,7 +63,7 @@ def _only_header(data: Buffer) -> BatchHeader:
 
 
 def _check_contents(header: BatchHeader, origin: AppendOrigin) -> None:
-    if header.record_count < 1 or header.record_count != header.last_offset_delta + 1:
+    if header.record_count != header.last_offset_delta + 1:
         raise KafkaError(
             ErrorCode.invalid_record,
             f"{header.record_count} records in a batch whose last offset delta is {header.last_offset_delta}",

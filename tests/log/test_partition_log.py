@@ -124,6 +124,13 @@ async def test_a_batch_larger_than_a_segment_is_refused() -> None:
     assert code_of(raised) is ErrorCode.record_list_too_large
 
 
+async def test_a_batch_as_large_as_allowed_is_taken() -> None:
+    size = len(data_batch(value=bytes(1000)))
+    log = await open_log(MemoryDisk(), config=LogConfig(segment_bytes=size, max_message_bytes=size))
+    await append(log, value=bytes(1000))
+    assert log.log_end_offset == 1
+
+
 async def test_a_count_that_is_not_the_offset_range_is_refused() -> None:
     log = await open_log(MemoryDisk())
     sparse = data_batch(3)
