@@ -7,7 +7,7 @@ UV     := $(shell command -v uv 2>/dev/null)
 DEMO_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format lint types layers wheel test-slow test-interop bench clean
+.PHONY: help install demo test check format lint types layers wheel test-faults test-interop bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -33,8 +33,8 @@ demo: install ## Kill and wipe a follower under each bootstrap policy, time its 
 test: install ## All tests that need nothing but this checkout (below 15 minutes on 2 cores)
 	$(BIN)/python -m pytest -q
 
-test-slow: install ## More seeds and larger data than `make test`
-	TIERFETCH_SLOW=1 $(BIN)/python -m pytest -q
+test-faults: install ## Brokers killed, frozen and starved while they serve (about 6 minutes)
+	$(BIN)/python -m pytest -q tests/process -m faults --timeout 300
 
 test-interop: install ## Against Apache Kafka 4.3.0 (needs Java 17+ and Maven, or says why it skips)
 	$(BIN)/python -m pytest -q tests/interop -m interop --timeout 600

@@ -1,4 +1,4 @@
-"""Real broker processes on loopback; every test here is marked `process` and `slow`."""
+"""Real broker processes on loopback; every test here is marked `process` and `slow`, the long fault suites `faults`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ import pytest
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 
 
+FAULT_SUITES = {"test_faults.py", "test_faulty_tier.py"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.process)
             item.add_marker(pytest.mark.slow)
+            if item.path.name in FAULT_SUITES:
+                item.add_marker(pytest.mark.faults)
 
 
 def local_tier(base: Path) -> TierSettings:
