@@ -2,7 +2,8 @@
 
 The history of a partition is its lineage's remote segments, then its local log; they overlap. So the first record that
 is not older than a time is looked for in the remote segments that begin below the local log, in their order, and then
-locally. An index only says where to begin to read: the answer is always a record.
+locally. An index only says where to begin to read: the answer is always a record. When local retention has moved
+meanwhile, it is looked for again: what was only local has become what is only remote.
 """
 
 from __future__ import annotations
@@ -51,16 +52,21 @@ class OffsetsByTime:
         """The first record from the log start on that is not older than `timestamp_ms`. KAFKA_STORAGE_ERROR or
         REQUEST_TIMED_OUT if the tier fails.
         """
-        return await self._in_time(partition, lambda: self._offset_for_timestamp(partition, log, timestamp_ms))
+        return await self._in_time(partition, log, lambda: self._offset_for_timestamp(partition, log, timestamp_ms))
 
     async def max_timestamp_offset(self, partition: TopicIdPartition, log: PartitionLog) -> TimestampAndOffset | None:
         """The first record with the largest timestamp; errors as above."""
-        return await self._in_time(partition, lambda: self._max_timestamp_offset(partition, log))
+        return await self._in_time(partition, log, lambda: self._max_timestamp_offset(partition, log))
 
-    async def _in_time(self, partition: TopicIdPartition, search: Callable[[], Awaitable[T]]) -> T:
+    async def _in_time(self, partition: TopicIdPartition, log: PartitionLog, search: Callable[[], Awaitable[T]]) -> T:
+        """The result of a search during which the local log has kept its start."""
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
-                return await search()
+                while True:
+                    local_log_start_offset = log.local_log_start_offset
+                    found = await search()
+                    if log.local_log_start_offset == local_log_start_offset:
+                        return found
         except TimeoutError as error:
             raise KafkaError(
                 ErrorCode.request_timed_out, f"{partition}: the tier was not searched within {self._timeout_ms} ms"

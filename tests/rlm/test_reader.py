@@ -485,6 +485,36 @@ class TestTimes:
         assert found is not None
         assert found.offset == 8
 
+    @pytest.mark.parametrize("overtaken", ["the tier", "the local log"])
+    async def test_bootstrap_rule_12_local_retention_that_overtakes_a_search_hides_nothing(
+        self, broker: Broker, readers: Readers, monkeypatch: pytest.MonkeyPatch, overtaken: str
+    ) -> None:
+        """The first segment promises records of that time, but only below the log start; while it, or the local log, is
+        searched, the second is removed locally.
+        """
+        for delta in (100, 1):
+            await append(broker.log, 2, timestamp_ms=NOW_MS + delta)
+        await broker.log.roll()
+        for delta in (50, 60):
+            await append(broker.log, 2, timestamp_ms=NOW_MS + delta)
+            await broker.log.roll()
+        await broker.fill(0)
+        await until(broker.is_all_tiered)
+        await broker.log.increment_log_start_offset(2)
+        await broker.log.delete_local_segments(4)
+        searched = (broker.storage, "fetch_index") if overtaken == "the tier" else (broker.log, "offset_for_timestamp")
+        search = getattr(*searched)
+
+        async def search_late(*arguments: object) -> object:
+            await broker.log.delete_local_segments(6)
+            return await search(*arguments)
+
+        monkeypatch.setattr(*searched, search_late)
+        found = await readers.times.offset_for_timestamp(PARTITION, broker.log, NOW_MS + 40)
+        assert broker.log.local_log_start_offset == 6
+        assert found is not None
+        assert found.offset == 4
+
     async def test_tier_is_not_asked_for_what_is_local(self, broker: Broker, readers: Readers) -> None:
         await broker.fill(3)
         await until(broker.is_all_tiered)
