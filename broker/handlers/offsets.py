@@ -14,7 +14,7 @@ yet how far it is committed (KIP-207).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -47,6 +47,11 @@ class OffsetsByTime(Protocol):
     async def max_timestamp_offset(
         self, partition: TopicIdPartition, log: PartitionLog
     ) -> TimestampAndOffset | None: ...
+
+
+_Found = TimestampAndOffset | None
+_LocalSearch = Callable[[], Awaitable[_Found]]
+_SearchAnywhere = Callable[[OffsetsByTime], Awaitable[_Found]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +152,26 @@ class OffsetHandlers:
         return None
 
     async def _first_not_older(self, partition: Partition, timestamp_ms: int) -> TimestampAndOffset | None:
-        if self._remote is not None and _is_partly_remote(partition):
-            return await self._remote.by_time.offset_for_timestamp(partition.partition, partition.log, timestamp_ms)
-        return await partition.log.offset_for_timestamp(timestamp_ms)
+        log = partition.log
+        return await self._search_all(
+            log,
+            lambda: log.offset_for_timestamp(timestamp_ms),
+            lambda by_time: by_time.offset_for_timestamp(partition.partition, log, timestamp_ms),
+        )
 
     async def _largest(self, partition: Partition) -> TimestampAndOffset | None:
-        if self._remote is not None and _is_partly_remote(partition):
-            return await self._remote.by_time.max_timestamp_offset(partition.partition, partition.log)
-        return await partition.log.max_timestamp_offset()
+        log = partition.log
+        return await self._search_all(
+            log, log.max_timestamp_offset, lambda by_time: by_time.max_timestamp_offset(partition.partition, log)
+        )
+
+    async def _search_all(self, log: PartitionLog, local: _LocalSearch, anywhere: _SearchAnywhere) -> _Found:
+        """Locally, if all is local and local retention has not taken any of it meanwhile."""
+        if self._remote is None or not _is_partly_remote(log):
+            found = await local()
+            if self._remote is None or not _is_partly_remote(log):
+                return found
+        return await anywhere(self._remote.by_time)
 
     # -- OffsetForLeaderEpoch -----------------------------------------------------------------------------------------
 
@@ -177,8 +194,8 @@ class OffsetHandlers:
         return {"partition": wanted.partition, "leader_epoch": answer.epoch, "end_offset": answer.end_offset}
 
 
-def _is_partly_remote(partition: Partition) -> bool:
-    return partition.log.local_log_start_offset > partition.log.log_start_offset
+def _is_partly_remote(log: PartitionLog) -> bool:
+    return log.local_log_start_offset > log.log_start_offset
 
 
 def _check(refusal: Refuse | None) -> None:

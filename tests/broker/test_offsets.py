@@ -161,6 +161,26 @@ async def test_record_that_is_not_committed_is_not_told(host: Host) -> None:
     assert (await listed(handler, 0, replica=2)).offset == 0
 
 
+@pytest.mark.parametrize(("timestamp", "search"), [(5, "offset_for_timestamp"), (-3, "max_timestamp_offset")])
+async def test_bootstrap_rule_12_what_local_retention_takes_during_a_search_is_searched_in_the_tier(
+    host: Host, monkeypatch: pytest.MonkeyPatch, timestamp: int, search: str
+) -> None:
+    partition = await host.topic("t", 1, config=LogConfig(segment_bytes=100, remote_storage_enable=True))
+    await append(partition, *(batch(b"a" * 30) for _ in range(3)))
+    search_local = getattr(PartitionLog, search)
+
+    async def overtaken(log: PartitionLog, *arguments: int) -> TimestampAndOffset | None:
+        await log.delete_local_segments(2)
+        return await search_local(log, *arguments)
+
+    async def in_the_tier(*_: object) -> TimestampAndOffset | None:
+        return TimestampAndOffset(NOW_MS, 1, 0)
+
+    monkeypatch.setattr(PartitionLog, search, overtaken)
+    monkeypatch.setattr(NoTimes, search, in_the_tier)
+    assert (await listed(handlers(host), timestamp)).offset == 1
+
+
 async def test_search_in_a_tier_that_hangs_ends(host: Host) -> None:
     partition = await host.topic("t", 1, config=LogConfig(segment_bytes=100, remote_storage_enable=True))
     await append(partition, *(batch(b"a" * 30) for _ in range(3)))
