@@ -12,6 +12,7 @@ follower's disk to the ISR. That is early by a few milliseconds for both.
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +48,7 @@ CASES = (
 
 def run(system: System, base: Path, results: Results, total_mb: int, runs: int) -> None:
     for case in CASES:
-        with system.run(base / case.name.replace(" ", "-"), 2, True, CONFIGS) as cluster:
+        with system.run(base / re.sub(r"[^a-z0-9]+", "-", case.name), 2, True, CONFIGS) as cluster:
             prepare(cluster, case, total_mb)
             for _ in range(runs):
                 for option in (False, True):
