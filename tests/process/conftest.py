@@ -9,7 +9,6 @@ import pytest
 
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 
-
 FAULT_SUITES = {"test_faults.py", "test_faulty_tier.py"}
 
 
