@@ -72,6 +72,7 @@ class ServerConnection(StreamProtocol):
         """Taken for the frame that is being received."""
         self._waits_for_memory = False
         self._is_closing = False
+        self._has_ended = False
         self._receive_deadline_s: float | None = None
         self._last_activity_s = loop.time()
 
@@ -286,8 +287,9 @@ class ServerConnection(StreamProtocol):
 
     def _end(self) -> None:
         assert self._writer is not None
-        if not (self.is_lost and self._writer.done()):
+        if self._has_ended or not (self.is_lost and self._writer.done()):
             return
+        self._has_ended = True
         for request in self._requests:
             if request.answer.done():
                 self._drop(request)

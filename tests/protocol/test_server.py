@@ -191,6 +191,24 @@ async def test_memory_of_half_a_request_is_given_back() -> None:
         assert server.memory.used == 0
 
 
+async def test_memory_of_half_a_request_behind_one_that_fails_is_given_back_once() -> None:
+    """The writer's end and the transport's end come in either order; each connection counts for itself."""
+    gate = Gate()
+    async with serving({ApiKey.PRODUCE: gate}) as server:
+        async with raw_peer(server.port) as bystander:
+            bystander.writer.write(framed(bytes(1_000_000))[:5000])
+            async with raw_peer(server.port) as peer:
+                peer.send(ApiKey.PRODUCE, 9, 1, produce(b"x"))
+                peer.writer.write(framed(bytes(500_000))[:5000])
+                await until(lambda: server.memory.used > 1_500_000)
+                gate.gates[0].set_exception(KafkaError(ErrorCode.invalid_request, "told to fail"))
+                assert await peer.is_closed()
+            await until(lambda: len(server.connections) == 1)
+            assert server.memory.used == 1_000_000
+        await until(lambda: not server.connections)
+        assert server.memory.used == 0
+
+
 async def test_a_peer_that_does_not_read_does_not_fill_our_memory() -> None:
     chunk = bytes(1024 * 1024)
 
