@@ -64,7 +64,15 @@ class ApiKey(IntEnum):
     DESCRIBE_CONFIGS = 32, 1, 4, 4
     CREATE_PARTITIONS = 37, 0, 3, 2
     INCREMENTAL_ALTER_CONFIGS = 44, 0, 1, 1
+    VOTE = 52, 0, 2, 0
+    BEGIN_QUORUM_EPOCH = 53, 0, 1, 1
+    END_QUORUM_EPOCH = 54, 0, 1, 1
+    DESCRIBE_QUORUM = 55, 0, 2, 0
+    FETCH_SNAPSHOT = 59, 0, 1, 0
     DESCRIBE_CLUSTER = 60, 0, 2, 0
+    ADD_RAFT_VOTER = 80, 0, 1, 0
+    REMOVE_RAFT_VOTER = 81, 0, 0, 0
+    UPDATE_RAFT_VOTER = 82, 0, 0, 0
 
     @property
     def versions(self) -> VersionRange:

@@ -3,8 +3,7 @@
     key := version int16, type int16        value of ABORT and COMMIT := version int16, coordinator epoch int32
 
 ABORT and COMMIT end a producer's transaction in one partition (KIP-98); the others belong to the KRaft quorum
-(KIP-595, KIP-630, KIP-853), and are recognised here but not read. Later versions may append fields: readers take what
-they know and leave the rest.
+(`quorum_records`). Later versions may append fields: readers take what they know and leave the rest.
 """
 
 from __future__ import annotations
@@ -50,6 +49,11 @@ class EndTransactionMarker:
         assert self.type in {ControlType.ABORT, ControlType.COMMIT}, f"{self.type!r} ends no transaction"
 
 
+def control_key(kind: ControlType) -> bytes:
+    """The key of a control record."""
+    return _KEY.pack(_VERSION, kind)
+
+
 def control_type(record: Record) -> ControlType:
     """The type of a record from a control batch; CorruptRecordError if its key cannot name one."""
     if record.key is None or len(record.key) < _KEY.size:
@@ -83,7 +87,7 @@ def build_end_transaction_batch(
     record = Record(
         offset=base_offset,
         timestamp=timestamp_ms,
-        key=_KEY.pack(_VERSION, marker.type),
+        key=control_key(marker.type),
         value=_END_TRANSACTION.pack(_VERSION, marker.coordinator_epoch),
     )
     return build_batch(
