@@ -9,11 +9,22 @@
   the same name rewrites the files first.
 * A log start is written for tiered logs and where it lies above the first segment, as Kafka does; not while it is
   unknown.
+* A damaged file counts as absent, with a warning, and is replaced by the next write. What a log does then is what it
+  does without an entry:
+
+| damaged                          | each log                                                                          |
+|----------------------------------|-----------------------------------------------------------------------------------|
+| recovery-point-offset-checkpoint | is recovered from its first segment on, unless the node ended cleanly             |
+| replication-offset-checkpoint    | begins with a high watermark that is too low, and learns it from its followers or |
+|                                  | its leader                                                                        |
+| log-start-offset-checkpoint      | begins at its first segment; a tiered one that begins above 0 waits for the       |
+|                                  | ledger (bootstrap rule 4)                                                         |
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +39,10 @@ from .checkpoints import (
     encode_offsets,
 )
 from .disk import Disk
+from .errors import CorruptFileError
 from .partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
 
 Offsets = dict[TopicPartition, int]
 
@@ -42,6 +56,7 @@ class _File:
     path: Path
     collect: Callable[[], Offsets]
     offsets: Offsets = field(default_factory=dict)
+    is_damaged: bool = False
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     next_write: asyncio.Task[None] | None = None
 
@@ -66,10 +81,15 @@ class DirectoryCheckpoints:
         self._files = {name: _File(directory / name, collect) for name, collect in zip(FILES, collectors, strict=True)}
 
     async def load(self) -> None:
-        """Read what is there; an absent file is an empty one. CorruptFileError names file and line."""
+        """Read what is there; an absent file is an empty one, and so is a damaged one."""
         for file in self._files.values():
-            if await self._disk.exists(file.path):
+            if not await self._disk.exists(file.path):
+                continue
+            try:
                 file.offsets = decode_offsets(await self._disk.read_file(file.path), name=str(file.path))
+            except CorruptFileError as error:
+                file.is_damaged = True
+                logger.warning("%s; its logs are opened as without it, and it is written anew", error)
 
     def log_start_offset(self, partition: TopicPartition) -> int | None:
         """As last read or written; so are the other two."""
@@ -109,9 +129,10 @@ class DirectoryCheckpoints:
         async with file.writing:
             file.next_write = None
             offsets = file.collect()
-            if offsets != file.offsets:
+            if offsets != file.offsets or file.is_damaged:
                 await self._disk.write_file(file.path, encode_offsets(offsets))
                 file.offsets = offsets
+                file.is_damaged = False
 
     def _written(self, task: asyncio.Task[None]) -> None:
         self._writes.discard(task)

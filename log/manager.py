@@ -128,8 +128,8 @@ class LogManager:
     # Beginning and end.
 
     async def load(self) -> None:
-        """Open everything. LogDirectoryLockedError, INCONSISTENT_CLUSTER_ID, CorruptFileError of a directory's own
-        files, or OSError mean that the node cannot start.
+        """Open everything. LogDirectoryLockedError, INCONSISTENT_CLUSTER_ID, CorruptFileError of `meta.properties`, or
+        OSError mean that the node cannot start.
         """
         for directory in self.directories:
             await directory.open(self._cluster_id, self._node_id)

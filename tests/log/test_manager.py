@@ -108,14 +108,68 @@ async def test_a_directory_of_an_older_kafka_gets_an_id() -> None:
     assert (await loaded(disk, seed=9)).directory_ids == (directory_id,)
 
 
-@pytest.mark.parametrize("name", ["meta.properties", "log-start-offset-checkpoint", "recovery-point-offset-checkpoint"])
-async def test_a_damaged_file_of_the_directory_stops_the_start(name: str) -> None:
+async def test_a_damaged_identity_of_the_directory_stops_the_start() -> None:
     disk = MemoryDisk()
     manager, _ = await with_data(disk)
     await manager.close()
-    disk.put(LOG_DIR / name, b"nonsense")
-    with pytest.raises(CorruptFileError, match=name):
+    disk.put(LOG_DIR / "meta.properties", b"nonsense")
+    with pytest.raises(CorruptFileError, match=r"meta\.properties"):
         await loaded(disk)
+
+
+DAMAGES = [b"nonsense", b"0\n1\nt 0", b"0\n2\nt 0 7\n", bytes(24), b"7\n0\n"]
+CHECKPOINTS = ["log-start", "recovery-point", "replication"]
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("is_clean", [True, False])
+async def test_a_damaged_checkpoint_counts_as_absent_and_is_written_anew(
+    name: str, damage: bytes, is_clean: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = MemoryDisk()
+    manager, _ = await with_data(disk)
+    await manager.save_checkpoints()
+    if is_clean:
+        await manager.close()
+    disk = disk.restart("kept")
+    path = LOG_DIR / f"{name}-offset-checkpoint"
+    disk.put(path, damage)
+    found = (await loaded(disk)).get(TP)
+    assert found is not None
+    assert offsets_of(await read_bytes(found)) == list(range(10))
+    assert found.high_watermark == (0 if name == "replication" else 7)
+    assert str(path) in caplog.text
+    rewritten = {"log-start": {}, "recovery-point": {"t-0": found.recovery_point}, "replication": {"t-0": 0}}
+    assert checkpoint(disk, name) == rewritten[name]
+
+
+async def test_a_damaged_recovery_point_has_every_segment_looked_at() -> None:
+    disk = MemoryDisk()
+    manager, log = await with_data(disk)
+    await log.flush()
+    await manager.save_checkpoints()
+    disk = disk.restart("kept")
+    path = LOG_DIR / "recovery-point-offset-checkpoint"
+    intact = (await loaded(disk.restart("kept"))).get(TP)
+    disk.put(path, b"nonsense")
+    found = (await loaded(disk)).get(TP)
+    assert found is not None
+    assert intact is not None
+    assert intact.recovery_report.scanned_segments < found.recovery_report.scanned_segments == len(found.segments)
+
+
+async def test_rule_4_a_damaged_log_start_of_a_tiered_log_is_not_guessed() -> None:
+    disk = MemoryDisk()
+    manager, log = await with_data(disk, config=TIERED)
+    await log.delete_local_segments(4)
+    assert log.local_log_start_offset > 0
+    await manager.close()
+    disk.put(LOG_DIR / "log-start-offset-checkpoint", b"nonsense")
+    found = (await loaded(disk, config=TIERED)).get(TP)
+    assert found is not None
+    assert (found.log_start_offset, found.log_start_known) == (0, False)
+    assert checkpoint(disk, "log-start") == {}
 
 
 @pytest.mark.slow

@@ -106,7 +106,7 @@ def test_what_can_be_rebuilt_is_rebuilt(cluster: LocalCluster, pattern: str) -> 
 
 @pytest.mark.parametrize(
     "name",
-    ["leader-epoch-checkpoint", "partition.metadata", "../meta.properties", "../recovery-point-offset-checkpoint"],
+    ["leader-epoch-checkpoint", "partition.metadata", "../meta.properties"],
 )
 def test_rubbish_in_place_of_a_file_of_ours_is_named(cluster: LocalCluster, name: str) -> None:
     """Never served as if nothing were wrong, never a trace of the interpreter."""
@@ -119,6 +119,18 @@ def test_rubbish_in_place_of_a_file_of_ours_is_named(cluster: LocalCluster, name
         said = cluster.log_file(1).read_text()
         if str(path) in said:
             break
+    assert str(path) in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("name", ["recovery-point", "replication", "log-start"])
+def test_a_damaged_offset_checkpoint_is_said_and_costs_no_record(cluster: LocalCluster, name: str) -> None:
+    filled(cluster, "t")
+    path = cluster.data_directory(1) / f"{name}-offset-checkpoint"
+    path.write_bytes(b"\x00rubbish\n")
+    restart(cluster)
+    assert Librdkafka().consume(cluster.bootstrap_servers, "t", len(VALUES)) == VALUES
+    said = cluster.log_file(1).read_text()
     assert str(path) in said
     assert "Traceback" not in said
 
