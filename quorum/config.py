@@ -1,0 +1,44 @@
+"""The timeouts and limits of the quorum, under Kafka's names (`controller.quorum.*`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .state import Endpoint, ReplicaKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaftConfig:
+    """What one replica is told at its start. Times in ms.
+
+    | field                   | key                                      |
+    |-------------------------|------------------------------------------|
+    | election_timeout_ms     | controller.quorum.election.timeout.ms    |
+    | fetch_timeout_ms        | controller.quorum.fetch.timeout.ms       |
+    | election_backoff_max_ms | controller.quorum.election.backoff.max.ms |
+    | retry_backoff_ms        | controller.quorum.retry.backoff.ms       |
+    | append_linger_ms        | controller.quorum.append.linger.ms       |
+    | request_timeout_ms      | controller.quorum.request.timeout.ms     |
+    | bootstrap_servers       | controller.quorum.bootstrap.servers      |
+    | cluster_id              | cluster.id of meta.properties; None while not known |
+    | key                     | node.id and directory.id of meta.properties |
+    | endpoints               | the CONTROLLER listeners of this node; empty for a broker, which never votes |
+
+    `append_linger_ms` is 0 by default, Kafka's is 25: appends that come while the last write is not yet on disk go
+    together into the next one, so waiting gains nothing. The last three fields are limits of ours.
+    """
+
+    key: ReplicaKey
+    cluster_id: str | None = None
+    endpoints: tuple[Endpoint, ...] = ()
+    bootstrap_servers: tuple[Endpoint, ...] = ()
+    election_timeout_ms: int = 1000
+    fetch_timeout_ms: int = 2000
+    election_backoff_max_ms: int = 1000
+    retry_backoff_ms: int = 20
+    append_linger_ms: int = 0
+    request_timeout_ms: int = 2000
+    fetch_max_wait_ms: int = 500
+    fetch_max_bytes: int = 8 * 1024 * 1024
+    append_batch_bytes_max: int = 8 * 1024 * 1024
+    append_pending_bytes_max: int = 64 * 1024 * 1024
