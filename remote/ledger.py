@@ -139,6 +139,14 @@ class RemoteLogLedger:
         states = self._by_state.values() if state is None else [self._by_state.get(state, {})]
         return sorted((metadata for segments in states for metadata in segments.values()), key=_start_key)
 
+    def started_after(self, segment_id: RemoteLogSegmentId) -> list[RemoteLogSegmentMetadata]:
+        """The unfinished copies that were begun after this one, in their order; none if it is not unfinished itself."""
+        started = iter(self._by_state[_COPY_STARTED].values())
+        for metadata in started:
+            if metadata.segment_id == segment_id:
+                return list(started)
+        return []
+
     def finished(self) -> list[RemoteLogSegmentMetadata]:
         """The readable segments in the order of their start offsets, overlapping ones included."""
         return list(self._by_start)

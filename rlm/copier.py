@@ -10,6 +10,8 @@
 Rules:
 
 * Only 4 makes the segment readable and lets the highest remote offset advance.
+* `is_wanted` is asked between 1 and 2 and between 3 and 4, when everything that stands before the started event in the
+  remote log metadata has been read: where another leader copies or has copied these offsets, this attempt ends.
 * A failed attempt is not cleaned up here: the ledger shows a started segment that nobody works on, and the plan has it
   deleted, in the same way after an error, a cancellation or a crash.
 * Unless another leader has given up on the attempt meanwhile: it may have deleted before our upload ended, and no
@@ -19,6 +21,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from ..log.epochs import LeaderEpochCache
 from ..remote.ledger import IllegalTransitionError
@@ -57,6 +60,10 @@ def describe_copy(
     )
 
 
+class CopySupersededError(RemoteLogMetadataError):
+    """Nobody wants this copy any more: another leader is at it, or was faster."""
+
+
 class CopyQuota:
     """Lets copies through at a rate that all of them share."""
 
@@ -89,25 +96,33 @@ class SegmentCopier:
         self._quota = quota
         self._custom_metadata_max_bytes = custom_metadata_max_bytes
 
-    async def copy(self, segment: RemoteLogSegmentMetadata, data: LogSegmentData) -> None:
+    async def admit(self, size_bytes: int) -> None:
+        """Wait until a segment of this size may be copied; afterwards look whether it is still to be."""
+        await self._quota.acquire(size_bytes)
+
+    async def copy(
+        self, segment: RemoteLogSegmentMetadata, data: LogSegmentData, is_wanted: Callable[[], bool]
+    ) -> None:
         """Returns once the segment is finished. RemoteStorageError, RemoteLogMetadataError, OSError of the local files:
-        try again under a new id; IllegalTransitionError: another leader was faster.
+        look again, and try under a new id; IllegalTransitionError: another leader was faster.
         """
         assert data.log.size == segment.segment_size_in_bytes, (segment, data.log.size)
-        await self._quota.acquire(segment.segment_size_in_bytes)
         await self._writer.start_copy(segment)
         try:
-            await self._upload(segment, data)
+            _check_wanted(segment, is_wanted)
+            custom_metadata = await self._upload(segment, data)
+            _check_wanted(segment, is_wanted)
+            await self._writer.update(segment.segment_id, RemoteLogSegmentState.COPY_SEGMENT_FINISHED, custom_metadata)
         except (RemoteStorageError, RemoteLogMetadataError, IllegalTransitionError, OSError):
             if self._writer.state_of(segment.segment_id) not in _OURS:
                 await self._storage.delete_log_segment_data(segment)
             raise
 
-    async def _upload(self, segment: RemoteLogSegmentMetadata, data: LogSegmentData) -> None:
+    async def _upload(self, segment: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes | None:
         custom_metadata = await self._storage.copy_log_segment_data(segment, data)
         self._check_custom_metadata(segment, custom_metadata)
         await self._verify(segment)
-        await self._writer.update(segment.segment_id, RemoteLogSegmentState.COPY_SEGMENT_FINISHED, custom_metadata)
+        return custom_metadata
 
     async def _verify(self, segment: RemoteLogSegmentMetadata) -> None:
         stored = await self._storage.log_segment_size(segment)
@@ -123,3 +138,11 @@ class SegmentCopier:
                 f"{segment.segment_id}: the storage plugin returned {len(custom_metadata)} bytes of custom metadata; "
                 f"remote.log.metadata.custom.metadata.max.bytes is {self._custom_metadata_max_bytes}"
             )
+
+
+def _check_wanted(segment: RemoteLogSegmentMetadata, is_wanted: Callable[[], bool]) -> None:
+    if not is_wanted():
+        raise CopySupersededError(
+            f"{segment.segment_id}: the offsets {segment.start_offset} to {segment.end_offset} are copied by another "
+            f"leader, or are not to be copied any more: this attempt is given up"
+        )

@@ -41,7 +41,7 @@ from .config import RemoteLogManagerConfig
 from .copier import SegmentCopier, describe_copy
 from .expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter, raise_if_cancelled
 from .metrics import CopyLag, RemoteLogCounters
-from .plan import Prove, Upkeep, first_offset_of_tier, pending_copies, plan_upkeep
+from .plan import Prove, Upkeep, first_offset_of_tier, is_overtaken, pending_copies, plan_upkeep
 from .segment_data import open_segment_data
 from .view import LocalSegment, PartitionView, TierMode, TierPolicy, UsableSegments
 
@@ -188,7 +188,7 @@ class PartitionTask:
             found = self._next_copy()
             if found is None:
                 return False
-            self._copy_task = asyncio.create_task(self._copy(*found))
+            self._copy_task = asyncio.create_task(self._copy(found[1]))
             await _wait_for_end(self._copy_task)
         return True
 
@@ -206,7 +206,16 @@ class PartitionTask:
         self._awaited_stable_offset = next(above, None)
         return None
 
-    async def _copy(self, view: PartitionView, segment: LocalSegment) -> None:
+    async def _copy(self, segment: LocalSegment) -> None:
+        try:
+            await self._services.copier.admit(segment.size_bytes)
+            found = self._next_copy()  # the wait may have been long
+            if found is not None and found[1] == segment:
+                await self._upload(*found)
+        finally:
+            self._copy_task = None
+
+    async def _upload(self, view: PartitionView, segment: LocalSegment) -> None:
         services = self._services
         source = next(each for each in self._log.segments if each.base_offset == segment.base_offset)
         self._copying = RemoteLogSegmentId(self.partition, UUID(int=services.random.getrandbits(128), version=4))
@@ -217,13 +226,19 @@ class PartitionTask:
                 metadata = describe_copy(
                     view, segment, self._copying, txn_index_empty=is_txn_index_empty, now_ms=now_ms
                 )
-                await services.copier.copy(metadata, data)
+                await services.copier.copy(metadata, data, lambda: self._is_wanted(segment, metadata.segment_id))
         finally:
             self._copying = None
-            self._copy_task = None
             self._upkeep_wake.set()
         services.counters.copied_segments += 1
         services.counters.copied_bytes += segment.size_bytes
+
+    def _is_wanted(self, segment: LocalSegment, attempt: RemoteLogSegmentId) -> bool:
+        """Whether this attempt to copy `segment` may go on, by what the ledger says now."""
+        view, ledger = self._look(), self._services.metadata.ledger(self.partition)
+        if view is None or ledger is None:
+            return False
+        return segment in pending_copies(view) and not is_overtaken(ledger, attempt)
 
     def _on_log_change(self) -> None:
         """Called for every append: cheap, and wakes only for what can matter to a copy."""

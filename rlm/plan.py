@@ -33,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..remote.ledger import RemoteLogLedger
 from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from .retention import breached_local_segments, breached_remote_segments
 from .view import Coverage, LocalSegment, PartitionView, TierMode
@@ -144,6 +145,19 @@ def pending_copies(view: PartitionView) -> list[LocalSegment]:
         and view.log_start_offset < part.end_offset <= view.last_stable_offset
         and not coverage.holds(max(view.log_start_offset, part.base_offset), part.end_offset)
     ]
+
+
+def is_overtaken(ledger: RemoteLogLedger, attempt: RemoteLogSegmentId) -> bool:
+    """Whether another broker began to copy some of the same offsets after `attempt` was begun: that one is the later
+    leader, and goes on alone. Of two brokers that see the same ledger at most one is not overtaken.
+    """
+    mine = ledger.get(attempt)
+    return mine is not None and any(
+        other.broker_id != mine.broker_id
+        and other.start_offset <= mine.end_offset
+        and mine.start_offset <= other.end_offset
+        for other in ledger.started_after(attempt)
+    )
 
 
 def _abandon_orphans(view: PartitionView, now_ms: int) -> list[Upkeep]:

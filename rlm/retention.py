@@ -58,10 +58,12 @@ def breached_remote_segments(
 
 
 def _sizes_without_overlaps(segments: Sequence[RemoteLogSegmentMetadata]) -> list[int]:
-    """The size of each segment, 0 where earlier ones hold all its offsets."""
+    """The size of each segment, in proportion to the offsets that no earlier one holds."""
     sizes = []
-    last_offset = -1
+    next_offset = 0
     for segment in segments:
-        sizes.append(segment.segment_size_in_bytes if segment.end_offset > last_offset else 0)
-        last_offset = max(last_offset, segment.end_offset)
+        count = segment.end_offset + 1 - segment.start_offset
+        added = max(0, segment.end_offset + 1 - max(next_offset, segment.start_offset))
+        sizes.append(segment.segment_size_in_bytes * added // count)
+        next_offset = max(next_offset, segment.end_offset + 1)
     return sizes

@@ -265,6 +265,12 @@ class TestRemoteRetention:
         twice = (TIERED[0], remote(4, 0, 100), *TIERED[1:])
         assert plan(self.expiring(remote=twice, policy=policy(retention_bytes=2501)), NOW) == []
 
+    def test_bytes_of_uploads_that_overlap_in_part_count_by_their_offsets(self) -> None:
+        """A new leader's segments begin elsewhere: [50, 150) adds nothing to [0, 100) and [100, 200)."""
+        across = (TIERED[0], remote(4, 50, 150), *TIERED[1:])
+        assert plan(self.expiring(remote=across, policy=policy(retention_bytes=2501)), NOW) == []
+        assert plan(self.expiring(remote=across, policy=policy(retention_bytes=2500)), NOW) != []
+
     def test_R4_bootstrap_rule_8_remote_segments_go_once_the_whole_isr_has_the_log_start(self) -> None:
         raised = self.expiring(
             log_start_offset=200, isr_log_start_min=100, epochs=((0, 200),), policy=policy(retention_ms=NOW - 250)
