@@ -1,0 +1,216 @@
+"""Judges of a finished run, in the words of Maelstrom's kafka workload. Pure: history and final log -> anomalies.
+
+| anomaly              | found when                                                                                  |
+|----------------------|---------------------------------------------------------------------------------------------|
+| lost write           | a record acknowledged by all is not in the final log, which goes on above it                |
+| unobserved           | a record acknowledged by all lies at or above the end of the final log                      |
+| inconsistent offsets | two different values were seen at one offset, by senders, readers or the final log          |
+| duplicate            | one value is in the final log, or was read, at two offsets                                  |
+| nonmonotonic poll    | a reader was given an offset below one it had been given, or below the one it asked for     |
+| poll skip            | a reader was led past a record that it should have been given                               |
+| nonmonotonic send    | a producer's later send, made after the earlier was acknowledged, is at a lower offset      |
+| aborted read         | a value was read whose send failed, that nobody sent, or (read committed) that was aborted  |
+| uncommitted read     | a value of a transaction without a commit marker was read by a read-committed reader        |
+| truncated start      | the final log begins above 0 although nothing may expire                                    |
+
+Losses that the fault model permits are `Excuse`s, computed at the time of the fault (`sim/losses.py`). Offsets at or
+above an excuse's may afterwards hold other records: what was seen of them before the fault judges nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from .history import History, Outcome, Poll, Send
+
+IN_FLIGHT_MS = 500
+"""How long an answer may travel that a node gave before it lost what it had acknowledged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """One thing that must not be."""
+
+    kind: str
+    partition: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.partition}: {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Excuse:
+    """At `at_ms` every in-sync copy of the offsets from `from_offset` on was lost, as the flush policy permits."""
+
+    partition: str
+    from_offset: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FinalLog:
+    """A partition after convergence, read as a client reads it: [start_offset, end_offset) and value by offset."""
+
+    partition: str
+    start_offset: int
+    end_offset: int
+    values: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the checkers found, of how much."""
+
+    anomalies: tuple[Anomaly, ...]
+    records_checked: int
+    records_excused: int
+
+
+def check_history(
+    history: History, logs: Mapping[str, FinalLog], excuses: tuple[Excuse, ...] = (), *, expires: bool = False
+) -> Verdict:
+    """All the rows of the table. `expires`: retention may have taken the beginning of the logs."""
+    anomalies: list[Anomaly] = []
+    checked = excused = 0
+    for partition in history.partitions:
+        sends = [send for send in history.sends if send.partition == partition]
+        polls = [poll for poll in history.polls if poll.partition == partition]
+        forgiven = _Forgiven(tuple(excuse for excuse in excuses if excuse.partition == partition))
+        log = logs.get(partition)
+        if log is None:
+            anomalies.append(Anomaly("unobserved", partition, "it could not be read at the end"))
+            continue
+        acknowledged = [send for send in sends if send.is_acknowledged_by_all]
+        for send in acknowledged:
+            lost = list(_lost(send, log))
+            unforgiven = [each for each in lost if not forgiven.covers(send.base_offset, send.completed_ms)]
+            excused += len(lost) - len(unforgiven)
+            checked += len(send.values)
+            anomalies += unforgiven
+        anomalies += _inconsistent_offsets(log, acknowledged, polls, forgiven)
+        anomalies += _duplicates(log, polls, forgiven)
+        anomalies += _polls_in_order(log, polls, forgiven)
+        anomalies += _sends_in_order(partition, sends, forgiven)
+        anomalies += _aborted_reads(history, log, sends, polls)
+        if log.start_offset > 0 and not expires:
+            anomalies.append(Anomaly("truncated start", partition, f"it begins at {log.start_offset}"))
+    return Verdict(tuple(anomalies), checked, excused)
+
+
+class _Forgiven:
+    """The excuses of one partition."""
+
+    def __init__(self, excuses: tuple[Excuse, ...]) -> None:
+        self._excuses = excuses
+
+    def covers(self, offset: int, seen_ms: int) -> bool:
+        """Whether a loss permitted what was seen at `offset`, then, to be gone or replaced."""
+        return any(offset >= each.from_offset and seen_ms <= each.at_ms + IN_FLIGHT_MS for each in self._excuses)
+
+    def between(self, earlier_ms: int, later_ms: int) -> bool:
+        """Whether offsets may have gone back between two moments."""
+        return any(earlier_ms <= each.at_ms + IN_FLIGHT_MS and each.at_ms <= later_ms for each in self._excuses)
+
+
+def _lost(send: Send, log: FinalLog) -> Iterator[Anomaly]:
+    for offset, value in send.offsets().items():
+        if offset < log.start_offset or log.values.get(offset) == value:
+            continue
+        kind = "unobserved" if offset >= log.end_offset else "lost write"
+        there = f"{log.values[offset]} is there" if offset in log.values else f"the log ends at {log.end_offset}"
+        detail = f"{value} at {offset}, sent by {send.process}, acknowledged at {send.completed_ms} ms; {there}"
+        yield Anomaly(kind, log.partition, detail)
+
+
+def _inconsistent_offsets(
+    log: FinalLog, acknowledged: list[Send], polls: list[Poll], forgiven: _Forgiven
+) -> Iterator[Anomaly]:
+    seen: dict[int, dict[int, str]] = {}
+    for offset, value in log.values.items():
+        seen.setdefault(offset, {}).setdefault(value, "the final log")
+    for send in acknowledged:
+        for offset, value in send.offsets().items():
+            if not forgiven.covers(offset, send.completed_ms):
+                seen.setdefault(offset, {}).setdefault(value, f"sent by {send.process}")
+    for poll in polls:
+        for offset, value in poll.records:
+            if not forgiven.covers(offset, poll.completed_ms):
+                seen.setdefault(offset, {}).setdefault(value, f"read by {poll.process} at {poll.completed_ms} ms")
+    for offset, values in sorted(seen.items()):
+        if len(values) > 1:
+            yield Anomaly("inconsistent offsets", log.partition, f"offset {offset}: {values}")
+
+
+def _duplicates(log: FinalLog, polls: list[Poll], forgiven: _Forgiven) -> Iterator[Anomaly]:
+    places: dict[int, set[int]] = {}
+    for offset, value in log.values.items():
+        places.setdefault(value, set()).add(offset)
+    for poll in polls:
+        for offset, value in poll.records:
+            if not forgiven.covers(offset, poll.completed_ms):
+                places.setdefault(value, set()).add(offset)
+    for value, offsets in sorted(places.items()):
+        if len(offsets) > 1:
+            yield Anomaly("duplicate", log.partition, f"{value} is at offsets {sorted(offsets)}")
+
+
+def _polls_in_order(log: FinalLog, polls: list[Poll], forgiven: _Forgiven) -> Iterator[Anomaly]:
+    last: dict[str, Poll] = {}
+    for poll in polls:
+        before = last.get(poll.process)
+        offsets = [offset for offset, _ in poll.records]
+        floor = poll.from_offset
+        if before is not None and not forgiven.between(before.completed_ms, poll.completed_ms):
+            floor = max(floor, before.end_offset)
+        if offsets != sorted(set(offsets)) or any(offset < floor for offset in offsets):
+            detail = f"{poll.process} asked from {poll.from_offset}, after {floor - 1}, and was given {offsets}"
+            yield Anomaly("nonmonotonic poll", log.partition, detail)
+        last[poll.process] = poll
+        if poll.is_read_committed or forgiven.covers(poll.from_offset, poll.completed_ms):
+            continue
+        given = set(offsets)
+        skipped = [
+            offset
+            for offset in range(max(poll.from_offset, log.start_offset), poll.end_offset)
+            if offset in log.values and offset not in given and not forgiven.covers(offset, poll.completed_ms)
+        ]
+        if skipped:
+            yield Anomaly("poll skip", log.partition, f"{poll.process} went to {poll.end_offset} past {skipped}")
+
+
+def _sends_in_order(partition: str, sends: list[Send], forgiven: _Forgiven) -> Iterator[Anomaly]:
+    last: dict[str, Send] = {}
+    for send in sends:
+        if send.outcome is not Outcome.OK or send.acks == 0:
+            continue
+        before = last.get(send.process)
+        is_after = before is not None and before.acks == send.acks and before.completed_ms <= send.invoked_ms
+        if before is not None and is_after and send.acks != 1:
+            falls = send.base_offset < before.base_offset + len(before.values)
+            if falls and not forgiven.between(before.completed_ms, send.completed_ms):
+                detail = f"{send.process} was told {before.base_offset}, then {send.base_offset}"
+                yield Anomaly("nonmonotonic send", partition, detail)
+        last[send.process] = send
+
+
+def _aborted_reads(history: History, log: FinalLog, sends: list[Send], polls: list[Poll]) -> Iterator[Anomaly]:
+    sent = {value: send for send in sends for value in send.values}
+    committed = {end.transaction for end in history.ends if end.is_commit}
+    readers = [(poll.process, poll.records, poll.is_read_committed) for poll in polls]
+    for process, records, is_read_committed in [*readers, ("the final log", tuple(log.values.items()), False)]:
+        for offset, value in records:
+            send = sent.get(value)
+            where = f"{value} at {offset} was read by {process}"
+            if send is None:
+                yield Anomaly("aborted read", log.partition, f"{where}: nobody sent it to this partition")
+            elif send.outcome is Outcome.FAIL:
+                yield Anomaly("aborted read", log.partition, f"{where}: its send failed ({send.reason})")
+            elif is_read_committed and send.transaction is not None and send.transaction not in committed:
+                kind = "aborted read" if _is_aborted(history, send.transaction) else "uncommitted read"
+                yield Anomaly(kind, log.partition, f"{where}: transaction {send.transaction} was not committed")
+
+
+def _is_aborted(history: History, transaction: int) -> bool:
+    return any(end.transaction == transaction and not end.is_commit for end in history.ends)

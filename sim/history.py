@@ -1,0 +1,106 @@
+"""What clients did and what they were told: the history that checkers judge. Pure data, no clock of its own.
+
+A client invokes an operation, and later it is completed in one of three ways (Jepsen's words):
+
+| outcome | meaning                                                                                     |
+|---------|---------------------------------------------------------------------------------------------|
+| ok      | it happened, and the answer says how                                                        |
+| fail    | it did not happen and never will                                                            |
+| info    | nobody knows: it may have happened, may happen later, or never (also: never completed)      |
+
+Every record that is sent carries a value that no other record of the run has, so that a value names a send. Times are
+virtual milliseconds since the start of the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+ACKS_ALL = -1
+
+
+class Outcome(StrEnum):
+    """How an operation ended; INFO until it has."""
+
+    OK = "ok"
+    FAIL = "fail"
+    INFO = "info"
+
+
+@dataclass(slots=True, eq=False)
+class Send:
+    """One batch that a producer sent, retries included. `base_offset` is -1 unless the outcome is ok.
+
+    `transaction` numbers the transaction that the batch is part of.
+    """
+
+    process: str
+    partition: str
+    values: tuple[int, ...]
+    acks: int
+    invoked_ms: int
+    transaction: int | None = None
+    outcome: Outcome = Outcome.INFO
+    completed_ms: int = -1
+    base_offset: int = -1
+    reason: str = ""
+
+    def ok(self, base_offset: int, now_ms: int) -> None:
+        self.outcome, self.base_offset, self.completed_ms = Outcome.OK, base_offset, now_ms
+
+    def fail(self, reason: str, now_ms: int) -> None:
+        self.outcome, self.reason, self.completed_ms = Outcome.FAIL, reason, now_ms
+
+    @property
+    def is_acknowledged_by_all(self) -> bool:
+        return self.outcome is Outcome.OK and self.acks == ACKS_ALL
+
+    def offsets(self) -> dict[int, int]:
+        """Value by offset, of a send that is ok."""
+        return dict(enumerate(self.values, self.base_offset)) if self.outcome is Outcome.OK else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """Records that one reader was given, in this order, when it asked from `from_offset` on.
+
+    `records` are (offset, value); control records and aborted ones are not among them. `end_offset` is where the reader
+    goes on.
+    """
+
+    process: str
+    partition: str
+    from_offset: int
+    end_offset: int
+    records: tuple[tuple[int, int], ...]
+    completed_ms: int
+    is_read_committed: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class TransactionEnd:
+    """The marker that ended (or was to end) a transaction."""
+
+    transaction: int
+    is_commit: bool
+    partition: str
+    outcome: Outcome = Outcome.INFO
+
+
+@dataclass(slots=True)
+class History:
+    """All operations of a run in the order of their invocation (polls: of their completion)."""
+
+    sends: list[Send] = field(default_factory=list)
+    polls: list[Poll] = field(default_factory=list)
+    ends: list[TransactionEnd] = field(default_factory=list)
+
+    @property
+    def partitions(self) -> list[str]:
+        return sorted({each.partition for each in self.sends} | {each.partition for each in self.polls})
+
+    @property
+    def acknowledged(self) -> int:
+        """Records acknowledged by all in-sync replicas."""
+        return sum(len(send.values) for send in self.sends if send.is_acknowledged_by_all)

@@ -1,0 +1,201 @@
+"""What must hold after every event of a run, for the replicas of one partition. Pure: statuses in, a violation out.
+
+| invariant             | violated when                                                                               |
+|-----------------------|---------------------------------------------------------------------------------------------|
+| one leader an epoch   | two nodes lead in one leader epoch                                                          |
+| monotonic epoch       | the leader epoch that a process goes by goes back                                           |
+| monotonic watermark   | a process's high watermark goes back within one leader epoch, without a truncation          |
+| committed never lost  | a leader's log ends below the highest high watermark that a leader reported, or differs     |
+| no divergence         | any replica's log differs from the committed one below its own high watermark               |
+| no phantom commit     | a follower's high watermark lies above all that leaders ever reported                       |
+| ordered offsets       | log start <= local log start <= log end, high watermark <= log end                          |
+
+"Differs" is told by leader epochs: an offset and the epoch of its record name one record for ever, as long as no epoch
+has two leaders. The bytes are compared when the run has ended. Losses that the fault model permits (`forgive`) take
+the committed prefix back; replicas that still believe in what was lost are left alone above it until they follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..log.epochs import EpochEntry
+
+
+class InvariantViolationError(AssertionError):
+    """The run has failed at this event."""
+
+    def __init__(self, invariant: str, detail: str) -> None:
+        super().__init__(f"{invariant}: {detail}")
+        self.invariant = invariant
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStatus:
+    """One replica at one instant. `incarnation` numbers the processes of a node.
+
+    `leads_epoch` is the epoch in which it serves as the leader, None if it does not.
+    """
+
+    node_id: int
+    incarnation: int
+    leader_epoch: int
+    leads_epoch: int | None
+    log_start_offset: int
+    local_log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+    epochs: tuple[EpochEntry, ...]
+
+
+class PartitionInvariants:
+    """The table, for one partition; `observe` whenever a replica has changed."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.committed_end = 0
+        """The highest high watermark that a leader reported, less what was forgiven."""
+        self._committed: tuple[EpochEntry, ...] = ()
+        self._leaders: dict[int, int] = {}
+        self._last: dict[int, ReplicaStatus] = {}
+        self._doubts: dict[int, int] = {}
+
+    def observe(self, now: ReplicaStatus) -> None:
+        """InvariantViolationError."""
+        self._check_offsets(now)
+        self._check_epochs(now)
+        self._check_watermark(now)
+        if now.leads_epoch is not None:
+            self._check_leader(now)
+            self._commit(now)
+        else:
+            self._check_follower(now)
+        self._check_divergence(now)
+        self._last[now.node_id] = now
+
+    def forget(self, node_id: int) -> None:
+        """The process has ended: the next one begins anew."""
+        self._last.pop(node_id, None)
+
+    def forgive(self, from_offset: int) -> None:
+        """Every in-sync copy from this offset on was lost, and that was permitted."""
+        if from_offset >= self.committed_end:
+            return
+        self.committed_end = from_offset
+        self._committed = tuple(entry for entry in self._committed if entry.start_offset < from_offset)
+        for node_id, status in self._last.items():
+            if status.high_watermark > from_offset:
+                self._doubts[node_id] = min(from_offset, self._doubts.get(node_id, from_offset))
+
+    def doubt(self, node_id: int) -> None:
+        """This node may remember more than is committed now (it was down when something was forgiven)."""
+        self._doubts[node_id] = min(self.committed_end, self._doubts.get(node_id, self.committed_end))
+
+    def _violated(self, invariant: str, detail: str) -> InvariantViolationError:
+        return InvariantViolationError(invariant, f"{self.name}: {detail}")
+
+    def _check_offsets(self, now: ReplicaStatus) -> None:
+        is_ordered = now.log_start_offset <= now.local_log_start_offset <= now.log_end_offset
+        if not is_ordered or now.high_watermark > now.log_end_offset:
+            raise self._violated("ordered offsets", f"{now}")
+
+    def _check_epochs(self, now: ReplicaStatus) -> None:
+        before = self._last.get(now.node_id)
+        if before is not None and now.leader_epoch < before.leader_epoch:
+            detail = f"node {now.node_id} went from {before.leader_epoch} to {now.leader_epoch}"
+            raise self._violated("monotonic epoch", detail)
+        if now.leads_epoch is not None:
+            leader = self._leaders.setdefault(now.leads_epoch, now.node_id)
+            if leader != now.node_id:
+                detail = f"epoch {now.leads_epoch} is led by node {leader} and by node {now.node_id}"
+                raise self._violated("one leader an epoch", detail)
+
+    def _check_watermark(self, now: ReplicaStatus) -> None:
+        before = self._last.get(now.node_id)
+        if before is None or now.leads_epoch is None or now.leads_epoch != before.leads_epoch:
+            return
+        if now.high_watermark < before.high_watermark:
+            detail = (
+                f"node {now.node_id} leads epoch {now.leads_epoch}, "
+                f"its watermark went from {before.high_watermark} to {now.high_watermark}"
+            )
+            raise self._violated("monotonic watermark", detail)
+
+    def _check_leader(self, now: ReplicaStatus) -> None:
+        is_newest = now.leads_epoch == max(self._leaders, default=-1)
+        if is_newest and now.log_end_offset < self.committed_end and now.node_id not in self._doubts:
+            detail = (
+                f"node {now.node_id} leads epoch {now.leads_epoch}, its log ends at {now.log_end_offset}; "
+                f"{self.committed_end} was committed"
+            )
+            raise self._violated("committed never lost", detail)
+
+    def _commit(self, now: ReplicaStatus) -> None:
+        """Take up what the leader says is committed."""
+        if now.high_watermark <= self.committed_end:
+            return
+        if now.node_id in self._doubts and now.leads_epoch != max(self._leaders):
+            return
+        difference = first_difference(now.epochs, self._committed, now.log_start_offset, self.committed_end)
+        if difference is not None:
+            detail = (
+                f"leader {now.node_id} of epoch {now.leads_epoch} {_differs(difference, now.epochs, self._committed)}"
+            )
+            raise self._violated("committed never lost", detail)
+        own = tuple(entry for entry in now.epochs if entry.start_offset < now.high_watermark)
+        self._committed = _joined(self._committed, own)
+        self.committed_end = now.high_watermark
+        self._doubts.pop(now.node_id, None)
+
+    def _check_follower(self, now: ReplicaStatus) -> None:
+        if now.high_watermark > self.committed_end and now.node_id not in self._doubts:
+            detail = f"node {now.node_id} has {now.high_watermark}, leaders reported {self.committed_end}"
+            raise self._violated("no phantom commit", detail)
+
+    def _check_divergence(self, now: ReplicaStatus) -> None:
+        end = min(now.high_watermark, self.committed_end)
+        doubt = self._doubts.get(now.node_id)
+        difference = first_difference(now.epochs, self._committed, now.log_start_offset, end)
+        if difference is None:
+            if doubt is not None and now.high_watermark <= self.committed_end:
+                del self._doubts[now.node_id]
+            return
+        if doubt is None or difference < doubt:
+            detail = f"node {now.node_id} {_differs(difference, now.epochs, self._committed)}"
+            raise self._violated("no divergence", detail)
+
+
+def first_difference(
+    one: Sequence[EpochEntry], other: Sequence[EpochEntry], start_offset: int, end_offset: int
+) -> int | None:
+    """The first offset of [start_offset, end_offset) whose leader epoch is not the same in both histories."""
+    borders = sorted({start_offset, *(e.start_offset for e in one), *(e.start_offset for e in other)})
+    for offset in borders:
+        if start_offset <= offset < end_offset and epoch_at(one, offset) != epoch_at(other, offset):
+            return offset
+    return None
+
+
+def epoch_at(epochs: Sequence[EpochEntry], offset: int) -> int | None:
+    """The leader epoch of the record at `offset`; None below the first entry."""
+    found = None
+    for entry in epochs:
+        if entry.start_offset > offset:
+            break
+        found = entry.epoch
+    return found
+
+
+def _joined(older: tuple[EpochEntry, ...], own: tuple[EpochEntry, ...]) -> tuple[EpochEntry, ...]:
+    """`own`, and below where it begins the older history."""
+    if not own:
+        return older
+    below = tuple(entry for entry in older if entry.start_offset < own[0].start_offset)
+    if below and below[-1].epoch == own[0].epoch:
+        return (*below, *own[1:])
+    return (*below, *own)
+
+
+def _differs(offset: int, own: Sequence[EpochEntry], committed: Sequence[EpochEntry]) -> str:
+    return f"has epoch {epoch_at(own, offset)} at offset {offset}, where {epoch_at(committed, offset)} is committed"

@@ -1,0 +1,229 @@
+"""Judges of what lies on the disks and in the tier when a run has converged. Pure: values in, anomalies out.
+
+| anomaly            | found when                                                                                    |
+|--------------------|-----------------------------------------------------------------------------------------------|
+| divergence         | two replicas, or a replica and the tier, differ in a byte of a batch below the high watermark |
+| gap                | an offset of a log lies in neither tier; or a replica's batches do not follow each other      |
+| epoch mismatch     | a batch's leader epoch is not the one that the leader-epoch cache has for its offset          |
+| producer mismatch  | a producer's state is not what the batches of the whole log say                               |
+| not converged      | replicas end at different offsets, or below it, or an ISR is not whole                        |
+
+Time and offset index files are not compared: where segments begin and how often an index gets an entry is each
+replica's own matter. The model of producer state here is written anew, not the broker's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ..log.epochs import EpochEntry
+from ..protocol.control import ControlType, control_type
+from ..protocol.records import BatchHeader, iter_batches, iter_records
+from .checkers import Anomaly
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A whole batch as it lies in a file."""
+
+    header: BatchHeader
+    data: bytes
+
+    @property
+    def base_offset(self) -> int:
+        return self.header.base_offset
+
+    @property
+    def next_offset(self) -> int:
+        return self.header.next_offset
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerView:
+    """The latest of one producer: its epoch, its last sequence and offset (-1: none), its open transaction's start."""
+
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    transaction_start: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaState:
+    """One replica at the end of a run. `batches` are the local ones, in order."""
+
+    node_id: int
+    partition: str
+    log_start_offset: int
+    local_log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+    epochs: tuple[EpochEntry, ...]
+    batches: tuple[StoredBatch, ...]
+    producers: Mapping[int, ProducerView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TieredSegment:
+    """A finished remote segment: offsets [start_offset, end_offset], its object's batches (None: no object)."""
+
+    name: str
+    start_offset: int
+    end_offset: int
+    epochs: tuple[EpochEntry, ...]
+    batches: tuple[StoredBatch, ...] | None
+
+
+def batches_of(data: bytes) -> tuple[StoredBatch, ...]:
+    """The whole batches of a segment file; CRCs are checked. CorruptRecordError."""
+    return tuple(
+        StoredBatch(header, bytes(data[position : position + header.size_bytes]))
+        for position, header in iter_batches(data)
+    )
+
+
+def check_partition(
+    replicas: Sequence[ReplicaState], tier: Sequence[TieredSegment], leader_id: int, isr: Iterable[int]
+) -> list[Anomaly]:
+    """All rows of the table for one partition; `tier` are the segments on the leader's lineage."""
+    leader = next((replica for replica in replicas if replica.node_id == leader_id), None)
+    if leader is None:
+        partition = replicas[0].partition if replicas else "?"
+        return [Anomaly("not converged", partition, f"leader {leader_id} has no replica")]
+    anomalies = [*_not_converged(leader, replicas, set(isr))]
+    reference = _whole_log(leader, tier)
+    anomalies += _divergences(leader, reference, replicas)
+    anomalies += _tier_divergences(leader, reference, tier)
+    for replica in replicas:
+        anomalies += _gaps(replica, tier)
+        anomalies += _epoch_mismatches(replica)
+        anomalies += _producer_mismatches(replica, reference)
+    return anomalies
+
+
+def _not_converged(leader: ReplicaState, replicas: Sequence[ReplicaState], isr: set[int]) -> Iterator[Anomaly]:
+    nodes = {replica.node_id for replica in replicas}
+    if isr != nodes:
+        yield Anomaly("not converged", leader.partition, f"ISR {sorted(isr)} of replicas {sorted(nodes)}")
+    for replica in replicas:
+        if replica.log_end_offset != leader.log_end_offset:
+            ends = f"ends at {replica.log_end_offset}, leader {leader.node_id} at {leader.log_end_offset}"
+            yield Anomaly("not converged", leader.partition, f"replica {replica.node_id} {ends}")
+    if leader.high_watermark != leader.log_end_offset:
+        detail = f"the high watermark is {leader.high_watermark}, the log ends at {leader.log_end_offset}"
+        yield Anomaly("not converged", leader.partition, detail)
+
+
+def _whole_log(leader: ReplicaState, tier: Sequence[TieredSegment]) -> dict[int, StoredBatch]:
+    """By base offset: the leader's local batches, and below them what the tier holds."""
+    whole: dict[int, StoredBatch] = {}
+    for segment in sorted(tier, key=lambda each: (each.epochs[-1].epoch, each.start_offset)):
+        for batch in segment.batches or ():
+            whole[batch.base_offset] = batch
+    whole = {base: batch for base, batch in whole.items() if batch.next_offset <= leader.local_log_start_offset}
+    whole |= {batch.base_offset: batch for batch in leader.batches}
+    return dict(sorted(whole.items()))
+
+
+def _divergences(
+    leader: ReplicaState, reference: Mapping[int, StoredBatch], replicas: Sequence[ReplicaState]
+) -> Iterator[Anomaly]:
+    for replica in replicas:
+        end = min(replica.high_watermark, leader.high_watermark)
+        for batch in replica.batches:
+            if batch.base_offset >= end or batch.base_offset < leader.log_start_offset:
+                continue
+            yield from _differs(replica.partition, f"replica {replica.node_id}", batch, reference)
+
+
+def _tier_divergences(
+    leader: ReplicaState, reference: Mapping[int, StoredBatch], tier: Sequence[TieredSegment]
+) -> Iterator[Anomaly]:
+    for segment in tier:
+        for batch in segment.batches or ():
+            if leader.log_start_offset <= batch.base_offset < leader.high_watermark:
+                yield from _differs(leader.partition, f"remote segment {segment.name}", batch, reference)
+
+
+def _differs(partition: str, place: str, batch: StoredBatch, reference: Mapping[int, StoredBatch]) -> Iterator[Anomaly]:
+    other = reference.get(batch.base_offset)
+    if other is None:
+        yield Anomaly("divergence", partition, f"{place} has a batch at {batch.base_offset} that the leader has not")
+    elif other.data != batch.data:
+        epochs = (batch.header.partition_leader_epoch, other.header.partition_leader_epoch)
+        detail = f"{place} has another batch at {batch.base_offset} (leader epochs {epochs[0]} and {epochs[1]})"
+        yield Anomaly("divergence", partition, detail)
+
+
+def _gaps(replica: ReplicaState, tier: Sequence[TieredSegment]) -> Iterator[Anomaly]:
+    for left, right in pairwise(replica.batches):
+        if left.next_offset != right.base_offset:
+            detail = f"replica {replica.node_id} has nothing in [{left.next_offset}, {right.base_offset})"
+            yield Anomaly("gap", replica.partition, detail)
+    local_start = replica.batches[0].base_offset if replica.batches else replica.log_end_offset
+    at = replica.log_start_offset
+    for segment in sorted(tier, key=lambda each: each.start_offset):
+        if segment.batches is None:
+            continue
+        covered = [batch for batch in segment.batches if batch.next_offset > at]
+        for batch in covered:
+            if batch.base_offset <= at:
+                at = batch.next_offset
+    if at < local_start:
+        detail = f"replica {replica.node_id}: offset {at} is in neither tier, its local log begins at {local_start}"
+        yield Anomaly("gap", replica.partition, detail)
+    if replica.batches and replica.batches[-1].next_offset != replica.log_end_offset:
+        detail = (
+            f"replica {replica.node_id}: files end at {replica.batches[-1].next_offset}, not {replica.log_end_offset}"
+        )
+        yield Anomaly("gap", replica.partition, detail)
+
+
+def _epoch_mismatches(replica: ReplicaState) -> Iterator[Anomaly]:
+    for batch in replica.batches:
+        known = _epoch_at(replica.epochs, batch.base_offset)
+        if known != batch.header.partition_leader_epoch:
+            detail = (
+                f"replica {replica.node_id}: the batch at {batch.base_offset} has leader epoch "
+                f"{batch.header.partition_leader_epoch}, the cache {known}"
+            )
+            yield Anomaly("epoch mismatch", replica.partition, detail)
+
+
+def _epoch_at(epochs: Sequence[EpochEntry], offset: int) -> int | None:
+    return next((entry.epoch for entry in reversed(epochs) if entry.start_offset <= offset), None)
+
+
+def _producer_mismatches(replica: ReplicaState, reference: Mapping[int, StoredBatch]) -> Iterator[Anomaly]:
+    expected = producers_of(batch for batch in reference.values() if batch.next_offset <= replica.log_end_offset)
+    for producer_id in sorted(expected.keys() | replica.producers.keys()):
+        stated, right = replica.producers.get(producer_id), expected.get(producer_id)
+        if stated != right:
+            detail = f"replica {replica.node_id}: producer {producer_id} is {stated}, the batches say {right}"
+            yield Anomaly("producer mismatch", replica.partition, detail)
+
+
+def producers_of(batches: Iterable[StoredBatch]) -> dict[int, ProducerView]:
+    """What the batches of a log, from its beginning, say about its producers."""
+    producers: dict[int, ProducerView] = {}
+    for batch in batches:
+        header = batch.header
+        if header.producer_id < 0:
+            continue
+        before = producers.get(header.producer_id)
+        if header.is_control:
+            kind = control_type(next(iter(iter_records(batch.data))))
+            assert kind in (ControlType.COMMIT, ControlType.ABORT), (batch.base_offset, kind)
+            is_same = before is not None and before.producer_epoch == header.producer_epoch
+            last = (before.last_sequence, before.last_offset) if before is not None and is_same else (-1, -1)
+            producers[header.producer_id] = ProducerView(header.producer_epoch, *last, None)
+        else:
+            start = before.transaction_start if before is not None else None
+            if start is None and header.is_transactional:
+                start = header.base_offset
+            producers[header.producer_id] = ProducerView(
+                header.producer_epoch, header.last_sequence, header.last_offset, start
+            )
+    return producers

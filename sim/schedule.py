@@ -1,0 +1,211 @@
+"""Fault schedules: what goes wrong, when, for how long. Data: generated from a seed, stored, shortened, replayed.
+
+A run has a safety phase, during which the faults of its schedule begin and end, and a liveness phase, in which nothing
+fails any more and everything must converge. Each fault ends by itself; at the end of the safety phase all are over.
+
+| kind            | targets         | value                  | while it lasts                                         |
+|-----------------|-----------------|------------------------|--------------------------------------------------------|
+| process crash   | node            | -                      | down; what was written stays in the page cache         |
+| machine crash   | node            | -                      | down; what was not fsynced is lost, the rest torn      |
+| power failure   | all nodes       | -                      | all machines crash at once; they return one by one     |
+| wipe            | node            | -                      | down; its disk is replaced by an empty one             |
+| pause           | node            | -                      | it does nothing, and knows nothing of it               |
+| partition       | one side        | -                      | no packet between these and all others                 |
+| one way         | from, to        | -                      | no packet from the one to the other                    |
+| slow link       | a, b            | latency, ms            | each packet takes that much longer                     |
+| reordering      | -               | latency, ms            | connections overtake each other by up to that          |
+| clock jump      | node            | ms, also negative      | its wall clock is that far off, then back              |
+| clock drift     | node            | parts per million      | its wall clock runs fast or slow                       |
+| store outage    | -               | -                      | every call of the store fails                          |
+| store errors    | -               | probability            | calls fail before they had an effect                   |
+| lost replies    | -               | probability            | calls had their effect, and fail                       |
+| half uploads    | -               | probability            | uploads end in the middle                              |
+| slow disk       | node            | factor                 | each call takes that many times as long                |
+| full disk       | node            | -                      | writes fail: no space is left                          |
+| move leader     | -               | -                      | at once: another in-sync replica leads each partition  |
+
+Swarm testing (Groce et al.): each seed takes a random subset of the kinds, so that rare combinations become common.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from random import Random
+
+from pydantic import TypeAdapter
+
+
+class FaultKind(StrEnum):
+    """The table's first column."""
+
+    PROCESS_CRASH = "process crash"
+    MACHINE_CRASH = "machine crash"
+    POWER_FAILURE = "power failure"
+    WIPE = "wipe"
+    PAUSE = "pause"
+    PARTITION = "partition"
+    ONE_WAY = "one way"
+    SLOW_LINK = "slow link"
+    REORDERING = "reordering"
+    CLOCK_JUMP = "clock jump"
+    CLOCK_DRIFT = "clock drift"
+    STORE_OUTAGE = "store outage"
+    STORE_ERRORS = "store errors"
+    LOST_REPLIES = "lost replies"
+    HALF_UPLOADS = "half uploads"
+    SLOW_DISK = "slow disk"
+    FULL_DISK = "full disk"
+    MOVE_LEADER = "move leader"
+
+
+STORE_KINDS = frozenset(
+    {FaultKind.STORE_OUTAGE, FaultKind.STORE_ERRORS, FaultKind.LOST_REPLIES, FaultKind.HALF_UPLOADS}
+)
+"""These need a remote store."""
+
+ONE_NODE = frozenset(
+    {
+        FaultKind.PROCESS_CRASH,
+        FaultKind.MACHINE_CRASH,
+        FaultKind.WIPE,
+        FaultKind.PAUSE,
+        FaultKind.CLOCK_JUMP,
+        FaultKind.CLOCK_DRIFT,
+        FaultKind.SLOW_DISK,
+        FaultKind.FULL_DISK,
+    }
+)
+
+_WEIGHTS: Mapping[FaultKind, int] = {
+    FaultKind.PROCESS_CRASH: 4,
+    FaultKind.MACHINE_CRASH: 4,
+    FaultKind.POWER_FAILURE: 1,
+    FaultKind.WIPE: 2,
+    FaultKind.PAUSE: 3,
+    FaultKind.PARTITION: 3,
+    FaultKind.ONE_WAY: 2,
+    FaultKind.MOVE_LEADER: 3,
+}
+_DURATION_MS: Mapping[FaultKind, tuple[int, int]] = {
+    FaultKind.POWER_FAILURE: (300, 4_000),
+    FaultKind.REORDERING: (1_000, 10_000),
+    FaultKind.SLOW_LINK: (1_000, 10_000),
+    FaultKind.CLOCK_DRIFT: (1_000, 20_000),
+    FaultKind.MOVE_LEADER: (0, 0),
+}
+_VALUES: Mapping[FaultKind, Sequence[float]] = {
+    FaultKind.SLOW_LINK: (20, 100, 400),
+    FaultKind.REORDERING: (5, 30, 150),
+    FaultKind.CLOCK_JUMP: (-3_600_000, -5_000, 5_000, 3_600_000, 86_400_000),
+    FaultKind.CLOCK_DRIFT: (-50_000, -500, 500, 50_000),
+    FaultKind.STORE_ERRORS: (0.1, 0.5),
+    FaultKind.LOST_REPLIES: (0.1, 0.5),
+    FaultKind.HALF_UPLOADS: (0.2, 0.7),
+    FaultKind.SLOW_DISK: (10, 100, 1_000),
+}
+_DEFAULT_DURATION_MS = (100, 6_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One row of the table from `at_ms` for `duration_ms`. `targets` are host names, ordered for `one way`."""
+
+    at_ms: int
+    kind: FaultKind
+    targets: tuple[str, ...] = ()
+    duration_ms: int = 0
+    value: float = 0
+
+    @property
+    def end_ms(self) -> int:
+        return self.at_ms + self.duration_ms
+
+    def __str__(self) -> str:
+        targets = f" {','.join(self.targets)}" if self.targets else ""
+        value = f" {self.value:g}" if self.value else ""
+        return f"{self.at_ms:>7} ms  {self.kind}{targets}{value} for {self.duration_ms} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The faults of one run, by time; all are over when the safety phase is."""
+
+    safety_ms: int
+    faults: tuple[Fault, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        late = [str(fault) for fault in self.faults if fault.end_ms > self.safety_ms or fault.at_ms < 0]
+        if late:
+            raise ValueError(f"faults outside the safety phase of {self.safety_ms} ms: {late}")
+        if list(self.faults) != sorted(self.faults, key=lambda fault: fault.at_ms):
+            raise ValueError("faults are not in the order of their times")
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """How many of each kind."""
+        return Counter(str(fault.kind) for fault in self.faults)
+
+    def to_json(self) -> str:
+        return _SCHEDULES.dump_json(self, indent=1).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Schedule:
+        """pydantic.ValidationError, a ValueError, names what is wrong."""
+        return _SCHEDULES.validate_json(text)
+
+
+_SCHEDULES = TypeAdapter(Schedule)
+
+
+def generate(
+    rng: Random, nodes: Sequence[str], safety_ms: int, *, has_store: bool, clients: Sequence[str] = ()
+) -> Schedule:
+    """A schedule for these nodes; clients are cut off from nodes by partitions, too."""
+    kinds = _swarm(rng, has_store=has_store)
+    mean_gap_ms = rng.choice((400, 1_000, 3_000))
+    faults: list[Fault] = []
+    at_ms = rng.randrange(0, 2 * mean_gap_ms)
+    last_loss_ms = -_LOSS_GAP_MS
+    while at_ms < safety_ms:
+        kind = rng.choices(kinds, [_WEIGHTS.get(each, 1) for each in kinds])[0]
+        if kind is not FaultKind.WIPE or at_ms - last_loss_ms >= _LOSS_GAP_MS:
+            faults.append(_fault(rng, kind, at_ms, safety_ms, nodes, clients))
+            last_loss_ms = faults[-1].end_ms if kind is FaultKind.WIPE else last_loss_ms
+        at_ms += 1 + int(rng.expovariate(1 / mean_gap_ms))
+    return Schedule(safety_ms, tuple(faults))
+
+
+_LOSS_GAP_MS = 8_000
+"""Between the return of a wiped node and the next wipe: to lose every copy by wipes is no test of the software."""
+
+
+def _swarm(rng: Random, *, has_store: bool) -> list[FaultKind]:
+    possible = [kind for kind in FaultKind if has_store or kind not in STORE_KINDS]
+    share = rng.choice((0.25, 0.5, 0.8))
+    return [kind for kind in possible if rng.random() < share] or [rng.choice(possible)]
+
+
+def _fault(
+    rng: Random, kind: FaultKind, at_ms: int, safety_ms: int, nodes: Sequence[str], clients: Sequence[str]
+) -> Fault:
+    shortest, longest = _DURATION_MS.get(kind, _DEFAULT_DURATION_MS)
+    duration_ms = min(safety_ms - at_ms, rng.randint(shortest, longest))
+    value = rng.choice(_VALUES[kind]) if kind in _VALUES else 0
+    return Fault(at_ms, kind, _targets(rng, kind, nodes, clients), duration_ms, value)
+
+
+def _targets(rng: Random, kind: FaultKind, nodes: Sequence[str], clients: Sequence[str]) -> tuple[str, ...]:
+    if kind in ONE_NODE:
+        return (rng.choice(nodes),)
+    if kind is FaultKind.POWER_FAILURE:
+        return tuple(nodes)
+    if kind is FaultKind.PARTITION:
+        everyone = [*nodes, *clients]
+        side = rng.sample(everyone, rng.randint(1, len(everyone) - 1))
+        return tuple(sorted(side))
+    if kind in (FaultKind.ONE_WAY, FaultKind.SLOW_LINK):
+        return tuple(rng.sample([*nodes, *clients] if rng.random() < 0.3 else list(nodes), 2))
+    return ()

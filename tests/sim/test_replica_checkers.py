@@ -1,0 +1,109 @@
+"""Each anomaly of the table on replicas made by hand, of one log whose beginning lies in the tier."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tierfetch.log.epochs import EpochEntry
+from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from tierfetch.protocol.records import Record, build_batch
+from tierfetch.sim.replica_checkers import (
+    ProducerView,
+    ReplicaState,
+    StoredBatch,
+    TieredSegment,
+    batches_of,
+    check_partition,
+    producers_of,
+)
+
+EPOCHS = (EpochEntry(0, 0), EpochEntry(2, 4))
+
+
+def batch(base: int, count: int = 2, epoch: int = 0, value: bytes = b"v", sequence: int = -1, **kwargs) -> StoredBatch:
+    records = [Record(base + index, 1_000, None, value) for index in range(count)]
+    data = build_batch(
+        records,
+        base_offset=base,
+        partition_leader_epoch=epoch,
+        producer_id=-1 if sequence < 0 else 9,
+        producer_epoch=-1 if sequence < 0 else 0,
+        base_sequence=sequence,
+        **kwargs,
+    )
+    return batches_of(data)[0]
+
+
+WHOLE = (batch(0, sequence=0), batch(2, sequence=2), batch(4, epoch=2, sequence=4), batch(6, epoch=2, sequence=6))
+TIER = (TieredSegment(name="0", start_offset=0, end_offset=3, epochs=EPOCHS[:1], batches=WHOLE[:2]),)
+PRODUCERS = {9: ProducerView(0, 7, 7, None)}
+
+
+def replica(node_id: int, first: int = 0, **changes) -> ReplicaState:
+    """With the local batches from the `first` on."""
+    state = ReplicaState(
+        node_id=node_id,
+        partition="t-0",
+        log_start_offset=0,
+        local_log_start_offset=2 * first,
+        high_watermark=8,
+        log_end_offset=8,
+        epochs=EPOCHS,
+        batches=WHOLE[first:],
+        producers=PRODUCERS,
+    )
+    return replace(state, **changes)
+
+
+def kinds(*replicas: ReplicaState, tier=TIER, isr=(1, 2)) -> list[str]:
+    return [anomaly.kind for anomaly in check_partition(replicas, tier, 1, isr)]
+
+
+def test_thick_and_thin_replicas_that_agree() -> None:
+    assert kinds(replica(1, 1), replica(2, 2)) == []
+
+
+def test_not_converged() -> None:
+    assert kinds(replica(1), replica(2), isr=(1,)) == ["not converged"]
+    assert kinds(replica(2)) == ["not converged"]
+    short = replica(
+        2, batches=WHOLE[:3], log_end_offset=6, high_watermark=6, producers={9: ProducerView(0, 5, 5, None)}
+    )
+    assert kinds(replica(1), short) == ["not converged"]
+    assert kinds(replica(1, high_watermark=6), replica(2)) == ["not converged"]
+
+
+def test_divergence_between_replicas_and_from_the_tier() -> None:
+    other = batch(4, epoch=2, value=b"w", sequence=4)
+    assert kinds(replica(1), replica(2, batches=(*WHOLE[:2], other, WHOLE[3]))) == ["divergence"]
+    segment = replace(TIER[0], batches=(WHOLE[0], batch(2, value=b"w", sequence=2)))
+    assert kinds(replica(1), replica(2), tier=(segment,)) == ["divergence"]
+
+
+def test_an_offset_in_neither_tier() -> None:
+    assert kinds(replica(1, 2), replica(2, 2), tier=()) == ["gap", "gap"]
+    without_object = replace(TIER[0], batches=None)
+    assert kinds(replica(1), replica(2, 2), tier=(without_object,)) == ["gap"]
+
+
+def test_a_hole_between_batches() -> None:
+    assert kinds(replica(1), replica(2, batches=(*WHOLE[:2], WHOLE[3]))) == ["gap"]
+
+
+def test_epoch_mismatch() -> None:
+    assert kinds(replica(1), replica(2, epochs=EPOCHS[:1])) == ["epoch mismatch"] * 2
+
+
+def test_producer_mismatch_also_where_the_batches_are_in_the_tier() -> None:
+    assert kinds(replica(1), replica(2, 2, producers={})) == ["producer mismatch"]
+
+
+def test_producers_of_transactions() -> None:
+    open_batch = batch(0, sequence=0, is_transactional=True)
+    marker = batches_of(
+        build_end_transaction_batch(
+            EndTransactionMarker(ControlType.COMMIT, 3), base_offset=2, timestamp_ms=1, producer_id=9, producer_epoch=0
+        )
+    )[0]
+    assert producers_of([open_batch]) == {9: ProducerView(0, 1, 1, 0)}
+    assert producers_of([open_batch, marker]) == {9: ProducerView(0, 1, 1, None)}

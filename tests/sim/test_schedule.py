@@ -1,0 +1,67 @@
+"""Schedules: the same for the same seed, whole in JSON, and shrunk to what matters."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tierfetch.sim.schedule import STORE_KINDS, Fault, FaultKind, Schedule, generate
+from tierfetch.sim.shrink import shrink
+
+NODES = ("broker-1", "broker-2", "broker-3")
+
+
+@given(st.integers(0, 10_000), st.booleans())
+def test_generated_schedules_are_valid_repeatable_and_whole_in_json(seed: int, has_store: bool) -> None:
+    schedule = generate(Random(seed), NODES, 20_000, has_store=has_store, clients=("client-1",))
+    assert schedule == generate(Random(seed), NODES, 20_000, has_store=has_store, clients=("client-1",))
+    assert Schedule.from_json(schedule.to_json()) == schedule
+    assert has_store or not STORE_KINDS & {fault.kind for fault in schedule.faults}
+
+
+def test_every_kind_is_generated() -> None:
+    kinds = {fault.kind for seed in range(60) for fault in generate(Random(seed), NODES, 20_000, has_store=True).faults}
+    assert kinds == set(FaultKind)
+
+
+def test_a_partition_has_two_sides() -> None:
+    for seed in range(60):
+        for fault in generate(Random(seed), NODES, 20_000, has_store=True, clients=("client-1",)).faults:
+            if fault.kind is FaultKind.PARTITION:
+                assert 0 < len(fault.targets) < 4, fault
+
+
+def test_faults_outside_the_safety_phase_are_refused() -> None:
+    with pytest.raises(ValueError, match="outside the safety phase"):
+        Schedule(100, (Fault(50, FaultKind.PAUSE, ("broker-1",), 51),))
+    with pytest.raises(ValueError, match="order"):
+        Schedule(100, (Fault(50, FaultKind.PAUSE), Fault(20, FaultKind.PAUSE)))
+    with pytest.raises(ValueError, match="kind"):
+        Schedule.from_json('{"safety_ms": 10, "faults": [{"at_ms": 1, "kind": "earthquake"}]}')
+
+
+def test_shrinking_keeps_what_fails_and_little_else() -> None:
+    schedule = generate(Random(5), NODES, 60_000, has_store=True)
+    crash = Fault(30_000, FaultKind.POWER_FAILURE, NODES, 4_000)
+    move = Fault(31_000, FaultKind.MOVE_LEADER)
+    faults = sorted([*schedule.faults, crash, move], key=lambda fault: fault.at_ms)
+
+    def fails(candidate: Schedule) -> bool:
+        moved = [fault for fault in candidate.faults if fault.kind is FaultKind.MOVE_LEADER and fault.at_ms == 31_000]
+        return bool(moved) and any(fault.at_ms == 30_000 and fault.duration_ms >= 300 for fault in candidate.faults)
+
+    shrunk = shrink(Schedule(60_000, tuple(faults)), fails, runs_max=200)
+    assert shrunk.schedule.faults == (Fault(30_000, FaultKind.PROCESS_CRASH, NODES[:1], 500), move)
+    assert shrunk.schedule.safety_ms == 32_000
+    assert shrunk.runs <= 200
+
+
+def test_shrinking_stops_at_its_budget() -> None:
+    schedule = generate(Random(5), NODES, 60_000, has_store=True)
+    runs = []
+    shrunk = shrink(schedule, lambda candidate: runs.append(candidate) is not None, runs_max=7)
+    assert len(runs) == shrunk.runs == 7
+    assert shrunk.schedule == schedule
