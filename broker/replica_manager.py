@@ -11,8 +11,11 @@ One change at a time a partition, in this order, so that nothing acts on a log t
     led by nobody             stop leading, stop the fetcher
     the same epoch            the ISR and the replicas are noted
     other configs             the log, the leadership and the tier's task are told
-    not hosted, or another    stop everything; delete the log; if the topic is gone and this broker led it, what the
-      incarnation             tier holds of it goes too
+    not hosted, or another    stop everything; if the topic is gone and this broker led it, have deleted what the tier
+      incarnation             holds of it (durably noted); delete the log
+    a log of a partition that the same; if the topic is gone, whoever led it
+      was not hosted since the
+      start
 
 Images that come while one is applied are applied as one, the last. A partition that fails is reported, answers
 KAFKA_STORAGE_ERROR and is tried again at the next image or tick.
@@ -127,12 +130,18 @@ class ReplicaManager:
         await _for_each(gone, lambda each: self._supervised(each, self._remove(each, image)))
         names = {partition.topic_partition for partition in wanted}
         for stray in sorted(name for name in self._logs.logs if name not in names):
-            await self._delete_stray(stray)
+            await self._delete_stray(stray, image)
         await _for_each(wanted, lambda each: self._supervised(each, self._set_up(each, wanted[each])))
 
-    async def _delete_stray(self, name: TopicPartition) -> None:
+    async def _delete_stray(self, name: TopicPartition, image: ClusterImage) -> None:
+        """What was unassigned while this broker was down. If the topic was deleted, so may have been its leader: any
+        replica then deletes what the tier holds.
+        """
         _log.warning("%s is not assigned to this broker any more: its log is deleted", name)
+        topic_id = self._logs.logs[name].topic_id
         try:
+            if self._tier is not None and topic_id is not None and topic_id not in image.topic_names:
+                await self._tier.delete_remote_partition(TopicIdPartition(topic_id, name.topic, name.partition))
             await self._logs.delete(name)
         except OUTSIDE_ERRORS as error:
             _log.error("%s could not be deleted: %s", name, error)
@@ -253,7 +262,7 @@ class ReplicaManager:
         led = self._hosted.partitions[key.topic_partition].leadership is not None
         await self._let_go(key)
         if self._tier is not None and led and key.topic_id not in image.topic_names:
-            self._tier.delete_remote_partition(key)
+            await self._tier.delete_remote_partition(key)
         await self._logs.delete(key.topic_partition)
 
     async def _let_go(self, key: TopicIdPartition) -> None:

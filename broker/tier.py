@@ -15,6 +15,7 @@ from ..remote.registry import load_remote_log_metadata, load_remote_storage
 from ..rlm.chunks import RemoteChunks
 from ..rlm.config import RemoteLogManagerConfig
 from ..rlm.manager import RemoteLogManager
+from ..rlm.pending_deletions import PendingDeletions
 from ..rlm.reader import RemoteLogReader
 from ..rlm.times import OffsetsByTime
 from .cluster_view import ClusterView
@@ -45,7 +46,9 @@ def manager_config(config: BrokerConfig) -> RemoteLogManagerConfig:
 class Tier:
     """Open it with `open`."""
 
-    def __init__(self, config: BrokerConfig, topic: BrokerMetadataTopic, rng: Random, now_ms: WallClock) -> None:
+    def __init__(
+        self, config: BrokerConfig, disk: Disk, topic: BrokerMetadataTopic, rng: Random, now_ms: WallClock
+    ) -> None:
         """PluginError, which names the plugin and key, if a plugin cannot be had."""
         assert config.storage_plugin is not None, "checked by the configuration"
         self._topic = topic
@@ -65,6 +68,7 @@ class Tier:
             config=manager_config(config),
             random=rng,
             wall_clock_ms=now_ms,
+            deletions=PendingDeletions(disk, config.log_dirs[0]),
         )
         self.aux_states = AuxStateBuilder(self.manager.storage, self._metadata)
         limits = manager_config(config)
@@ -90,7 +94,7 @@ class Tier:
     ) -> Self:
         """Returns at once: the metadata topic is looked for in the background."""
         topic = BrokerMetadataTopic(view, questions, make_client, now_ms, timeout_s=config.request_timeout_ms / 1000)
-        tier = cls(config, topic, rng, now_ms)
+        tier = cls(config, disk, topic, rng, now_ms)
         await tier._start(config, disk)
         return tier
 
@@ -103,6 +107,7 @@ class Tier:
         by_time = OffsetsByTime(self._metadata, self._chunks, self._indexes, timeout_ms=limits.list_offsets_timeout_ms)
         self.offsets = RemoteOffsets(self.manager.ledger, by_time)
         await self._metadata.start()
+        await self.manager.start()
 
     async def close(self) -> None:
         await self.manager.close()

@@ -78,7 +78,11 @@ class RemoteSegmentDeleter:
                     raise
 
     async def delete_partition(self, partition: TopicIdPartition, ledger: RemoteLogLedger) -> None:
-        """Delete all of a deleted topic's partition, going on where an earlier attempt stopped."""
+        """Delete all of a deleted topic's partition, going on where an earlier attempt stopped, or another broker.
+        Nothing is written about a partition of which the tier holds nothing.
+        """
+        if ledger.delete_state is None and not len(ledger):
+            return
         if ledger.delete_state is None:
             await self._writer.update_partition(partition, RemotePartitionDeleteState.DELETE_PARTITION_MARKED)
         if ledger.delete_state is RemotePartitionDeleteState.DELETE_PARTITION_MARKED:

@@ -8,7 +8,8 @@ configuration changed. A partition whose configuration asks for no tier is remem
 | lead, follow          | the partition's task is cancelled, a new one starts for the new role                    |
 | config_changed        | the task starts, stops or looks again                                                   |
 | stop                  | the task is cancelled and awaited, its remote log metadata no longer followed           |
-| delete_remote_partition | every segment of a deleted topic's partition goes, with retries, beside everything else |
+| delete_remote_partition | every segment of a deleted topic's partition goes, with retries, beside everything else; |
+|                       | after a restart too                                                                     |
 
 Does not know why a partition leads, who its followers are, or what a segment holds.
 """
@@ -32,6 +33,7 @@ from .deadlines import MetadataWriter, WatchedStorage
 from .expiry import RemoteSegmentDeleter, raise_if_cancelled
 from .metrics import CopyLag, RemoteLogCounters
 from .partition_task import EXPECTED_FAILURES, Leadership, PartitionTask, TierServices
+from .pending_deletions import PendingDeletions
 from .view import TierMode, TierPolicy
 
 logger = logging.getLogger(__name__)
@@ -62,6 +64,7 @@ class RemoteLogManager:
         config: RemoteLogManagerConfig,
         random: Random,
         wall_clock_ms: Callable[[], int],
+        deletions: PendingDeletions,
     ) -> None:
         """Starts neither plugin and closes neither: whoever made them does."""
         self.storage = WatchedStorage(
@@ -87,8 +90,14 @@ class RemoteLogManager:
             wall_clock_ms=wall_clock_ms,
         )
         self._hosted: dict[TopicIdPartition, _Hosted] = {}
+        self._deletions = deletions
         self._deleting: set[TopicIdPartition] = set()
         self._owned: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Go on with what an earlier process was to delete."""
+        for partition in await self._deletions.load():
+            self._delete(partition)
 
     async def close(self) -> None:
         """Cancel everything and wait for it. Copies under way are left for the next leader to sweep."""
@@ -135,8 +144,16 @@ class RemoteLogManager:
             if partition not in self._deleting:
                 await self._metadata.unassign([partition])
 
-    def delete_remote_partition(self, partition: TopicIdPartition) -> None:
-        """The topic was deleted and this broker led the partition last: delete what the tier holds of it."""
+    async def delete_remote_partition(self, partition: TopicIdPartition) -> None:
+        """The topic was deleted and this broker led the partition last: delete what the tier holds of it.
+
+        When this returns it is certain to happen, now or after a restart, and the local log may go. OSError if it
+        could not be written down.
+        """
+        await self._deletions.add(partition)
+        self._delete(partition)
+
+    def _delete(self, partition: TopicIdPartition) -> None:
         if partition not in self._deleting:
             self._deleting.add(partition)
             self._own(self._delete_remote_partition(partition), f"deletion of {partition} from the tier")
@@ -198,6 +215,7 @@ class RemoteLogManager:
                 await self._metadata.assign([partition])
                 ledger = await self._metadata.wait_newer(partition, -1)
                 await self._services.deleter.delete_partition(partition, ledger)
+                await self._deletions.discard(partition)
                 break
             except EXPECTED_FAILURES as error:
                 raise_if_cancelled()

@@ -206,6 +206,19 @@ async def test_C3_deleted_topic_leaves_nothing_in_the_tier(nodes: Nodes) -> None
     assert topic.name not in nodes[1].view.image.topics
 
 
+async def test_C3_topic_that_is_deleted_while_its_leader_is_down_leaves_nothing_in_the_tier(nodes: Nodes) -> None:
+    await nodes.topic("t", 1, 2, **TIERED)
+    await produce(nodes, 1, 40)
+    await all_closed_segments_tiered(nodes, 1)
+    directory = nodes.base / "tier"
+    await nodes.stop(1)
+    await nodes[2].view.delete_topic("t")
+    await until(lambda: not nodes.hosts(2, "t"))
+    assert list(directory.rglob("*.log"))
+    await nodes.start(1)
+    await until(lambda: not list(directory.rglob("*.log")))
+
+
 async def test_R6_tiering_is_switched_off_and_on_again(nodes: Nodes) -> None:
     await nodes.topic("t", 1, 2, **TIERED)
     await produce(nodes, 1, 20)

@@ -21,9 +21,10 @@ from tierfetch.remote.segment import RemoteLogSegmentMetadata, RemoteLogSegmentS
 from tierfetch.remote.storage import IndexType
 from tierfetch.rlm.config import RemoteLogManagerConfig
 from tierfetch.rlm.manager import RemoteLogManager
+from tierfetch.rlm.pending_deletions import PendingDeletions
 from tierfetch.tests.fakes.disk import MemoryDisk
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
-from tierfetch.tests.log.logs import TP, Clock, append, open_log, read_bytes
+from tierfetch.tests.log.logs import DIRECTORY, TP, Clock, append, open_log, read_bytes
 
 PARTITION = TopicIdPartition(uuid.UUID(int=0x5EED), TP.topic, TP.partition)
 WAIT_S_MAX = 5.0
@@ -72,12 +73,14 @@ class Broker:
             config=config,
             random=Random(next(_starts)),
             wall_clock_ms=self.clock,
+            deletions=PendingDeletions(self.disk, DIRECTORY.parent),
         )
 
     async def open(
         self, log_config: LogConfig = TIERED, *, log_start_offset: int | None = 0, high_watermark: int = 0
     ) -> None:
         await self.metadata.start()
+        await self.manager.start()
         self.log: PartitionLog = await open_log(
             self.disk,
             config=log_config,

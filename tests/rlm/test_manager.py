@@ -17,8 +17,9 @@ from tierfetch.remote.segment import (
     RemotePartitionDeleteState,
 )
 from tierfetch.remote.storage import IndexType, LogSegmentData
+from tierfetch.rlm.pending_deletions import PENDING_DELETIONS_FILE
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
-from tierfetch.tests.log.logs import NOW_MS, append, end_transaction, read_bytes
+from tierfetch.tests.log.logs import DIRECTORY, NOW_MS, append, end_transaction, read_bytes
 
 from .brokers import PARTITION, QUICK, TIERED, Broker, check_tier, everything, until
 
@@ -413,7 +414,7 @@ class TestDeletedTopic:
     async def test_stop_leaves_the_deletion_its_ledger(self, leader: Broker) -> None:
         await leader.fill(2)
         await until(leader.is_all_tiered)
-        leader.manager.delete_remote_partition(PARTITION)
+        await leader.manager.delete_remote_partition(PARTITION)
         await until(lambda: leader.ledger.delete_state is not None)
         await leader.manager.stop(PARTITION)
         await until(lambda: leader.storage.objects == {} and leader.manager.ledger(PARTITION) is None)
@@ -425,7 +426,7 @@ class TestDeletedTopic:
         await leader.fill(2)
         await until(leader.is_all_tiered)
         leader.metadata.fail_write(leader.metadata.write_count + 3)
-        leader.manager.delete_remote_partition(PARTITION)
+        await leader.manager.delete_remote_partition(PARTITION)
         await leader.manager.stop(PARTITION)
         await until(lambda: leader.storage.objects == {} and leader.manager.ledger(PARTITION) is None)
         events = shared.events(PARTITION)
@@ -433,6 +434,47 @@ class TestDeletedTopic:
         assert states == list(RemotePartitionDeleteState)
         deleted = [event for event in events if event.state is RemoteLogSegmentState.DELETE_SEGMENT_FINISHED]
         assert len(deleted) == 2
+
+    async def test_C3_deletion_goes_on_after_a_restart(self, leader: Broker, shared: SharedMetadata) -> None:
+        await leader.fill(3)
+        await until(leader.is_all_tiered)
+        leader.storage.hang_on.add("delete_log_segment_data")
+        await leader.manager.delete_remote_partition(PARTITION)
+        await leader.manager.stop(PARTITION)
+        await until(lambda: any(operation.startswith("delete") for operation, _ in leader.storage.calls))
+        await leader.close()
+        leader.storage.hang_on.clear()
+        again = Broker(1, leader.storage, shared, disk=leader.disk.restart())
+        await again.open()
+        await until(lambda: again.storage.objects == {} and again.manager.ledger(PARTITION) is None)
+        assert shared.events(PARTITION)[-1].state is RemotePartitionDeleteState.DELETE_PARTITION_FINISHED
+        await again.close()
+        events = len(shared.events(PARTITION))
+        once_more = Broker(1, leader.storage, shared, disk=again.disk.restart())
+        await once_more.open()
+        assert await once_more.disk.read_file(DIRECTORY.parent / PENDING_DELETIONS_FILE) == b"0\n0\n"
+        assert len(shared.events(PARTITION)) == events
+        await once_more.close()
+
+    async def test_C3_nothing_is_written_about_a_partition_that_was_never_tiered(
+        self, leader: Broker, shared: SharedMetadata
+    ) -> None:
+        await leader.manager.delete_remote_partition(PARTITION)
+        await leader.manager.stop(PARTITION)
+        await until(lambda: leader.manager.ledger(PARTITION) is None)
+        assert shared.events(PARTITION) == []
+
+    async def test_C3_two_brokers_delete_the_same_partition(
+        self, leader: Broker, follower: Broker, shared: SharedMetadata
+    ) -> None:
+        await leader.fill(4)
+        await until(leader.is_all_tiered)
+        for broker in (leader, follower):
+            await broker.manager.stop(PARTITION)
+        await asyncio.gather(*(broker.manager.delete_remote_partition(PARTITION) for broker in (leader, follower)))
+        await until(lambda: all(broker.manager.ledger(PARTITION) is None for broker in (leader, follower)))
+        assert leader.storage.objects == {}
+        assert shared.events(PARTITION)[-1].state is RemotePartitionDeleteState.DELETE_PARTITION_FINISHED
 
 
 async def test_R2_ledger_that_is_not_ready_holds_everything_up(

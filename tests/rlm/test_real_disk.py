@@ -15,6 +15,7 @@ from tierfetch.rlm.audit import audit
 from tierfetch.rlm.chunks import RemoteChunks
 from tierfetch.rlm.manager import RemoteLogManager
 from tierfetch.rlm.metrics import RemoteLogCounters
+from tierfetch.rlm.pending_deletions import PendingDeletions
 from tierfetch.rlm.reader import RemoteLogReader, RemoteRead
 from tierfetch.tests.log.logs import NOW_MS, Clock, append, open_log, read_bytes
 
@@ -26,7 +27,15 @@ async def test_R1_R4_through_the_tier_and_back(tmp_path: Path) -> None:
     storage = LocalTieredStorage(LocalTieredStorage.Config(dir=tmp_path / "tier"))
     metadata = InMemoryRemoteLogMetadataManager(SharedMetadata())
     await metadata.start()
-    manager = RemoteLogManager(storage, metadata, broker_id=1, config=QUICK, random=Random(1), wall_clock_ms=Clock())
+    manager = RemoteLogManager(
+        storage,
+        metadata,
+        broker_id=1,
+        config=QUICK,
+        random=Random(1),
+        wall_clock_ms=Clock(),
+        deletions=PendingDeletions(disk, tmp_path),
+    )
     config = LogConfig(remote_storage_enable=True, retention_ms=-1, segment_bytes=20_000, local_retention_bytes=1)
     log = await open_log(disk, tmp_path / "data" / "t-0", config=config, log_start_offset=0)
     await log.assign_epoch(0)
