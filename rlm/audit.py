@@ -19,8 +19,7 @@ checkpoint. Objects of segments that are being copied or deleted right now are n
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ..log.checkpoints import decode_leader_epochs
@@ -29,6 +28,7 @@ from ..log.errors import CorruptFileError
 from ..log.index import OffsetIndex, TimeIndex, TransactionIndex
 from ..log.producer_snapshot import decode_snapshot
 from ..protocol.errors import CorruptRecordError
+from ..remote.findings import Finding, FindingKind
 from ..remote.ledger import RemoteLogLedger
 from ..remote.lineage import covering, is_within_lineage
 from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
@@ -39,42 +39,12 @@ from ..remote.storage import (
     RemoteStorageCorruptError,
     RemoteStorageManager,
 )
+from ..remote.survey import Survey
 from .batches import whole_batches
 
 STALE_AFTER_MS: Final = 3_600_000
 SCAN_BYTES: Final = 4 << 20
 _NO_LIMIT: Final = 2**63 - 1
-
-
-class FindingKind(Enum):
-    """See the table in the module's docstring."""
-
-    MISSING = "missing"
-    WRONG_SIZE = "wrong size"
-    CORRUPT = "corrupt"
-    GAP = "gap"
-    OFF_LINEAGE = "off lineage"
-    ORPHAN = "orphan"
-    STALE_COPY = "stale copy"
-    STALE_DELETION = "stale deletion"
-    FOREIGN = "foreign"
-
-    @property
-    def is_damage(self) -> bool:
-        """Whether data that consumers or new replicas need is affected."""
-        return self in {FindingKind.MISSING, FindingKind.WRONG_SIZE, FindingKind.CORRUPT, FindingKind.GAP}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """`subject` is a segment id, an object's key or a range of offsets; `message` is for a person."""
-
-    kind: FindingKind
-    subject: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.kind.value}: {self.subject}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +89,20 @@ async def audit(
                 findings += await _read_whole(segment, storage)
             on_read(segment.segment_size_in_bytes)
     return AuditReport(len(ledger.finished()), ledger.finished_size_bytes, tuple(findings))
+
+
+async def audit_survey(
+    surveyed: Survey,
+    storage: RemoteStorageManager,
+    *,
+    now_ms: int,
+    deep: bool = False,
+    on_read: Callable[[int], None] = ignore_progress,
+) -> AuditReport:
+    """As `audit`, of what the survey found. Orphans are told by the survey: nothing else knows of segments here."""
+    report = await audit(surveyed.ledger, storage, now_ms=now_ms, deep=deep, on_read=on_read)
+    others = [finding for finding in report.findings if finding.kind is not FindingKind.ORPHAN]
+    return replace(report, findings=(*surveyed.findings, *others))
 
 
 def compare(

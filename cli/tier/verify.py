@@ -12,10 +12,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from ...protocol.topics import TopicIdPartition
+from ...remote.findings import FindingKind
 from ...remote.ledger import RemoteLogLedger
 from ...remote.storage import ListsPartitions, RemoteStorageError, RemoteStorageManager
-from ...rlm.audit import AuditReport, FindingKind, audit
-from ...rlm.survey import Survey, audit_survey, survey
+from ...remote.survey import Survey, survey
+from ...rlm.audit import AuditReport, audit, audit_survey
 from .ledgers import MetadataTopicLedgers
 
 Reports = dict[TopicIdPartition, AuditReport]

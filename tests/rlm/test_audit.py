@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tierfetch.plugins.local import LocalTieredStorage
+from tierfetch.remote.findings import Finding, FindingKind
 from tierfetch.remote.ledger import RemoteLogLedger
 from tierfetch.remote.memory import SharedMetadata
 from tierfetch.remote.segment import (
@@ -18,7 +19,7 @@ from tierfetch.remote.segment import (
     RemoteLogSegmentState,
 )
 from tierfetch.remote.storage import IndexType, RemoteObject, RemoteStorageError
-from tierfetch.rlm.audit import AuditReport, Finding, FindingKind, audit, compare
+from tierfetch.rlm.audit import AuditReport, audit, compare
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage

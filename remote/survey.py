@@ -16,7 +16,7 @@ So a copy that is under way looks like an orphan, and a deletion that is under w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,14 +27,15 @@ from ..log.index import OffsetIndex, TimeIndex
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import BATCH_HEADER_SIZE, parse_header
 from ..protocol.topics import TopicIdPartition
-from ..remote.ledger import RemoteLogLedger
-from ..remote.segment import (
+from .findings import Finding, FindingKind
+from .ledger import RemoteLogLedger
+from .segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
-from ..remote.storage import (
+from .storage import (
     IndexType,
     RemoteObject,
     RemoteResourceNotFoundError,
@@ -42,7 +43,6 @@ from ..remote.storage import (
     RemoteStorageError,
     RemoteStorageManager,
 )
-from .audit import AuditReport, Finding, FindingKind, audit, ignore_progress
 
 SEGMENTS_AT_ONCE_MAX: Final = 16
 TAIL_BYTES: Final = 64 * 1024
@@ -86,20 +86,6 @@ async def survey(storage: RemoteStorageManager, partition: TopicIdPartition) -> 
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     return Survey(ledger, tuple(sorted(findings, key=str)))
-
-
-async def audit_survey(
-    surveyed: Survey,
-    storage: RemoteStorageManager,
-    *,
-    now_ms: int,
-    deep: bool = False,
-    on_read: Callable[[int], None] = ignore_progress,
-) -> AuditReport:
-    """As `audit`, of what the survey found. Orphans are told by the survey: nothing else knows of segments here."""
-    report = await audit(surveyed.ledger, storage, now_ms=now_ms, deep=deep, on_read=on_read)
-    others = [finding for finding in report.findings if finding.kind is not FindingKind.ORPHAN]
-    return replace(report, findings=(*surveyed.findings, *others))
 
 
 async def _segments(
