@@ -18,13 +18,13 @@ from prometheus_client.process_collector import ProcessCollector
 
 from ..fetcher.followed_replica import ReplicaProgress, ReplicaState
 from ..fetcher.leader_replicas import LeaderReplicas
-from ..log.disk_os import OsDisk
 from ..protocol.api import ApiKey
 from ..protocol.dispatch import Handler, RequestContext
 from ..protocol.server import Server
 from ..protocol.topics import TopicIdPartition
 from ..rlm.manager import RemoteLogManager
 from ..rlm.metrics import CopyLag, RemoteLogCounters
+from .environment import NodeDisk
 from .fetcher_pool import FetcherPool
 from .hosted_partitions import HostedPartitions
 from .partition import Partition
@@ -143,7 +143,7 @@ class BrokerMetrics:
         hosted: HostedPartitions,
         fetchers: FetcherPool,
         tier: RemoteLogManager | None,
-        disk: OsDisk,
+        disk: NodeDisk,
         server: Server,
         requests: RequestTimes,
     ) -> None:

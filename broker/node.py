@@ -20,25 +20,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-import time
 from contextlib import AsyncExitStack
 from typing import Final
-from uuid import uuid4
 
 from ..fetcher.bootstrapper import Bootstrapper, BootstrapSettings
 from ..fetcher.policies import bootstrap_policy
 from ..fetcher.replica_fetcher import FetcherConfig, ReplicaFetcher
 from ..log.directory_lock import LogDirectoryLockedError
-from ..log.disk_os import OsDisk
 from ..log.errors import CorruptFileError
 from ..log.manager import LogManager, Upkeep
 from ..protocol.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.errors import KafkaError
 from ..protocol.server import Server, ServerLimits
 from ..remote.registry import PluginError
-from .cluster_view import BrokerRegistration
+from .cluster_view import BrokerRegistration, ClusterView
 from .config import BrokerConfig
+from .environment import NodeEnvironment
 from .fetcher_pool import FetcherPool
 from .handlers.table import HandlerServices, handler_table
 from .hosted_partitions import HostedPartitions
@@ -70,16 +67,14 @@ class StartError(Exception):
     """The broker cannot start; the message is for its operator."""
 
 
-def wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class Broker:
-    """`async with Broker(config) as broker:` has it serving. Chance comes from `rng` alone."""
+    """`async with Broker(config) as broker:` has it serving, on the machine that `environment` stands for."""
 
-    def __init__(self, config: BrokerConfig, rng: random.Random | None = None) -> None:
+    def __init__(self, config: BrokerConfig, environment: NodeEnvironment | None = None) -> None:
         self.config = config
-        self._rng = rng or random.Random(uuid4().int)
+        self._environment = environment or NodeEnvironment()
+        self.disk = self._environment.disk
+        self._rng = self._environment.rng
         self._stack = AsyncExitStack()
 
     @property
@@ -104,11 +99,8 @@ class Broker:
 
     async def _start(self) -> None:
         config, stack = self.config, self._stack
-        self.disk = OsDisk()
         stack.push_async_callback(self.disk.close)
-        self.view = StaticClusterView(
-            config.static_cluster_file, self.disk, self._rng, poll_interval_s=config.static_cluster_poll_ms / 1000
-        )
+        self.view = self._environment.cluster_view or self._make_view()
         stack.push_async_callback(self.view.close)
         await self.view.start()
         self.configs = TopicConfigs(self.view, config)
@@ -126,6 +118,12 @@ class Broker:
             await self._serve_metrics(config.metrics_host, config.metrics_port)
         _log.info("broker %d serves %s with cluster %s", config.node_id, self.address, self.view.image.cluster_id)
 
+    def _make_view(self) -> ClusterView:
+        config = self.config
+        return StaticClusterView(
+            config.static_cluster_file, self.disk, self._rng, poll_interval_s=config.static_cluster_poll_ms / 1000
+        )
+
     async def _open_logs(self) -> LogManager:
         config = self.config
         logs = LogManager(
@@ -135,7 +133,8 @@ class Broker:
             node_id=config.node_id,
             config_of=self.configs.config_of,
             rng=self._rng,
-            now_ms=wall_clock_ms,
+            now_ms=self._environment.now_ms,
+            lock=self._environment.lock_directory,
             upkeep=Upkeep(
                 checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
                 retention_check_interval_ms=config.log_retention_check_interval_ms,
@@ -150,9 +149,7 @@ class Broker:
     async def _open_tier(self) -> Tier | None:
         if not self.config.remote_log_storage_system_enable:
             return None
-        tier = await Tier.open(
-            self.config, self.disk, self.view, self._questions, self._make_client, self._rng, wall_clock_ms
-        )
+        tier = await Tier.open(self.config, self._environment, self.view, self._questions, self._make_client)
         self._stack.push_async_callback(tier.close)
         return tier
 
@@ -163,7 +160,7 @@ class Broker:
             view=self.view,
             hosted=self.hosted,
             rng=self._rng,
-            now_ms=wall_clock_ms,
+            now_ms=self._environment.now_ms,
             remote_reads=self.tier.reads if self.tier is not None else None,
             remote_offsets=self.tier.offsets if self.tier is not None else None,
         )
@@ -197,7 +194,7 @@ class Broker:
             node_id=config.node_id,
             view=self.view,
             rng=self._rng,
-            now_ms=wall_clock_ms,
+            now_ms=self._environment.now_ms,
             lag_time_max_ms=config.replica_lag_time_max_ms,
         )
         self.fetchers = FetcherPool(self._make_fetcher, config.num_replica_fetchers)
@@ -244,6 +241,7 @@ class Broker:
                 backoff_max_ms=config.replica_fetch_backoff_ms,
             ),
             self._rng,
+            wall_clock=lambda: self._environment.now_ms() / 1000,
         )
 
     def _bootstrap_settings(self) -> BootstrapSettings:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
 from typing import Self
 
 from ..fetcher.aux_state import AuxStateBuilder
@@ -11,7 +10,7 @@ from ..log.disk import Disk
 from ..protocol.client import KafkaClient
 from ..remote.index_cache import RemoteIndexCache
 from ..remote.metadata_topic import RemoteLogMetadataContext
-from ..remote.registry import load_remote_log_metadata, load_remote_storage
+from ..remote.registry import load_remote_log_metadata
 from ..rlm.chunks import RemoteChunks
 from ..rlm.config import RemoteLogManagerConfig
 from ..rlm.manager import RemoteLogManager
@@ -20,9 +19,9 @@ from ..rlm.reader import RemoteLogReader
 from ..rlm.times import OffsetsByTime
 from .cluster_view import ClusterView
 from .config import BrokerConfig
+from .environment import NodeEnvironment
 from .handlers.offsets import RemoteOffsets
 from .metadata_topic import BrokerMetadataTopic
-from .partition import WallClock
 
 
 def manager_config(config: BrokerConfig) -> RemoteLogManagerConfig:
@@ -46,19 +45,17 @@ def manager_config(config: BrokerConfig) -> RemoteLogManagerConfig:
 class Tier:
     """Open it with `open`."""
 
-    def __init__(
-        self, config: BrokerConfig, disk: Disk, topic: BrokerMetadataTopic, rng: Random, now_ms: WallClock
-    ) -> None:
+    def __init__(self, config: BrokerConfig, environment: NodeEnvironment, topic: BrokerMetadataTopic) -> None:
         """PluginError, which names the plugin and key, if a plugin cannot be had."""
         assert config.storage_plugin is not None, "checked by the configuration"
         self._topic = topic
-        self._storage = load_remote_storage(
-            config.storage_plugin, config.rsm_config, key_prefix=config.remote_log_storage_manager_impl_prefix
+        self._storage = environment.open_remote_storage(
+            config.storage_plugin, config.rsm_config, config.remote_log_storage_manager_impl_prefix
         )
         self._metadata = load_remote_log_metadata(
             config.remote_log_metadata_manager_class_name,
             config.rlmm_config,
-            RemoteLogMetadataContext(topic, rng),
+            RemoteLogMetadataContext(topic, environment.rng),
             key_prefix=config.remote_log_metadata_manager_impl_prefix,
         )
         self.manager = RemoteLogManager(
@@ -66,9 +63,9 @@ class Tier:
             self._metadata,
             broker_id=config.node_id,
             config=manager_config(config),
-            random=rng,
-            wall_clock_ms=now_ms,
-            deletions=PendingDeletions(disk, config.log_dirs[0]),
+            random=environment.rng,
+            wall_clock_ms=environment.now_ms,
+            deletions=PendingDeletions(environment.disk, config.log_dirs[0]),
         )
         self.aux_states = AuxStateBuilder(self.manager.storage, self._metadata)
         limits = manager_config(config)
@@ -85,17 +82,16 @@ class Tier:
     async def open(
         cls,
         config: BrokerConfig,
-        disk: Disk,
+        environment: NodeEnvironment,
         view: ClusterView,
         questions: KafkaClient,
         make_client: Callable[[], KafkaClient],
-        rng: Random,
-        now_ms: WallClock,
     ) -> Self:
         """Returns at once: the metadata topic is looked for in the background."""
-        topic = BrokerMetadataTopic(view, questions, make_client, now_ms, timeout_s=config.request_timeout_ms / 1000)
-        tier = cls(config, disk, topic, rng, now_ms)
-        await tier._start(config, disk)
+        timeout_s = config.request_timeout_ms / 1000
+        topic = BrokerMetadataTopic(view, questions, make_client, environment.now_ms, timeout_s=timeout_s)
+        tier = cls(config, environment, topic)
+        await tier._start(config, environment.disk)
         return tier
 
     async def _start(self, config: BrokerConfig, disk: Disk) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tierfetch.broker.cluster_view import NewTopic, PartitionRegistration, TopicImage
 from tierfetch.broker.config import parse
+from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.broker.node import Broker
 from tierfetch.broker.partition import Partition
 from tierfetch.protocol.topics import TopicPartition
@@ -48,7 +49,7 @@ class Nodes:
         config, warnings = parse(properties, "test")
         assert warnings == []
         self._made += 1
-        return Broker(config, random.Random(self._made))
+        return Broker(config, NodeEnvironment(rng=random.Random(self._made)))
 
     async def start(self, *numbers: int, **configs: str) -> None:
         for number in numbers:

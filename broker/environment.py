@@ -1,0 +1,59 @@
+"""What a node takes from the machine it runs on: the seams at which a simulation takes the machine's place.
+
+The event loop is not among them: whatever runs uses the loop it runs on.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+from uuid import uuid4
+
+from ..log.directory_lock import lock_directory
+from ..log.disk import Disk
+from ..log.disk_os import OsDisk
+from ..log.log_directory import HeldLock
+from ..remote.registry import load_remote_storage
+from ..remote.storage import RemoteStorageManager
+from .cluster_view import ClusterView
+
+
+def wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class NodeDisk(Disk, Protocol):
+    """A disk that the node closes; `queue_depth` counts calls that wait or run."""
+
+    @property
+    def queue_depth(self) -> int: ...
+
+    async def close(self) -> None: ...
+
+
+def _system_random() -> random.Random:
+    return random.Random(uuid4().int)
+
+
+def _load_remote_storage(name: str, config: Mapping[str, str], key_prefix: str) -> RemoteStorageManager:
+    return load_remote_storage(name, config, key_prefix=key_prefix)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeEnvironment:
+    """The real machine by default. Chance comes from `rng` alone, time of day from `now_ms`.
+
+    `open_remote_storage(plugin name, configuration, key prefix for messages)` raises PluginError. A node without a
+    `cluster_view` makes its own from its configuration.
+    """
+
+    disk: NodeDisk = field(default_factory=OsDisk)
+    rng: random.Random = field(default_factory=_system_random)
+    now_ms: Callable[[], int] = wall_clock_ms
+    lock_directory: Callable[[Path], HeldLock] = lock_directory
+    open_remote_storage: Callable[[str, Mapping[str, str], str], RemoteStorageManager] = _load_remote_storage
+    cluster_view: ClusterView | None = None
