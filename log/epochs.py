@@ -115,6 +115,14 @@ class LeaderEpochCache:
         index = bisect_right(self._entries, offset, key=_start_of)
         return self._entries[index - 1].epoch if index else None
 
+    def holds(self, epoch: int, first_offset: int, last_offset: int) -> bool:
+        """Whether all of [first_offset, last_offset] belongs to `epoch`."""
+        entries = self._entries
+        index = bisect_right(entries, first_offset, key=_start_of)
+        if index == 0 or entries[index - 1].epoch != epoch:
+            return False
+        return index == len(entries) or entries[index].start_offset > last_offset
+
     def previous_epoch(self, epoch: int) -> int | None:
         """The largest known epoch below `epoch`."""
         index = bisect_left(self._entries, epoch, key=_epoch_of)

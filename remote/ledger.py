@@ -22,6 +22,7 @@ Which look-up sees which state:
 | find, finished, next_segment_with_txn_index | no           | yes           | no             |
 | get, segments                               | yes          | yes           | yes            |
 | highest_offset_for_epoch                    | no           | yes           | yes, also once it is gone |
+| deleted_to                                  | no           | no            | yes, also once it is gone |
 
 Knows no lineage: a segment of a lost leader is here like any other (`lineage.py` tells them apart). Sources: KIP-405,
 Kafka's `RemoteLogSegmentState`, `RemoteLogMetadataCache`.
@@ -30,14 +31,16 @@ Kafka's `RemoteLogSegmentState`, `RemoteLogMetadataCache`.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
+from ..log.epochs import EpochEntry
 from ..protocol.topics import TopicIdPartition
 from .epoch_index import EpochSegments
+from .offset_runs import OffsetRuns
 from .segment import (
     RemoteLogEvent,
     RemoteLogSegmentId,
@@ -48,6 +51,7 @@ from .segment import (
     RemotePartitionDeleteState,
 )
 
+INT64_MAX: Final = 2**63 - 1
 _COPY_STARTED = RemoteLogSegmentState.COPY_SEGMENT_STARTED
 _COPY_FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
 _DELETE_STARTED = RemoteLogSegmentState.DELETE_SEGMENT_STARTED
@@ -100,6 +104,7 @@ class RemoteLogLedger:
         self._by_end: list[RemoteLogSegmentMetadata] = []
         self._by_epoch: dict[int, EpochSegments] = {}
         self._highest: dict[int, int] = {}
+        self._deleted: dict[int, OffsetRuns] = {}
         self._finished_size_bytes = 0
         self._delete_state: RemotePartitionDeleteState | None = None
 
@@ -177,6 +182,22 @@ class RemoteLogLedger:
     def highest_offset_for_epoch(self, epoch: int) -> int | None:
         """The last offset of `epoch` that was ever copied: it does not fall when segments are deleted."""
         return self._highest.get(epoch)
+
+    def deleted_to(self, epochs: Sequence[EpochEntry], offset: int) -> int:
+        """The end of the offsets from `offset` on that were readable here, as written by the leaders of `epochs` (a
+        lineage), and whose deletion was begun; `offset` if it is none of them. What is merely absent is not deleted.
+        """
+        for entry, following in zip(epochs, (*epochs[1:], None), strict=False):
+            limit = INT64_MAX if following is None else following.start_offset
+            if limit <= offset:
+                continue
+            runs = self._deleted.get(entry.epoch)
+            if entry.start_offset > offset or runs is None:
+                return offset
+            offset = max(offset, min(limit, runs.end_of_run(offset)))
+            if offset < limit:
+                return offset
+        return offset
 
     def check(self, event: RemoteLogEvent) -> bool:
         """Whether `apply` would change anything; IllegalTransitionError if it would refuse."""
@@ -269,6 +290,7 @@ class RemoteLogLedger:
         del self._by_end[bisect_left(self._by_end, _end_key(metadata), key=_end_key)]
         self._finished_size_bytes -= metadata.segment_size_in_bytes
         for epoch, first, last in metadata.epoch_ranges():
+            self._deleted.setdefault(epoch, OffsetRuns()).add(first, last + 1)
             segments = self._by_epoch[epoch]
             segments.remove(first, last, metadata)
             if not segments:

@@ -74,6 +74,8 @@ def is_within_lineage(metadata: RemoteLogSegmentMetadata, epochs: LeaderEpochCac
     if earliest is None or not earliest.start_offset <= metadata.end_offset < log_end_offset:
         return False
     begin = max(metadata.start_offset, earliest.start_offset)
+    if len(metadata.segment_leader_epochs) == 1:
+        return epochs.holds(metadata.segment_leader_epochs[0].epoch, begin, metadata.end_offset)
     known = epochs.range(begin, metadata.end_offset + 1)
     stated = [(epoch, max(first, begin)) for epoch, first, last in metadata.epoch_ranges() if last >= begin]
     return [(entry.epoch, entry.start_offset) for entry in known] == stated
@@ -117,8 +119,12 @@ def with_timestamp_from(
     later, lowest start offset first: where to search for an offset by time (ListOffsets). The first match may lie
     below `start_offset` within its segment: then take the next one.
     """
-    for metadata in _whole_from(ledger, epochs, start_offset, log_end_offset):
-        if metadata.max_timestamp_ms >= timestamp_ms:
+    for metadata in ledger.finished():
+        if (
+            metadata.max_timestamp_ms >= timestamp_ms
+            and metadata.end_offset >= start_offset
+            and is_within_lineage(metadata, epochs, log_end_offset)
+        ):
             yield metadata
 
 
@@ -128,8 +134,15 @@ def with_max_timestamp(
     """Of the segments whole on the lineage that reach `start_offset` or beyond, the first one that holds their largest
     timestamp (ListOffsets -3).
     """
-    segments = _whole_from(ledger, epochs, start_offset, log_end_offset)
-    return max(segments, key=lambda metadata: metadata.max_timestamp_ms, default=None)
+    best: RemoteLogSegmentMetadata | None = None
+    for metadata in reversed(ledger.finished()):  # the largest is mostly among the last
+        if (
+            (best is None or metadata.max_timestamp_ms >= best.max_timestamp_ms)
+            and metadata.end_offset >= start_offset
+            and is_within_lineage(metadata, epochs, log_end_offset)
+        ):
+            best = metadata
+    return best
 
 
 def latest_tiered(

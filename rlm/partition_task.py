@@ -269,7 +269,7 @@ class PartitionTask:
             active=active,
             remote=tuple(ledger.segments()),
             usable=self._usable.of(ledger.finished(), log.epochs, log.log_end_offset, self._proofs.disproven),
-            ledger_version=ledger.version,
+            deleted_to=ledger.deleted_to(log.epochs.entries, log.log_start_offset),
             isr_log_start_min=leadership.isr_log_start_min() if leadership else log.log_start_offset,
             policy=self.policy,
             copy_deadline=self._services.config.copy_deadline,

@@ -34,12 +34,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..remote.ledger import RemoteLogLedger
+from ..remote.offset_runs import OffsetRuns
 from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from .retention import breached_local_segments, breached_remote_segments
-from .view import Coverage, LocalSegment, PartitionView, TierMode
+from .view import LocalSegment, PartitionView, TierMode
 
 PROOFS_MAX = 64
 """How many remote segments one plan asks to prove, so that local deletion goes on in between."""
+
+NO_EPOCH = -1
 
 DELETIONS_MAX = 256
 """How many remote segments one plan asks to delete, so that everything else goes on in between."""
@@ -137,7 +140,7 @@ def pending_copies(view: PartitionView) -> list[LocalSegment]:
     """
     if not view.is_leader or view.policy.mode is not TierMode.COPYING or is_deposed(view):
         return []
-    coverage = Coverage(view.usable)
+    coverage = OffsetRuns.of(view.usable)
     return [
         part
         for part in view.closed
@@ -219,14 +222,13 @@ def _expired_in_tier(view: PartitionView, now_ms: int) -> int:
 
 
 def _expired_anywhere(view: PartitionView, now_ms: int) -> int:
-    """The same where nothing more is copied: after the last remote segment retention goes on with the local ones."""
+    """The same where nothing more is copied: where the tier has been expired, retention goes on with the local log."""
     expired_to = _expired_in_tier(view, now_ms)
-    if any(s.end_offset >= expired_to and s.start_offset < view.local_log_start_offset for s in view.usable):
+    if expired_to < view.local_log_start_offset:
         return expired_to
-    start = max(expired_to, view.local_log_start_offset)
-    parts = [part for part in view.closed if part.end_offset > start]
+    parts = [part for part in view.closed if part.end_offset > expired_to]
     breached = _breached_locally(view, parts, now_ms)
-    return max((p.end_offset for p in parts[:breached] if p.end_offset <= view.high_watermark), default=start)
+    return max((p.end_offset for p in parts[:breached] if p.end_offset <= view.high_watermark), default=expired_to)
 
 
 def _breached_locally(view: PartitionView, parts: Sequence[LocalSegment], now_ms: int) -> int:
@@ -240,18 +242,16 @@ def _breached_locally(view: PartitionView, parts: Sequence[LocalSegment], now_ms
 
 
 def _first_offset_anywhere(view: PartitionView) -> int:
-    """The first offset that some tier still holds.
+    """The first offset that some tier still holds, as far as the ledger tells of deletions.
 
-    Above the log start only if the last leader deleted and the raised start did not survive on this replica. A ledger
-    without any event is no proof of that: then the remote metadata is lost, and the log start stays.
+    Above the log start only if the last leader deleted and the raised start did not survive on this replica. What the
+    ledger merely does not name may be there all the same: its events are lost, and the log start stays.
     """
-    start = view.log_start_offset
-    if view.local_log_start_offset <= start or view.ledger_version == 0:
-        return start
-    finished = [s for s in view.remote if s.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED]
-    if any(segment.start_offset <= start <= segment.end_offset for segment in finished):
-        return start
-    return min((s.start_offset for s in finished if s.start_offset > start), default=view.local_log_start_offset)
+    if view.deleted_to <= view.log_start_offset:
+        return view.log_start_offset
+    finished = (s for s in view.remote if s.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED)
+    held = (segment.start_offset for segment in finished if segment.end_offset >= view.log_start_offset)
+    return max(view.log_start_offset, min([view.deleted_to, view.local_log_start_offset, *held]))
 
 
 def first_offset_of_tier(view: PartitionView) -> int:
@@ -261,39 +261,36 @@ def first_offset_of_tier(view: PartitionView) -> int:
 
 
 def _delete_remote(view: PartitionView) -> list[Upkeep]:
-    doomed = tuple(
+    start = min(view.log_start_offset, view.isr_log_start_min)
+    has_isr_the_start = start == view.log_start_offset
+    is_emptied = (
+        has_isr_the_start
+        and view.policy.mode is TierMode.DELETING
+        and view.log_start_offset >= view.local_log_start_offset
+    )
+    first_epoch = view.epochs[0].epoch if view.epochs and has_isr_the_start else NO_EPOCH
+    has_disproven = bool(view.disproven)
+    doomed = [
         segment.segment_id
         for segment in view.remote
-        if _may_go(view, segment) and segment.segment_id not in view.in_flight
-    )
-    return [DeleteRemote(doomed[:DELETIONS_MAX])] if doomed else []
-
-
-def _may_go(view: PartitionView, segment: RemoteLogSegmentMetadata) -> bool:
-    if segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED:
-        return True
-    if segment.state is not RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
-        return False
-    start = min(view.log_start_offset, view.isr_log_start_min)
-    if segment.end_offset < start:
-        return True
-    if view.disproven and segment.segment_id in view.disproven and _is_replaced(view, segment):
-        return True
-    if start < view.log_start_offset:
-        return False
-    if view.policy.mode is TierMode.DELETING:
-        return view.log_start_offset >= view.local_log_start_offset
-    return _is_unreachable(view, segment)
+        if segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED
+        or (
+            segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+            and (
+                segment.end_offset < start
+                or is_emptied
+                or segment.segment_leader_epochs[-1].epoch < first_epoch  # left by an unclean election
+                or (has_disproven and segment.segment_id in view.disproven and _is_replaced(view, segment))
+            )
+        )
+    ]
+    doomed = [segment_id for segment_id in doomed if segment_id not in view.in_flight]
+    return [DeleteRemote(tuple(doomed[:DELETIONS_MAX]))] if doomed else []
 
 
 def _is_replaced(view: PartitionView, segment: RemoteLogSegmentMetadata) -> bool:
     """Whether other copies hold all its offsets."""
-    return Coverage(view.usable).holds(segment.start_offset, segment.end_offset + 1)
-
-
-def _is_unreachable(view: PartitionView, segment: RemoteLogSegmentMetadata) -> bool:
-    """Whether every epoch of the segment is older than the log's first one (left by an unclean election)."""
-    return bool(view.epochs) and segment.segment_leader_epochs[-1].epoch < view.epochs[0].epoch
+    return OffsetRuns.of(view.usable).holds(segment.start_offset, segment.end_offset + 1)
 
 
 def _shrink_local(view: PartitionView, now_ms: int) -> list[Upkeep]:
@@ -322,12 +319,12 @@ def _proven(view: PartitionView, wanted: Sequence[LocalSegment]) -> tuple[list[U
     if not wanted:
         return [], []
     start = max(view.log_start_offset, wanted[0].base_offset)
-    covered = Coverage(view.usable).end_of_run(start)
+    covered = OffsetRuns.of(view.usable).end_of_run(start)
     wanted = [part for part in wanted if part.end_offset <= covered]
     if not wanted:
         return [], []
     needed = [s for s in view.usable if s.end_offset >= start and s.start_offset < wanted[-1].end_offset]
     unproven = tuple(s.segment_id for s in needed if s.segment_id not in view.proven)
-    proven_to = Coverage([s for s in needed if s.segment_id in view.proven]).end_of_run(start)
+    proven_to = OffsetRuns.of(s for s in needed if s.segment_id in view.proven).end_of_run(start)
     proofs: list[Upkeep] = [Prove(unproven[:PROOFS_MAX])] if unproven else []
     return proofs, [part for part in wanted if part.end_offset <= proven_to]

@@ -44,15 +44,15 @@ def breached_remote_segments(
     The log's size is theirs plus `local_only_bytes`, what lies in local segments that are not in the tier. Bytes that
     several segments hold because leaders copied the same offsets count once.
     """
-    sizes = _sizes_without_overlaps(segments)
+    sizes = _sizes_without_overlaps(segments) if retention_bytes >= 0 else []
     surplus = sum(sizes) + local_only_bytes - retention_bytes
     count = 0
-    for segment, size_bytes in zip(segments, sizes, strict=True):
+    for segment in segments:
         too_old = retention_ms >= 0 and segment.max_timestamp_ms <= now_ms - retention_ms
-        too_much = retention_bytes >= 0 and surplus >= size_bytes
+        too_much = retention_bytes >= 0 and surplus >= sizes[count]
         if not too_old and not too_much:
             break
-        surplus -= size_bytes
+        surplus -= sizes[count] if sizes else 0
         count += 1
     return count
 
@@ -62,8 +62,10 @@ def _sizes_without_overlaps(segments: Sequence[RemoteLogSegmentMetadata]) -> lis
     sizes = []
     next_offset = 0
     for segment in segments:
-        count = segment.end_offset + 1 - segment.start_offset
-        added = max(0, segment.end_offset + 1 - max(next_offset, segment.start_offset))
-        sizes.append(segment.segment_size_in_bytes * added // count)
-        next_offset = max(next_offset, segment.end_offset + 1)
+        start, end = segment.start_offset, segment.end_offset + 1
+        if start >= next_offset:
+            sizes.append(segment.segment_size_in_bytes)
+        else:
+            sizes.append(segment.segment_size_in_bytes * max(0, end - next_offset) // (end - start))
+        next_offset = max(next_offset, end)
     return sizes

@@ -6,7 +6,6 @@ exclusive here, except in remote segment metadata, whose `end_offset` is inclusi
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -98,10 +97,10 @@ class PartitionView:
 
     `leader_epoch` is None on a follower. `closed` are all local segments but the active one, in order, without a gap.
     `remote` are the ledger's segments in any state, by start offset; `usable`, the finished ones that lie whole on this
-    replica's lineage and are not known to be missing. `ledger_version` is 0 if the ledger never saw an event of this
-    partition. `isr_log_start_min` is the lowest log start offset that a member of the ISR, the leader included, is
-    known to have. `in_flight` is what this node's copier is at; `proven` segments were found in the store with their
-    stated size, `disproven` ones absent or with another size.
+    replica's lineage and are not known to be missing. `deleted_to` is the end of what the ledger tells to have been
+    deleted from the log start on, the log start itself if nothing was. `isr_log_start_min` is the lowest log start
+    offset that a member of the ISR, the leader included, is known to have. `in_flight` is what this node's copier is
+    at; `proven` segments were found in the store with their stated size, `disproven` ones absent or with another size.
     """
 
     partition: TopicIdPartition
@@ -117,7 +116,7 @@ class PartitionView:
     active: LocalSegment
     remote: tuple[RemoteLogSegmentMetadata, ...]
     usable: tuple[RemoteLogSegmentMetadata, ...]
-    ledger_version: int
+    deleted_to: int
     isr_log_start_min: int
     policy: TierPolicy
     copy_deadline: CopyDeadline
@@ -169,29 +168,3 @@ class UsableSegments:
         if verdict is None:
             verdict = self._verdicts[key] = is_within_lineage(segment, epochs, log_end_offset)
         return verdict
-
-
-class Coverage:
-    """The offsets that some remote segments hold, as runs without a gap."""
-
-    __slots__ = ("_ends", "_starts")
-
-    def __init__(self, segments: Sequence[RemoteLogSegmentMetadata]) -> None:
-        """`segments` are ordered by start offset."""
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        for segment in segments:
-            if self._ends and segment.start_offset <= self._ends[-1]:
-                self._ends[-1] = max(self._ends[-1], segment.end_offset + 1)
-            else:
-                self._starts.append(segment.start_offset)
-                self._ends.append(segment.end_offset + 1)
-
-    def end_of_run(self, offset: int) -> int:
-        """End (exclusive) of the run that holds `offset`; `offset` itself if none does."""
-        index = bisect_right(self._starts, offset)
-        return max(offset, self._ends[index - 1]) if index else offset
-
-    def holds(self, start_offset: int, end_offset: int) -> bool:
-        """Whether all of [start_offset, end_offset) is held."""
-        return self.end_of_run(start_offset) >= end_offset

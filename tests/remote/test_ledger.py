@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from tierfetch.log.epochs import EpochEntry
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.ledger import SEGMENT_TRANSITIONS, IllegalTransitionError, RemoteLogLedger
 from tierfetch.remote.segment import (
@@ -256,3 +257,46 @@ def test_thirty_thousand_segments() -> None:
         ledger.apply(update(number, DELETE_STARTED))
         ledger.apply(update(number, DELETE_FINISHED))
     assert [metadata.segment_id.id.int for metadata in ledger.finished()] == [count - 1]
+
+
+class TestDeletedTo:
+    """`deleted_to` tells of deletions alone, and along a lineage."""
+
+    EPOCHS = (EpochEntry(0, 0), EpochEntry(2, 20))
+
+    def ledger(self) -> RemoteLogLedger:
+        ledger = RemoteLogLedger(PARTITION)
+        for number, start in enumerate((0, 10), start=1):
+            ledger.apply(segment(number, start, start + 9))
+            ledger.apply(update(number, FINISHED))
+        ledger.apply(segment(3, 20, 29, (2, 20)))
+        ledger.apply(update(3, FINISHED))
+        return ledger
+
+    def test_R3_what_is_readable_or_absent_is_not_deleted(self) -> None:
+        ledger = self.ledger()
+        assert [ledger.deleted_to(self.EPOCHS, offset) for offset in (0, 15, 30, 99)] == [0, 15, 30, 99]
+
+    def test_R3_deletion_counts_from_its_beginning_and_for_ever(self) -> None:
+        ledger = self.ledger()
+        ledger.apply(update(1, DELETE_STARTED))
+        assert ledger.deleted_to(self.EPOCHS, 0) == 10
+        ledger.apply(update(1, DELETE_FINISHED))
+        assert [ledger.deleted_to(self.EPOCHS, offset) for offset in (0, 9, 10)] == [10, 10, 10]
+
+    def test_R3_it_goes_on_over_epochs_and_stops_at_another_history(self) -> None:
+        ledger = self.ledger()
+        for number in (1, 2, 3):
+            ledger.apply(update(number, DELETE_STARTED))
+        assert ledger.deleted_to(self.EPOCHS, 5) == 30
+        assert ledger.deleted_to((EpochEntry(0, 0), EpochEntry(1, 15)), 5) == 15
+        assert ledger.deleted_to((EpochEntry(0, 0), EpochEntry(3, 20)), 5) == 20
+        assert ledger.deleted_to((EpochEntry(3, 20),), 5) == 5
+        assert ledger.deleted_to((), 5) == 5
+
+    def test_R3_attempt_that_never_finished_was_never_there(self) -> None:
+        ledger = RemoteLogLedger(PARTITION)
+        ledger.apply(segment(1, 0, 9))
+        ledger.apply(update(1, DELETE_STARTED))
+        ledger.apply(update(1, DELETE_FINISHED))
+        assert ledger.deleted_to(self.EPOCHS, 0) == 0

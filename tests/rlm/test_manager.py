@@ -253,6 +253,31 @@ class TestRetention:
         await until(lambda: not leader.ledger.segments())
         assert leader.storage.objects == {}
 
+    @pytest.mark.parametrize("lost", [1, 2, 3])
+    async def test_rule_8_remote_metadata_that_lost_its_beginning_raises_no_log_start(
+        self, leader: Broker, shared: SharedMetadata, lost: int
+    ) -> None:
+        """The objects are still there, and so is what the log start promises, for whoever mends the metadata."""
+        await leader.fill(3)
+        leader.log.update_config(replace(TIERED, local_retention_bytes=1))
+        leader.manager.config_changed(PARTITION)
+        await until(lambda: leader.log.local_log_start_offset == 18)
+        objects = dict(leader.storage.objects)
+        await leader.manager.stop(PARTITION)
+        first = next(e.segment_id for e in shared.events(PARTITION))
+        kept = [event for event in shared.events(PARTITION) if event.segment_id != first]
+        shared.events(PARTITION)[:] = kept[lost - 1 :]
+        again = Broker(1, leader.storage, shared, disk=leader.disk)
+        await again.metadata.start()
+        again.log = leader.log
+        await again.lead(5)
+        await until(lambda: again.manager.ledger(PARTITION))
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert leader.log.log_start_offset == 0
+        assert leader.storage.objects == objects
+        await again.close()
+
     async def test_local_segment_without_its_object_stays_and_is_copied_again(self, leader: Broker) -> None:
         await leader.fill(2)
         await until(leader.is_all_tiered)

@@ -20,7 +20,7 @@ from tierfetch.rlm.plan import (
     pending_copies,
     plan,
 )
-from tierfetch.rlm.view import Coverage, PartitionView, TierMode, TierPolicy
+from tierfetch.rlm.view import PartitionView, TierMode, TierPolicy
 
 from .views import DELETING, ME, OTHER, STARTED, changed, ids, local, policy, remote, segment_id, view
 
@@ -322,14 +322,24 @@ class TestRemoteRetention:
         assert plan(changed(later, isr_log_start_min=200), NOW) == []
 
     def test_log_start_that_did_not_survive_is_raised_again(self) -> None:
-        lower = self.expiring(remote=TIERED[1:], isr_log_start_min=0)
+        lower = self.expiring(remote=TIERED[1:], isr_log_start_min=0, deleted_to=100)
         assert plan(lower, NOW) == [RaiseLogStart(100, "the tier holds nothing below")]
-        assert plan(self.expiring(remote=(), ledger_version=6), NOW)[-1] == RaiseLogStart(
-            200, "the tier holds nothing below"
-        )
+        gone = self.expiring(remote=(), deleted_to=200)
+        assert plan(gone, NOW)[-1] == RaiseLogStart(200, "the tier holds nothing below")
 
-    def test_lost_remote_metadata_raises_nothing(self) -> None:
-        assert plan(self.expiring(remote=(), ledger_version=0), NOW) == [Copy(local(200, 300))]
+    @pytest.mark.parametrize("remote_segments", [(), TIERED[1:], TIERED[2:], (TIERED[1],)])
+    def test_remote_metadata_that_is_lost_in_part_raises_nothing(self, remote_segments: tuple[Any, ...]) -> None:
+        """Nothing tells that the first segments were deleted: they are in the tier all the same."""
+        for mode in (TierMode.COPYING, TierMode.READ_ONLY):
+            actions = plan(self.expiring(remote=remote_segments, policy=policy(mode)), NOW)
+            assert not any(isinstance(action, RaiseLogStart | DeleteRemote) for action in actions), actions
+
+    def test_log_start_rises_at_most_to_what_is_held_somewhere(self) -> None:
+        """A twin of what was deleted is still there; or the local log has it."""
+        twin = self.expiring(remote=(remote(9, 50, 150),), isr_log_start_min=0, deleted_to=200)
+        assert RaiseLogStart(50, "the tier holds nothing below") in plan(twin, NOW)
+        local_only = view(remote=(), deleted_to=300)
+        assert not any(isinstance(action, RaiseLogStart) for action in plan(local_only, NOW))
 
     def test_deposed_leader_plans_nothing(self) -> None:
         newer = (*TIERED[:2], remote(3, 200, 300, epochs=((0, 200), (1, 250))))
@@ -393,7 +403,7 @@ class TestDisableAndEnable:
         assert plan(changed(raised, isr_log_start_min=200), NOW) == [DeleteRemote(ids(1, 2, 3))]
 
     def test_R6_F8_enabled_again_copies_from_the_log_start(self) -> None:
-        enabled = view(closed=(local(200, 300),), log_start_offset=200, local_log_start_offset=200, ledger_version=12)
+        enabled = view(closed=(local(200, 300),), log_start_offset=200, local_log_start_offset=200, deleted_to=200)
         assert plan(enabled, NOW) == [Copy(local(200, 300))]
 
     def test_R6_untiered_topic_is_left_alone(self) -> None:
@@ -409,11 +419,3 @@ class TestDisableAndEnable:
         read_only = view(closed=(), log_start_offset=300, policy=policy(TierMode.READ_ONLY, local_retention_ms=0))
         assert plan(read_only, NOW) == [RollActive(300)]
         assert plan(changed(read_only, leader_epoch=None), NOW) == []
-
-
-@pytest.mark.parametrize(
-    ("offset", "end"), [(0, 0), (9, 9), (10, 40), (25, 40), (39, 40), (40, 40), (50, 50), (60, 70), (70, 70), (99, 99)]
-)
-def test_coverage_is_runs_without_a_gap(offset: int, end: int) -> None:
-    coverage = Coverage([remote(1, 10, 30), remote(2, 15, 20), remote(3, 30, 40), remote(4, 60, 70)])
-    assert coverage.end_of_run(offset) == end

@@ -16,7 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tierfetch.log.epochs import LeaderEpochCache
-from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from tierfetch.remote.ledger import RemoteLogLedger
+from tierfetch.remote.offset_runs import OffsetRuns
+from tierfetch.remote.segment import (
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+)
 from tierfetch.rlm.plan import (
     AbandonOrphan,
     Action,
@@ -29,11 +36,12 @@ from tierfetch.rlm.plan import (
     pending_copies,
     plan,
 )
-from tierfetch.rlm.view import Coverage, PartitionView, TierMode
+from tierfetch.rlm.view import PartitionView, TierMode
 
-from .views import DELETING, FINISHED, STARTED, local, policy, remote, view
+from .views import DELETING, FINISHED, PARTITION, STARTED, local, policy, remote, view
 
 ROUNDS_MAX = 200
+DELETED = RemoteLogSegmentState.DELETE_SEGMENT_FINISHED
 
 
 @dataclass
@@ -89,7 +97,7 @@ class Cluster:
         self.tier: dict[RemoteLogSegmentId, RemoteLogSegmentMetadata] = {}
         self.stored: set[RemoteLogSegmentId] = set()
         self.numbers = itertools.count(1)
-        self.events = 0
+        self.ledger = RemoteLogLedger(PARTITION)
         self.leader.epochs.assign(0, 0)
 
     @property
@@ -111,7 +119,7 @@ class Cluster:
             closed=tuple(parts[:-1]),
             active=parts[-1],
             remote=tuple(sorted(self.tier.values(), key=lambda segment: segment.start_offset)),
-            ledger_version=self.events,
+            deleted_to=self.ledger.deleted_to(replica.epochs.entries, replica.log_start),
             isr_log_start_min=min(each.log_start for each in self.replicas),
             policy=self.policy,
             proven=frozenset(replica.proven),
@@ -177,28 +185,33 @@ class Cluster:
         segment = remote(
             next(self.numbers), start, end, epochs=epochs, state=STARTED, broker_id=replica.id, at_ms=self.now_ms
         )
-        self.events += 1
+        self.ledger.apply(segment)
         if not dies:
             self.stored.add(segment.segment_id)
             segment = replace(segment, state=FINISHED)
-            self.events += 1
+            self.note(segment.segment_id, FINISHED)
         self.tier[segment.segment_id] = segment
+
+    def note(self, segment_id: RemoteLogSegmentId, state: RemoteLogSegmentState) -> None:
+        assert self.ledger.apply(RemoteLogSegmentMetadataUpdate(segment_id, state, self.now_ms, 1))
 
     def delete_remote(self, segment_id: RemoteLogSegmentId, *, dies: bool) -> None:
         segment = self.tier[segment_id]
         if segment.state is FINISHED and segment_id in self.stored:
             live = [r for r in self.replicas if segment in self.look(r).usable and r.log_start <= segment.end_offset]
             assert not live or self.is_local_everywhere(segment) or self.policy.mode is TierMode.DELETING
-        self.events += 1
+        if segment.state is not DELETING:
+            self.note(segment_id, DELETING)
         self.tier[segment_id] = replace(segment, state=DELETING)
         if not dies:
+            self.note(segment_id, DELETED)
             self.stored.discard(segment_id)
             del self.tier[segment_id]
 
     def is_local_everywhere(self, segment: RemoteLogSegmentMetadata) -> bool:
         return all(replica.local_start <= segment.start_offset for replica in self.replicas)
 
-    def readable(self, replica: Replica, *, stored_only: bool = True) -> Coverage:
+    def readable(self, replica: Replica, *, stored_only: bool = True) -> OffsetRuns:
         """What the tier holds of a replica's history, the agreeing part of straddling segments included."""
         parts = []
         for segment in [segment for segment in self.tier.values() if segment.state is FINISHED]:
@@ -210,7 +223,7 @@ class Cluster:
                 first, last = max(first, begins), min(last, end.end_offset - 1)
                 if first <= last:
                     parts.append(replace(segment, start_offset=first, end_offset=last))
-        return Coverage(sorted(parts, key=lambda part: part.start_offset))
+        return OffsetRuns.of(parts)
 
     def check(self) -> None:
         """No offset that somebody may name is in neither tier."""

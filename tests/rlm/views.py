@@ -80,7 +80,7 @@ def view(**changes: Any) -> PartitionView:
     values.setdefault("last_stable_offset", values["high_watermark"])
     values.setdefault("log_end_offset", values["active"].end_offset)
     values.setdefault("isr_log_start_min", values["log_start_offset"])
-    values.setdefault("ledger_version", len(values["remote"]))
+    values.setdefault("deleted_to", values["log_start_offset"])
     finished = [segment for segment in values["remote"] if segment.state is FINISHED]
     epochs = LeaderEpochCache(values["epochs"])
     values["usable"] = UsableSegments().of(finished, epochs, values["log_end_offset"], values.get("disproven", ()))
