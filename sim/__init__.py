@@ -1,0 +1,1 @@
+"""Deterministic simulation: the production nodes, unchanged, on virtual time, with faults chosen by one seed."""

@@ -1,0 +1,409 @@
+"""An asyncio event loop on virtual time.
+
+    ready callbacks, in their order -> none left -> the clock jumps to the next timer -> its callbacks are ready ...
+
+Rules:
+
+* Time passes only by jumps. It is a multiple of `TICK_S`, and timers are rounded up to one, so that code which waits
+  for a deadline finds it reached, whatever its floating point made of it.
+* Callbacks of one process run in the order in which they became ready. Timers of different processes that are due at
+  the same moment run in an order drawn by the seed.
+* Callbacks of a paused process wait, those of a dead one are dropped (see `process`).
+* Nothing of the outside comes in: no threads, no executor, no name resolution, no signals, no file descriptors. Each is
+  refused with `NotSimulatedError`, which names it.
+* An exception that no task awaits is kept in `failures`: the simulation judges it at the end.
+* A run that makes no progress is an error: nothing to wait for (`DeadlockError`), or too many callbacks without time
+  passing (`LivelockError`).
+
+The network is a part of its own (`network`); the loop only passes the calls on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import math
+import sys
+import threading
+from asyncio import events
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextvars import Context, copy_context
+from random import Random
+from typing import Any, Final, NoReturn, Protocol, TypeVar, TypeVarTuple, Unpack
+
+from .process import Process, current_process
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+TICKS_PER_S: Final = 2**20
+TICK_S: Final = 1 / TICKS_PER_S
+EVENTS_PER_INSTANT_MAX: Final = 1_000_000
+CANCELLED_TIMERS_MIN: Final = 256
+"""Cancelled timers are swept when they are more than this and more than half of all."""
+
+
+class NotSimulatedError(RuntimeError):
+    """Simulated code reached for something outside the simulation."""
+
+
+class DeadlockError(RuntimeError):
+    """Nothing is ready and no timer is set: whoever is awaited will never come."""
+
+
+class LivelockError(RuntimeError):
+    """Callbacks go on and on without time passing."""
+
+
+class TimeLimitError(RuntimeError):
+    """The run did not end within its virtual time."""
+
+
+class Sockets(Protocol):
+    """What the loop needs of the network."""
+
+    async def create_server(self, factory: Any, host: Any, port: Any, *, start_serving: bool) -> Any: ...
+
+    async def create_connection(self, factory: Any, host: str, port: int) -> Any: ...
+
+
+class SimHandle(asyncio.TimerHandle):
+    """A callback that waits for its turn. Without asyncio's constructor, which costs more than all the rest."""
+
+    __slots__ = ("args", "callback", "loop", "process", "run_in", "when_s")
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        callback: Callable[..., object] | None,
+        args: tuple[Any, ...],
+        run_in: Context,
+        when_s: float,
+    ) -> None:
+        self.loop = loop
+        self.callback = callback
+        self.args = args
+        self.run_in = run_in
+        self.when_s = when_s
+        self.process: Process | None = run_in.get(current_process)
+
+    def __repr__(self) -> str:
+        return f"<SimHandle {self.callback!r} at {self.when_s:.6f}>"
+
+    def cancel(self) -> None:
+        if self.callback is not None:
+            self.callback = None
+            self.args = ()
+            if self.when_s >= 0:
+                self.loop.timer_cancelled()
+
+    def cancelled(self) -> bool:
+        return self.callback is None
+
+    def when(self) -> float:
+        return self.when_s
+
+    def get_context(self) -> Context:
+        return self.run_in
+
+
+_NOT_A_TIMER: Final = -1.0
+
+
+class SimLoop(asyncio.AbstractEventLoop):
+    """`run_until_complete` runs a scenario. `rng` draws the order among processes; `sockets` is set by the network."""
+
+    def __init__(self, rng: Random) -> None:
+        self.sockets: Sockets | None = None
+        self.on_event: Callable[[Process | None], None] | None = None
+        """Called after each callback, with the process that it ran in."""
+        self.events = 0
+        """Callbacks run so far."""
+        self.failures: list[dict[str, Any]] = []
+        """What asyncio's exception handler was called with."""
+        self.time_limit_s = math.inf
+        self._rng = rng
+        self._now_s = 0.0
+        self._ready: deque[SimHandle] = deque()
+        self._timers: list[tuple[float, int, SimHandle]] = []
+        self._timer_number = 0
+        self._cancelled_timers = 0
+        self._is_running = False
+        self._is_stopping = False
+        self._is_closed = False
+        self._thread = threading.get_ident()
+
+    # Time and callbacks.
+
+    def time(self) -> float:
+        return self._now_s
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> SimHandle:
+        handle = SimHandle(self, callback, args, copy_context() if context is None else context, _NOT_A_TIMER)
+        if not self._is_closed:
+            self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> SimHandle:
+        return self.call_at(self._now_s + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> SimHandle:
+        when_s = math.ceil(when * TICKS_PER_S) * TICK_S if when > self._now_s else self._now_s
+        handle = SimHandle(self, callback, args, copy_context() if context is None else context, when_s)
+        if not self._is_closed:
+            self._timer_number += 1
+            heapq.heappush(self._timers, (when_s, self._timer_number, handle))
+        return handle
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> SimHandle:
+        if threading.get_ident() != self._thread:
+            raise NotSimulatedError(
+                f"a thread calls the simulation's loop with {callback!r}: threads are not simulated"
+            )
+        return self.call_soon(callback, *args, context=context)
+
+    def timer_cancelled(self) -> None:
+        """Called by a timer's handle."""
+        self._cancelled_timers += 1
+
+    def release(self, process: Process) -> None:
+        """Let a paused process go on: what it missed becomes ready, in its order."""
+        assert not process.is_dead, process
+        process.is_running = True
+        self._ready.extend(process.held)
+        process.held.clear()
+
+    # Tasks and futures.
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: object = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
+        return asyncio.Task(coro, loop=self, name="task" if name is None else str(name), context=context)
+
+    def get_task_factory(self) -> None:
+        return None
+
+    def set_task_factory(self, factory: object) -> None:
+        if factory is not None:
+            _refuse("a task factory")
+
+    # Running.
+
+    def run_until_complete(self, future: Any) -> Any:
+        """The result of `future`, or of a task made of it."""
+        assert not self._is_closed, "the loop is closed"
+        assert not self._is_running, "the loop runs already"
+        is_new = not asyncio.isfuture(future)
+        task = asyncio.ensure_future(future, loop=self)
+        task.add_done_callback(self._stop)
+        try:
+            self.run_forever()
+        except BaseException:
+            if is_new and task.done() and not task.cancelled():
+                task.exception()
+            raise
+        finally:
+            task.remove_done_callback(self._stop)
+        assert task.done(), "the loop was stopped before the scenario ended"
+        return task.result()
+
+    def run_forever(self) -> None:
+        assert events._get_running_loop() is None, "another event loop runs in this thread"
+        hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(firstiter=None, finalizer=self._finalize_generator)
+        events._set_running_loop(self)
+        self._is_running = True
+        try:
+            while not self._is_stopping:
+                self._run_ready()
+                if not self._is_stopping:
+                    self._jump()
+        finally:
+            self._is_running = self._is_stopping = False
+            events._set_running_loop(None)
+            sys.set_asyncgen_hooks(*hooks)
+
+    def _run_ready(self) -> None:
+        ready, on_event = self._ready, self.on_event
+        events_max = self.events + EVENTS_PER_INSTANT_MAX
+        while ready and not self._is_stopping:
+            handle = ready.popleft()
+            callback = handle.callback
+            if callback is None:
+                continue
+            process = handle.process
+            if process is not None and not process.is_running:
+                process.hold(handle)
+                continue
+            self.events += 1
+            try:
+                handle.run_in.run(callback, *handle.args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # noqa: BLE001 - as asyncio: whoever supervises the loop is told
+                self.call_exception_handler({"message": f"exception in {callback!r}", "exception": error})
+            if on_event is not None:
+                on_event(process)
+            if self.events > events_max:
+                raise LivelockError(
+                    f"{EVENTS_PER_INSTANT_MAX} callbacks at {self._now_s:.6f} s, the last: {callback!r}"
+                )
+
+    def _jump(self) -> None:
+        """To the next timer; it, and all others of that moment, become ready."""
+        timers = self._timers
+        if self._cancelled_timers > max(CANCELLED_TIMERS_MIN, len(timers) // 2):
+            self._timers = timers = [entry for entry in timers if entry[2].callback is not None]
+            heapq.heapify(timers)
+            self._cancelled_timers = 0
+        while timers and timers[0][2].callback is None:
+            heapq.heappop(timers)
+            self._cancelled_timers -= 1
+        if not timers:
+            raise DeadlockError(f"at {self._now_s:.6f} s nothing is ready, and no timer is set")
+        now_s = timers[0][0]
+        if now_s > self.time_limit_s:
+            raise TimeLimitError(f"the run did not end within {self.time_limit_s:g} virtual seconds")
+        self._now_s = now_s
+        due = []
+        while timers and timers[0][0] <= now_s:
+            handle = heapq.heappop(timers)[2]
+            if handle.callback is not None:
+                handle.when_s = _NOT_A_TIMER
+                due.append(handle)
+            else:
+                self._cancelled_timers -= 1
+        if len(due) > 1:
+            due = self._interleaved(due)
+        self._ready.extend(due)
+
+    def _interleaved(self, due: list[SimHandle]) -> list[SimHandle]:
+        """In an order drawn by the seed that keeps the order within each process."""
+        queues: dict[Process | None, deque[SimHandle]] = {}
+        for handle in due:
+            queues.setdefault(handle.process, deque()).append(handle)
+        if len(queues) == 1:
+            return due
+        owners = [handle.process for handle in due]
+        self._rng.shuffle(owners)
+        return [queues[owner].popleft() for owner in owners]
+
+    def stop(self) -> None:
+        self._is_stopping = True
+
+    def _stop(self, _: object) -> None:
+        self._is_stopping = True
+
+    def is_running(self) -> bool:
+        return self._is_running
+
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def close(self) -> None:
+        """Drop what is left. Whatever is called afterwards has no effect."""
+        assert not self._is_running, "the loop runs"
+        self._is_closed = True
+        self._ready.clear()
+        self._timers.clear()
+
+    async def shutdown_asyncgens(self) -> None:
+        """Generators that are left are dropped by `close`."""
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """There is none."""
+
+    def _finalize_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
+        if not self._is_closed:
+            self.call_soon(self.create_task, generator.aclose())
+
+    # Errors and debugging.
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        self.failures.append(context)
+
+    def get_exception_handler(self) -> None:
+        return None
+
+    def get_debug(self) -> bool:
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        """Costs too much here; traces are the simulation's."""
+
+    # Connections.
+
+    async def create_server(
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: Any = None,
+        port: Any = None,
+        *,
+        ssl: object = None,
+        start_serving: bool = True,
+        **_: Any,
+    ) -> Any:
+        self._refuse_tls(ssl)
+        return await self._network().create_server(protocol_factory, host, port, start_serving=start_serving)
+
+    async def create_connection(
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: Any = None,
+        port: Any = None,
+        *,
+        ssl: object = None,
+        **_: Any,
+    ) -> Any:
+        self._refuse_tls(ssl)
+        return await self._network().create_connection(protocol_factory, host, port)
+
+    def _network(self) -> Sockets:
+        if self.sockets is None:
+            raise NotSimulatedError("this loop has no network")
+        return self.sockets
+
+    @staticmethod
+    def _refuse_tls(ssl: object) -> None:
+        if ssl is not None:
+            _refuse("TLS")
+
+    # What is not simulated.
+
+    def run_in_executor(self, *_: Any) -> NoReturn:  # type: ignore[override]
+        _refuse("run_in_executor: a thread")
+
+    async def getaddrinfo(self, *_: Any, **__: Any) -> NoReturn:
+        _refuse("getaddrinfo: real name resolution")
+
+    async def getnameinfo(self, *_: Any, **__: Any) -> NoReturn:
+        _refuse("getnameinfo: real name resolution")
+
+    def add_signal_handler(self, sig: int, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> NoReturn:
+        _refuse("add_signal_handler: a signal")
+
+    def add_reader(self, fd: Any, callback: Callable[[Unpack[Ts]], Any], *args: *Ts) -> NoReturn:
+        _refuse("add_reader: a file descriptor")
+
+    def add_writer(self, fd: Any, callback: Callable[[Unpack[Ts]], Any], *args: *Ts) -> NoReturn:
+        _refuse("add_writer: a file descriptor")
+
+
+def _refuse(what: str) -> NoReturn:
+    raise NotSimulatedError(f"{what} is not simulated: use the ports of the node (Disk, the event loop's network)")

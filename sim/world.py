@@ -1,0 +1,176 @@
+"""A simulated world: one seed, one event loop, one network, machines, an object store; and what happened, line by line.
+
+    with World(seed) as world:
+        world.run(scenario(world))            # on virtual time; what it raises is raised
+        print(world.digest(), world.counters)
+
+    async def scenario(world):
+        host = world.host("broker-1")
+        broker = await host.start(lambda environment: Broker(config, environment))
+        host.crash("machine")
+        ...
+
+Rules:
+
+* The same seed and the same scenario give the same lines and the same digest, on any machine with the same commit, lock
+  file and Python version, whatever PYTHONHASHSEED is.
+* Chance comes from `rng(name)` alone: one stream for each part, by its name (see `chance`).
+* The scenario and its checkers are outside of the simulated machines: no fault hits them, and their connections come
+  from the host "outside". Clients with a host of their own are run by `Host.run`.
+* The garbage collector's moments are no events: it is off during a run, and a crashed process is kept as it was until
+  `close`, so that no `finally` of it ever runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from hashlib import blake2b
+from random import Random
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from .chance import derived
+from .cluster import SimCluster
+from .host import Host
+from .loop import SimLoop
+from .network import Network
+from .objects import SimObjectStore
+from .process import Process, current_process
+
+T = TypeVar("T")
+
+__all__ = ["Host", "World"]
+
+PACKAGE: Final = __package__.partition(".")[0]
+
+
+class World:
+    """See the module's docstring. `counters` are the faults that were injected, by kind."""
+
+    def __init__(self, seed: int, *, sink: Callable[[str], None] | None = None, records_logs: bool = False) -> None:
+        """`sink` gets each line as it is written; `records_logs`: also what the nodes log (not part of the digest)."""
+        self.seed = seed
+        self.loop = SimLoop(self.rng("loop"))  # type: ignore[abstract]  # asyncio means it to be incomplete
+        self.network = Network(self.loop, self.rng("network"))
+        self.counters: Counter[str] = Counter()
+        self.cluster = SimCluster(self.network, self.rng("cluster"))
+        self.store = SimObjectStore(self.network, self.rng("store"), self.counters)
+        self.hosts: dict[str, Host] = {}
+        self.lines = 0
+        self._sink = sink
+        self._digest = blake2b(digest_size=16)
+        self._buried: list[asyncio.Task[Any]] = []
+        self._logs = _LogLines(self) if records_logs else logging.NullHandler()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def now_s(self) -> float:
+        return self.loop.time()
+
+    def rng(self, name: str) -> Random:
+        """The stream of that name."""
+        return derived(self.seed, name)
+
+    def host(self, name: str) -> Host:
+        """The machine of that name; made, with an empty disk, at the first call."""
+        found = self.hosts.get(name)
+        if found is None:
+            found = self.hosts[name] = Host(self, name)
+        return found
+
+    def run(self, scenario: Coroutine[Any, Any, T], *, limit_s: float | None = None) -> T:
+        """Its result. TimeLimitError after `limit_s` of virtual time; DeadlockError, LivelockError."""
+        if limit_s is not None:
+            self.loop.time_limit_s = self.now_s + limit_s
+        logger = logging.getLogger(PACKAGE)
+        propagates, level = logger.propagate, logger.level
+        logger.propagate = False
+        logger.setLevel(logging.INFO if isinstance(self._logs, _LogLines) else logging.CRITICAL + 1)
+        logger.addHandler(self._logs)
+        gc.disable()
+        try:
+            result: T = self.loop.run_until_complete(scenario)
+            return result
+        finally:
+            gc.enable()
+            logger.removeHandler(self._logs)
+            logger.propagate = propagates
+            logger.setLevel(level)
+
+    # What happened.
+
+    def record(self, host: str, text: str) -> None:
+        """One line: a state transition, or a fault."""
+        line = f"{self.loop.time():13.6f} {host:<12} {text}"
+        self.lines += 1
+        self._digest.update(line.encode())
+        if self._sink is not None:
+            self._sink(line)
+
+    def say(self, host: str, text: str) -> None:
+        """A line for readers, which is no part of the digest."""
+        if self._sink is not None:
+            self._sink(f"{self.loop.time():13.6f} {host:<12} {text}")
+
+    def count(self, fault: str, number: int = 1) -> None:
+        self.counters[fault] += number
+
+    def digest(self) -> str:
+        """Of all lines, and of how many events, bytes and connections there were until now."""
+        digest = self._digest.copy()
+        network = self.network
+        digest.update(f"{self.loop.events} {self.now_s} {network.bytes_sent} {network.connections_made}".encode())
+        return digest.hexdigest()
+
+    # The end of processes, and of the world.
+
+    def bury(self, process: Process) -> None:
+        """Keep what the process was doing, so that nothing of it runs when it is collected."""
+        self._buried += asyncio.all_tasks(self.loop)
+
+    def close(self) -> None:
+        """Drop the world. Idempotent."""
+        if self.loop.is_closed():
+            return
+        left = [*self._buried, *asyncio.all_tasks(self.loop)]
+        self.loop.close()
+        for host in self.hosts.values():
+            if host.disk is not None:
+                host.disk.crash()
+        level = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
+        for task in left:
+            if not task.done():
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                with suppress(BaseException):
+                    task.get_coro().close()
+        logging.disable(level)
+        self._buried.clear()
+        left.clear()
+        self.hosts.clear()
+        gc.collect()
+
+
+class _LogLines(logging.Handler):
+    """What the nodes log, with virtual time and host."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        process = current_process.get()
+        text = f"[{record.levelname.lower()}] {record.name.removeprefix(PACKAGE + '.')}: {record.getMessage()}"
+        self._world.say("outside" if process is None else process.host, text)

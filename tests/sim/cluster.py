@@ -1,0 +1,93 @@
+"""Three production brokers in a world, and a client of their own host that produces and fetches through the wire."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from tierfetch.broker.cluster_view import NewTopic
+from tierfetch.broker.config import BrokerConfig, parse
+from tierfetch.broker.node import Broker
+from tierfetch.broker.static_changes import create_topic
+from tierfetch.protocol.client import Address, KafkaClient
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.fetch_wire import FetchPartition, FetchRequest, FetchTopic
+from tierfetch.protocol.produce_wire import ACKS_ALL, ProducePartition, ProduceRequest, ProduceTopic
+from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_records
+from tierfetch.sim.world import World
+
+TOPIC_ID = UUID(int=7)
+BROKERS = (1, 2, 3)
+
+
+def broker_config(number: int, **overrides: str) -> BrokerConfig:
+    config, warnings = parse(
+        {
+            "node.id": str(number),
+            "listeners": f"PLAINTEXT://broker-{number}:9092",
+            "log.dirs": "/data",
+            "static.cluster.file": "/none",
+            **{key.replace("_", "."): value for key, value in overrides.items()},
+        },
+        "test",
+    )
+    assert warnings == []
+    return config
+
+
+async def start_brokers(world: World, **overrides: str) -> None:
+    for number in BROKERS:
+        await start_broker(world, number, **overrides)
+
+
+async def start_broker(world: World, number: int, **overrides: str) -> Broker:
+    config = broker_config(number, **overrides)
+    return await world.host(f"broker-{number}").start(lambda environment: Broker(config, environment))
+
+
+async def make_topic(world: World, name: str = "t", *replicas: int, **configs: str) -> None:
+    topic = NewTopic(name, -1, -1, (replicas or BROKERS,), {"min.insync.replicas": "2", **configs})
+    world.cluster.change(lambda image: create_topic(image, topic, TOPIC_ID))
+
+
+class Client:
+    """Everything goes to the leader that the cluster's true image names."""
+
+    def __init__(self, world: World, name: str = "client-1") -> None:
+        self.world = world
+        self.host = world.host(name)
+        self.client = KafkaClient(client_id=name, random=world.rng(name))
+
+    def leader(self) -> Address:
+        registration = self.world.cluster.image.topics["t"].partitions[0]
+        broker = self.world.cluster.image.brokers[registration.leader]
+        return Address(broker.host, broker.port)
+
+    async def produce(self, value: bytes) -> int:
+        """The offset of the record."""
+        batch = build_batch([Record(0, 0, None, value, ())], base_offset=0)
+        request = ProduceRequest(
+            acks=ACKS_ALL,
+            timeout_ms=10_000,
+            topics=(ProduceTopic((ProducePartition(0, batch),), "t", TOPIC_ID),),
+        )
+        connection = await self.client.connection(self.leader())
+        response = await connection.produce(request)
+        answer = response.topics[0].partitions[0]
+        assert answer.error_code is ErrorCode.none, answer
+        return answer.base_offset
+
+    async def fetch(self, offset: int, max_wait_ms: int = 500) -> list[bytes]:
+        wanted = FetchPartition(0, fetch_offset=offset, partition_max_bytes=1_000_000)
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1_000_000, topics=(FetchTopic((wanted,), "t", TOPIC_ID),)
+        )
+        response = await self.client.fetch(self.leader(), request)
+        answer = response.topics[0].partitions[0]
+        assert answer.error_code is ErrorCode.none, answer
+        data = answer.records or b""
+        return [
+            record.value
+            for position, header in iter_batches(data)
+            for record in iter_records(data, position, header)
+            if record.offset >= offset
+        ]
