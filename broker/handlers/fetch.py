@@ -3,7 +3,8 @@
 A request is answered at once if it finds `min.bytes` of records, or has an error, a diverging epoch or records from the
 tier to tell. Otherwise it sleeps until one of its partitions has news (followers: the log grew; consumers: the high
 watermark rose) or `max.wait.ms` is over, and looks again. It is registered with its partitions before it looks, so that
-no news is missed; it sleeps without a timer of its own otherwise.
+no news is missed; it sleeps without a timer of its own otherwise. Looking again, it evaluates the partitions in which
+something has moved.
 """
 
 from __future__ import annotations
@@ -48,22 +49,24 @@ class FetchHandler:
     async def _collect(self, request: FetchRequest, partitions: Partitions, deadline_s: float) -> FetchReads:
         """The reads to answer with; whoever gets them releases them."""
         loop = asyncio.get_running_loop()
-        reads = await self._look(request, partitions, note_positions=True)
+        reads = await self._look(request, partitions)
         while not _is_enough(reads, request) and loop.time() < deadline_s:
             reads.release()
             with self._asleep(request, partitions) as wakeup:
-                reads = await self._look(request, partitions, note_positions=False)
+                reads = await self._look(request, partitions, reads)
                 if _is_enough(reads, request):
                     break
                 reads.release()
                 await wakeup.wait(deadline_s - loop.time())
-            reads = await self._look(request, partitions, note_positions=False)
+            reads = await self._look(request, partitions, reads)
         return reads
 
-    async def _look(self, request: FetchRequest, partitions: Partitions, *, note_positions: bool) -> FetchReads:
+    async def _look(
+        self, request: FetchRequest, partitions: Partitions, before: FetchReads | None = None
+    ) -> FetchReads:
         reads = FetchReads(self._hosted, self._remote, request)
         try:
-            await reads.run(partitions, note_positions=note_positions)
+            await reads.run(partitions, before)
         except BaseException:
             reads.release()
             raise

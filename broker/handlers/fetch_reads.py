@@ -85,17 +85,30 @@ class FetchReads:
         self.answers: dict[PartitionKey, FetchPartitionResponse] = {}
         self.size = 0
         """Bytes of records."""
+        self._marks: dict[PartitionKey, tuple[Partition, tuple[object, ...]]] = {}
+        """Where partitions without records stood when they were looked at."""
         self.must_answer = False
         """Whether there is something to say without further waiting: an error, a divergence, a read of the tier."""
 
-    async def run(self, partitions: Mapping[PartitionKey, FetchPartition], *, note_positions: bool) -> None:
-        """Answer each partition in order; `note_positions` at the first pass of a request only."""
+    async def run(self, partitions: Mapping[PartitionKey, FetchPartition], before: FetchReads | None = None) -> None:
+        """Answer each partition in order; `before` is an earlier pass of the same request, whose answers hold for the
+        partitions in which nothing has moved. Followers' positions are noted at the first pass.
+        """
         for key, wanted in partitions.items():
-            answer = await self._answer(key, wanted, note_positions=note_positions)
+            answer = self._still_empty(key, before) if before is not None else None
+            if answer is None:
+                answer = await self._answer(key, wanted, note_positions=before is None)
             size = 0 if answer.records is None else part_size(answer.records)
             self.size += size
             self._bytes_left -= size
             self.answers[key] = answer
+
+    def _still_empty(self, key: PartitionKey, before: FetchReads) -> FetchPartitionResponse | None:
+        marked = before._marks.get(key)
+        if marked is None or _mark(marked[0]) != marked[1]:
+            return None
+        self._marks[key] = marked
+        return before.answers[key]
 
     def release(self) -> None:
         """Let go of all slices."""
@@ -112,6 +125,8 @@ class FetchReads:
             for attempt in range(DECISIONS_MAX):
                 found = await self._read(partition, wanted, note_positions=note_positions and attempt == 0)
                 if found is not None:
+                    if not isinstance(found.records, LogSlice):
+                        self._marks[key] = (partition, _mark(partition))
                     return found
             raise KafkaError(ErrorCode.not_leader_or_follower, f"{topic}-{number}: retention overtakes every read")
         except KafkaError as error:
@@ -224,6 +239,19 @@ class FetchReads:
         return _response(wanted, view)._replace(
             records=found.records, aborted_transactions=_aborted(found.aborted) if with_aborted else None
         )
+
+
+def _mark(partition: Partition) -> tuple[object, ...]:
+    """Whatever an answer without records depends on."""
+    log = partition.log
+    return (
+        partition.leadership,
+        log.log_end_offset,
+        log.high_watermark,
+        log.last_stable_offset,
+        log.local_log_start_offset,
+        log.log_start_offset,
+    )
 
 
 def _aborted(transactions: Iterable[index.AbortedTransaction]) -> tuple[AbortedTransaction, ...]:

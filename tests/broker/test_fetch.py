@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tierfetch.broker.handlers.fetch import FetchHandler
+from tierfetch.broker.handlers.fetch_reads import FetchReads
 from tierfetch.broker.partition import Partition
 from tierfetch.log import index
 from tierfetch.log.config import LogConfig
@@ -28,6 +29,7 @@ from tierfetch.protocol.fetch_wire import (
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    release_records,
 )
 from tierfetch.protocol.leader_hints import LeaderIdAndEpoch
 from tierfetch.protocol.records import iter_batches
@@ -390,3 +392,47 @@ async def test_read_that_fails_on_disk_is_an_error_of_the_partition(
     monkeypatch.setattr(type(partition.log), "read", broken)
     answer, _ = await fetched(handler, request())
     assert answer.error_code is ErrorCode.kafka_storage_error
+
+
+@pytest.mark.parametrize("replica", [-1, 2])
+async def test_looking_again_evaluates_what_has_moved_only(
+    host: Host, handler: FetchHandler, monkeypatch: pytest.MonkeyPatch, replica: int
+) -> None:
+    names = [f"t{number}" for number in range(6)]
+    partitions = [await host.topic(name, 1, 2) for name in names]
+    looked: list[str] = []
+    read = FetchReads._read
+
+    async def counted(self: FetchReads, partition: Partition, *args: Any, **kwargs: Any) -> Any:
+        looked.append(partition.partition.topic)
+        return await read(self, partition, *args, **kwargs)
+
+    monkeypatch.setattr(FetchReads, "_read", counted)
+    topics = tuple(FetchTopic((FetchPartition(0, fetch_offset=0, log_start_offset=0),), name) for name in names)
+    asked = FetchRequest(max_wait_ms=10_000, min_bytes=1, topics=topics, replica_id=replica)
+    fetching = asyncio.create_task(handler.fetch(CONTEXT, asked))
+    moved = partitions[3]
+    await until(lambda: len(moved.high_watermark_news) + len(moved.log_end_news))
+    await asyncio.sleep(0)
+    assert looked == names
+    await append(moved, batch(b"a"))
+    moved.log.update_high_watermark(1)
+    moved.high_watermark_news.wake()
+    response = await fetching
+    with_records = [
+        topic.topic for topic in response.topics if getattr(topic.partitions[0].records, "size", 0) > 0
+    ]
+    release_records(response)
+    assert with_records == ["t3"]
+    assert set(looked[len(names) :]) == {"t3"}
+
+
+async def test_end_of_a_leadership_is_told_to_a_fetch_that_sleeps(host: Host, handler: FetchHandler) -> None:
+    """What was found empty before does not hold any more, though no offset has moved."""
+    partition = await host.topic("t", 1, 2)
+    fetching = asyncio.create_task(handler.fetch(CONTEXT, request(max_wait_ms=10_000)))
+    await until(lambda: len(partition.high_watermark_news))
+    await asyncio.sleep(0)
+    await partition.step_down(None)
+    response = await fetching
+    assert response.topics[0].partitions[0].error_code is ErrorCode.not_leader_or_follower
