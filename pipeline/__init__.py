@@ -1,0 +1,1 @@
+"""The tier as a Spark table: plans from what lies in the tier, decodes whole columns, asks no broker."""

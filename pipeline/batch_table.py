@@ -1,0 +1,184 @@
+"""The headers of many record batches as columns, so that batches are chosen without a look at their records.
+
+    bytes of whole batches -> positions (a walk along the lengths) -> one structured array of headers -> mask
+
+A batch is skipped by its header alone: outside of the wanted offsets, a control batch, part of an aborted transaction.
+What is skipped is neither summed nor decompressed.
+
+Rules:
+* The bytes begin and end at batch borders; a cut batch is a fault of the object, not a tail to wait for.
+* An aborted transaction is (producer id, first offset, offset of its marker), as the transaction index says; batches of
+  that producer between the two are not committed (KIP-98).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from crc32c import crc32c
+
+from ..log.index import AbortedTransaction
+from ..protocol.batch_header import (
+    BATCH_HEADER_SIZE,
+    CONTROL_BIT,
+    CRC_START,
+    LOG_APPEND_TIME_BIT,
+    LOG_OVERHEAD,
+    MAGIC,
+    TRANSACTIONAL_BIT,
+)
+from ..protocol.compression import Compression
+from ..protocol.errors import CorruptRecordError
+
+Int64Array = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+OFFSET_END: Final = 2**63 - 1
+"""An end offset above every offset."""
+_CODEC_MASK: Final = 0x07
+_OFFSET = struct.Struct(">q")
+_LENGTH = struct.Struct(">i")
+_LENGTH_AT: Final = 8
+_HEADER: Final = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("batch_length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("record_count", ">i4"),
+    ]
+)
+assert _HEADER.itemsize == BATCH_HEADER_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The offsets [first_offset, end_offset) of one partition; `aborted` is empty for read_uncommitted."""
+
+    first_offset: int = 0
+    end_offset: int = OFFSET_END
+    aborted: tuple[AbortedTransaction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTable:
+    """Batches of `data`: where each begins, and its header, in the same order."""
+
+    data: memoryview
+    positions: Int64Array
+    headers: npt.NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def column(self, name: str) -> Int64Array:
+        return self.headers[name].astype(np.int64)
+
+    @property
+    def ends(self) -> Int64Array:
+        return self.positions + self.column("batch_length") + LOG_OVERHEAD
+
+    @property
+    def last_offsets(self) -> Int64Array:
+        return self.column("base_offset") + self.column("last_offset_delta")
+
+    @property
+    def codecs(self) -> Int64Array:
+        return self.column("attributes") & _CODEC_MASK
+
+    def has(self, bit: int) -> BoolArray:
+        """Whether this bit is set in the attributes."""
+        return (self.column("attributes") & bit) != 0
+
+    @property
+    def is_log_append_time(self) -> BoolArray:
+        return self.has(LOG_APPEND_TIME_BIT)
+
+    def chosen(self, mask: BoolArray) -> BatchTable:
+        return BatchTable(self.data, self.positions[mask], self.headers[mask])
+
+    def check(self) -> None:
+        """CorruptRecordError at the first batch whose CRC is not that of its bytes."""
+        data = self.data
+        crcs = self.headers["crc"].tolist()
+        for position, end, stated in zip(self.positions.tolist(), self.ends.tolist(), crcs, strict=True):
+            found = crc32c(data[position + CRC_START : end])
+            if found != stated:
+                (offset,) = _OFFSET.unpack_from(data, position)
+                raise CorruptRecordError(
+                    f"batch at offset {offset} has CRC {found:#010x}, its header says {stated:#010x}", position
+                )
+
+
+def read_table(data: memoryview) -> BatchTable:
+    """The batches of `data`. CorruptRecordError names the position of a header that can be none, or is cut."""
+    positions = np.fromiter(_walk(data), np.int64)
+    if not len(positions):
+        return BatchTable(data, positions, np.empty(0, _HEADER))
+    raw = np.frombuffer(data, np.uint8)
+    matrix = raw[positions[:, None] + np.arange(BATCH_HEADER_SIZE)]
+    table = BatchTable(data, positions, matrix.view(_HEADER)[:, 0])
+    _check_headers(table)
+    return table
+
+
+def select(table: BatchTable, selection: Selection) -> BoolArray:
+    """Which batches hold records that are wanted."""
+    bases = table.column("base_offset")
+    mask: BoolArray = ~table.has(CONTROL_BIT) & (table.headers["record_count"] > 0)
+    mask &= (table.last_offsets >= selection.first_offset) & (bases < selection.end_offset)
+    if not (selection.aborted and mask.any()):
+        return mask
+    producers, transactional = table.column("producer_id"), table.has(TRANSACTIONAL_BIT)
+    low, high = int(bases.min()), int(bases.max())
+    for aborted in selection.aborted:
+        if aborted.first_offset <= high and aborted.last_offset >= low:
+            within = (bases >= aborted.first_offset) & (bases <= aborted.last_offset)
+            mask &= ~(transactional & within & (producers == aborted.producer_id))
+    return mask
+
+
+def _walk(data: memoryview) -> Iterator[int]:
+    position, end, unpack = 0, len(data), _LENGTH.unpack_from
+    while position < end:
+        if end - position < BATCH_HEADER_SIZE:
+            raise CorruptRecordError(f"the data ends {end - position} bytes into a batch header", position)
+        size = unpack(data, position + _LENGTH_AT)[0] + LOG_OVERHEAD
+        if size < BATCH_HEADER_SIZE:
+            raise CorruptRecordError(f"no batch begins here: its length would be {size} bytes", position)
+        if position + size > end:
+            raise CorruptRecordError(f"the data ends {end - position} bytes into a batch of {size}", position)
+        yield position
+        position += size
+
+
+def _check_headers(table: BatchTable) -> None:
+    headers = table.headers
+    for is_wrong, what in (
+        (headers["magic"] != MAGIC, "magic"),
+        (table.codecs > max(Compression), "attributes"),
+        (headers["base_offset"] < 0, "base_offset"),
+        (headers["last_offset_delta"] < 0, "last_offset_delta"),
+        (headers["record_count"] < 0, "record_count"),
+        (headers["record_count"] > headers["last_offset_delta"].astype(np.int64) + 1, "record_count"),
+    ):
+        if is_wrong.any():
+            index = int(np.flatnonzero(is_wrong)[0])
+            raise CorruptRecordError(
+                f"{what} {int(headers[what][index])} in the header of the batch at offset "
+                f"{int(headers['base_offset'][index])} is not known",
+                int(table.positions[index]),
+            )

@@ -1,0 +1,93 @@
+"""The columns of the table, as Spark's Kafka source names and types them, and their values from a split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from ..protocol.errors import CorruptRecordError
+from ..protocol.topics import uuid_to_text
+from .decode import Columns, FaultListener, decode
+from .tier_plan import PlannedSplit
+
+ROWS_MAX: Final = 10_000
+"""Of one Arrow batch on its way to the JVM."""
+
+_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+KAFKA_COLUMNS: Final = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+        StructField("headers", ArrayType(_HEADER)),
+    ]
+)
+METADATA_COLUMNS: Final = StructType(
+    [
+        StructField("leader_epoch", IntegerType()),
+        StructField("producer_id", LongType()),
+        StructField("producer_epoch", IntegerType()),
+        StructField("sequence", IntegerType()),
+        StructField("segment_id", StringType()),
+    ]
+)
+
+
+def schema(*, metadata: bool) -> StructType:
+    return StructType(KAFKA_COLUMNS.fields + (METADATA_COLUMNS.fields if metadata else []))
+
+
+def batches(
+    data: memoryview, planned: PlannedSplit, arrow_schema: pa.Schema, on_fault: FaultListener | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The records of a split with the columns of `arrow_schema`, at most `ROWS_MAX` at a time."""
+    constant = _constants(planned)
+    wanted = {"offset"}.union(name for name in arrow_schema.names if name not in constant)
+    split = planned.split
+    try:
+        for columns in decode(data, wanted, split.selection, on_fault):
+            batch = _batch(columns, constant, arrow_schema)
+            for start in range(0, batch.num_rows, ROWS_MAX):
+                yield batch.slice(start, ROWS_MAX)
+    except CorruptRecordError as error:
+        raise error.at(split.start + error.position) from None
+
+
+def _constants(planned: PlannedSplit) -> dict[str, pa.Scalar]:
+    return {
+        "topic": pa.scalar(planned.partition.topic),
+        "partition": pa.scalar(planned.partition.partition, pa.int32()),
+        "segment_id": pa.scalar(uuid_to_text(planned.split.segment.segment_id.id)),
+    }
+
+
+def _batch(columns: Columns, constant: dict[str, pa.Scalar], arrow_schema: pa.Schema) -> pa.RecordBatch:
+    count = len(columns["offset"])
+    arrays = [
+        _repeated(constant[name], count) if name in constant else columns[name] for name in arrow_schema.names
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema)
+
+
+def _repeated(value: pa.Scalar, count: int) -> pa.Array:
+    if pa.types.is_string(value.type):
+        # One copy of the text, as many references: Arrow's dictionary, laid out plainly.
+        return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), pa.array([value.as_py()])).cast(pa.string())
+    return pa.repeat(value, count)

@@ -1,0 +1,124 @@
+"""The options of the `tierfetch` source, checked before anything is asked of the tier.
+
+Spark folds the case of option names, so they are lower case here; names with dots (`storage.*`) go to the storage
+plugin as its `rsm.config.*` keys. A misspelt name is refused with the nearest right one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+
+from ..protocol.topics import check_topic_name
+from ..remote.registry import load_remote_storage
+from ..remote.storage import RemoteStorageManager
+
+STORAGE_PREFIX: Final = "storage."
+EARLIEST: Final = -2
+LATEST: Final = -1
+Offsets = Literal["earliest", "latest"] | dict[str, dict[int, int]]
+SPLIT_BYTES: Final = 32 * 1024 * 1024
+_LOCAL: Final = re.compile(r"(?:file://)?(/.*|[^:]*)")
+_S3: Final = re.compile(r"s3a?://([^/]+)/?(.*)")
+
+
+class OptionError(ValueError):
+    """For the person who wrote the query; holds no secrets."""
+
+
+class TierOptions(BaseModel):
+    """What `.option(...)` takes. Offsets and timestamps (ms) by topic and partition, as in Spark's Kafka source:
+    `{"topic": {"0": 23, "1": -2}}`, -2 for the earliest and -1 for the end.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    location: str = Field(min_length=1, description="A directory, s3://BUCKET/PREFIX or any fsspec URL.")
+    plugin: str | None = Field(None, description="Storage plugin, where the location does not tell it.")
+    storage: dict[str, SecretStr] = Field(default_factory=dict, description="storage.KEY: the plugin's options.")
+    topics: tuple[str, ...] = Field((), description="Names, separated by commas.")
+    topicspattern: re.Pattern[str] | None = Field(None, description="Or a regular expression for the whole name.")
+    startingoffsets: Offsets = "earliest"
+    endingoffsets: Offsets = "latest"
+    startingtimestamp: int | None = Field(None, ge=0, description="ms; before startingOffsets.")
+    endingtimestamp: int | None = Field(None, ge=0, description="ms, exclusive; before endingOffsets.")
+    isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    mode: Literal["failfast", "permissive"] = "failfast"
+    failondataloss: bool = Field(True, description="Whether a gap between remote segments is an error.")
+    metadata: bool = Field(False, description="Also leader_epoch producer_id producer_epoch sequence segment_id.")
+    splitbytes: int = Field(SPLIT_BYTES, ge=1024, description="Bytes of a segment that one task reads.")
+    pushdown: bool = Field(False, description="Take filters; needs spark.sql.python.filterPushdown.enabled.")
+
+    @field_validator("topics", mode="before")
+    @classmethod
+    def _split_topics(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        names = tuple(name.strip() for name in value.split(","))
+        for name in names:
+            check_topic_name(name)
+        return names
+
+    @field_validator("startingoffsets", "endingoffsets", mode="before")
+    @classmethod
+    def _parse_offsets(cls, value: object) -> object:
+        return json.loads(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
+
+    @model_validator(mode="after")
+    def _some_topics(self) -> TierOptions:
+        if bool(self.topics) == (self.topicspattern is not None):
+            raise ValueError("give either topics or topics_pattern")
+        return self
+
+    def wants(self, topic: str) -> bool:
+        if self.topicspattern is not None:
+            return self.topicspattern.fullmatch(topic) is not None
+        return topic in self.topics
+
+    def open_storage(self) -> RemoteStorageManager:
+        """PluginError in words for whoever wrote the query."""
+        name, config = self._plugin()
+        given = {key: value.get_secret_value() for key, value in self.storage.items()}
+        return load_remote_storage(name, config | given, key_prefix=STORAGE_PREFIX)
+
+    def _plugin(self) -> tuple[str, dict[str, str]]:
+        if match := _S3.fullmatch(self.location):
+            found = "s3", {"bucket": match[1], "prefix": match[2]}
+        elif match := _LOCAL.fullmatch(self.location):
+            found = "local", {"dir": match[1].rstrip("/").removesuffix("/kafka-tiered-storage")}
+        else:
+            found = "fsspec", {"url": self.location}
+        return found if self.plugin in (None, found[0]) else (str(self.plugin), {})
+
+
+def parse(options: Mapping[str, str]) -> TierOptions:
+    """OptionError names what is wrong, and the right name of a misspelt option."""
+    values: dict[str, Any] = {"storage": {}}
+    for name, value in options.items():
+        key = name.lower()
+        if key.startswith(STORAGE_PREFIX):
+            values["storage"][key.removeprefix(STORAGE_PREFIX)] = value
+        else:
+            values[key.replace("_", "")] = value
+    if "path" in values:
+        values.setdefault("location", values.pop("path"))
+    unknown = sorted(set(values) - set(TierOptions.model_fields))
+    if unknown:
+        nearest = get_close_matches(unknown[0], TierOptions.model_fields, 1)
+        hint = f"; did you mean {nearest[0]}?" if nearest else ""
+        known = ", ".join(sorted(TierOptions.model_fields))
+        raise OptionError(f"unknown option {unknown[0]}{hint} Options: {known}")
+    try:
+        return TierOptions.model_validate(values)
+    except ValidationError as error:
+        raise OptionError("; ".join(_sentence(detail) for detail in error.errors())) from None
+
+
+def _sentence(detail: Any) -> str:
+    where = ".".join(str(part) for part in detail["loc"][:1])
+    return f"option {where}: {detail['msg']}" if where else str(detail["msg"]).removeprefix("Value error, ")

@@ -1,0 +1,145 @@
+"""Which bytes of which segments give each wanted offset once. Pure.
+
+    ledger + lineage + wanted offsets -> pieces (segment, offsets) -> splits (bytes at batch borders, offsets)
+
+The tier may hold an offset several times: two leaders uploaded it, an unclean election left a lost history behind. The
+lineage decides: `pieces_of` goes along the leader epochs of the surviving history and takes, at each offset, the
+segment that holds it *as written in that epoch* and reaches farthest. What no segment holds is a gap, and is told.
+
+An offset index has an entry for some batches: (last offset of the batch, where the batch begins). So the batch that
+holds offset x begins at or after the last entry with an offset at or below x, and the last byte of interest for an end
+offset y lies before the second entry at or above y - 1.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..log.epochs import EpochEntry, LeaderEpochCache
+from ..log.index import AbortedTransaction, OffsetPosition
+from ..remote.ledger import RemoteLogLedger
+from ..remote.lineage import Gap
+from ..remote.segment import RemoteLogSegmentMetadata
+from .batch_table import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Take offsets [first_offset, end_offset) from this segment."""
+
+    segment: RemoteLogSegmentMetadata
+    first_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One task: bytes [start, end) of a segment's `.log`, at batch borders, and the records wanted of them."""
+
+    segment: RemoteLogSegmentMetadata
+    start: int
+    end: int
+    selection: Selection
+
+
+def youngest(ledger: RemoteLogLedger) -> RemoteLogSegmentMetadata | None:
+    """The readable segment of the latest leader; its leader-epoch checkpoint is the history that survived."""
+    return max(ledger.finished(), key=_age, default=None)
+
+
+def pieces_of(
+    ledger: RemoteLogLedger, lineage: Sequence[EpochEntry], first_offset: int, end_offset: int
+) -> tuple[list[Piece], list[Gap]]:
+    """In the order of offsets. `lineage` may begin above `first_offset`: what lies below has no known history, and is
+    a gap. Gaps before the first and behind the last segment are none.
+    """
+    pieces: list[Piece] = []
+    gaps: list[Gap] = []
+    for epoch, start, end in _epoch_ranges(lineage, first_offset, end_offset):
+        at = start
+        while at < end:
+            segment = ledger.find(epoch, at)
+            if segment is None:
+                found = _next_in_epoch(ledger, epoch, at, end)
+                gaps.append(Gap(at, found))
+                at = found
+                continue
+            upto = min(end, _last_of(segment, epoch) + 1)
+            _add(pieces, segment, at, upto)
+            at = upto
+    return pieces, _inner(gaps, pieces)
+
+
+def cut(
+    piece: Piece, index: Sequence[OffsetPosition], split_bytes: int, aborted: Sequence[AbortedTransaction] = ()
+) -> Iterator[Split]:
+    """The piece in splits of at least `split_bytes` (its last one apart), cut where the index knows a batch."""
+    offsets = [entry.offset for entry in index]
+    positions = [entry.position for entry in index]
+    low = bisect_right(offsets, piece.first_offset) - 1
+    high = bisect_left(offsets, piece.end_offset - 1) + 1
+    start = positions[low] if low >= 0 else 0
+    end = positions[high] if high < len(positions) else piece.segment.segment_size_in_bytes
+    selection = Selection(piece.first_offset, piece.end_offset, overlapping(aborted, piece))
+    while start < end:
+        after = bisect_left(positions, start + split_bytes)
+        stop = min(end, positions[after]) if after < len(positions) else end
+        yield Split(piece.segment, start, stop, selection)
+        start = stop
+
+
+def overlapping(aborted: Sequence[AbortedTransaction], piece: Piece) -> tuple[AbortedTransaction, ...]:
+    """Those that have offsets of the piece between their first one and their marker."""
+    return tuple(
+        transaction
+        for transaction in aborted
+        if transaction.first_offset < piece.end_offset and transaction.last_offset >= piece.first_offset
+    )
+
+
+def _epoch_ranges(lineage: Sequence[EpochEntry], first: int, end: int) -> Iterator[tuple[int, int, int]]:
+    for entry, upto in zip(lineage, [*(entry.start_offset for entry in lineage[1:]), end], strict=True):
+        start, stop = max(first, entry.start_offset), min(end, upto)
+        if start < stop:
+            yield entry.epoch, start, stop
+
+
+def _next_in_epoch(ledger: RemoteLogLedger, epoch: int, at: int, end: int) -> int:
+    firsts = (
+        first
+        for segment in ledger.finished()
+        for of_epoch, first, _ in segment.epoch_ranges()
+        if of_epoch == epoch and first > at
+    )
+    return min([end, *firsts])
+
+
+def _last_of(segment: RemoteLogSegmentMetadata, epoch: int) -> int:
+    return next(last for of_epoch, _, last in segment.epoch_ranges() if of_epoch == epoch)
+
+
+def _add(pieces: list[Piece], segment: RemoteLogSegmentMetadata, first: int, end: int) -> None:
+    if pieces and pieces[-1].segment is segment and pieces[-1].end_offset == first:
+        first = pieces.pop().first_offset
+    pieces.append(Piece(segment, first, end))
+
+
+def _inner(gaps: Sequence[Gap], pieces: Sequence[Piece]) -> list[Gap]:
+    if not pieces:
+        return []
+    low, high = pieces[0].first_offset, pieces[-1].end_offset
+    return [gap for gap in gaps if low < gap.end_offset and gap.start_offset < high]
+
+
+def _age(segment: RemoteLogSegmentMetadata) -> tuple[int, int]:
+    return segment.segment_leader_epochs[-1].epoch, segment.end_offset
+
+
+def history(ledger: RemoteLogLedger, checkpoint: Sequence[EpochEntry]) -> tuple[EpochEntry, ...]:
+    """`checkpoint` up to the end of what is readable, and at least what the segments themselves tell."""
+    latest = youngest(ledger)
+    if latest is None:
+        return ()
+    return LeaderEpochCache(checkpoint or latest.segment_leader_epochs).range(0, latest.end_offset + 1)
