@@ -176,12 +176,20 @@ class Partition:
             data, leader_epoch=leadership.leader_epoch, now_ms=self._services.now_ms(), origin=origin
         )
 
-    def committed(self, end_offset: int) -> asyncio.Future[None] | None:
-        """None if everything below `end_offset` is committed, else a future for that; KafkaError when we stop leading.
+    def committed(self, end_offset: int, leader_epoch: int) -> asyncio.Future[None] | None:
+        """None if everything below `end_offset`, which is of `leader_epoch` or was there before, is committed; else a
+        future for that. NOT_LEADER_OR_FOLLOWER when that leadership is over, also if this broker leads again: the same
+        offsets may hold other records by then.
 
         Cancel the future to give up.
         """
-        self.leader()
+        leadership = self.leader()
+        if leadership.leader_epoch != leader_epoch:
+            raise KafkaError(
+                ErrorCode.not_leader_or_follower,
+                f"{self.partition.topic_partition} was appended to under leader epoch {leader_epoch}, and is led under "
+                f"{leadership.leader_epoch} by now",
+            )
         return None if self.log.high_watermark >= end_offset else self._committed.wait_for(end_offset)
 
     # -- events -------------------------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ class ProduceHandler:
         acks_all = request.acks == ACKS_ALL
         appended = await partition.append(records, AppendOrigin.CLIENT, acks_all=acks_all)
         if acks_all:
-            committed = partition.committed(appended.last_offset + 1)
+            committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
             if committed is not None:
                 await _within(committed, request.timeout_ms)
         return ProducePartitionResponse(

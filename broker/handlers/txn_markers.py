@@ -55,7 +55,7 @@ class TransactionMarkerHandler:
         try:
             partition = self._hosted.find(topic, number)
             appended = await partition.append(memoryview(bytearray(batch)), AppendOrigin.COORDINATOR, acks_all=True)
-            committed = partition.committed(appended.last_offset + 1)
+            committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
             if committed is not None:
                 async with asyncio.timeout(COMMIT_TIMEOUT_S):
                     await committed

@@ -31,7 +31,7 @@ async def produce(nodes: Nodes, number: int, topic: str, *values: bytes) -> None
     partition = nodes.partition(number, topic)
     for value in values:
         appended = await partition.append(batch(value), AppendOrigin.CLIENT, acks_all=True)
-        committed = partition.committed(appended.last_offset + 1)
+        committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
         if committed is not None:
             async with asyncio.timeout(10):
                 await committed

@@ -12,6 +12,8 @@ from tierfetch.broker.handlers.produce import ProduceHandler
 from tierfetch.broker.partition import Partition
 from tierfetch.fetcher.leader_replicas import FollowerFetch
 from tierfetch.log.config import LogConfig
+from tierfetch.log.partition_log import LogAppendInfo
+from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.leader_hints import LeaderIdAndEpoch
@@ -102,6 +104,31 @@ async def test_C9_append_that_waits_for_its_turn_is_refused_when_leadership_move
         await partition.step_down(host.view.image.topics["t"].partitions[0])
     assert (await waiting).error_code is ErrorCode.not_leader_or_follower
     assert partition.log.log_end_offset == 0
+
+
+async def test_C9_append_of_an_earlier_epoch_is_never_acknowledged_by_a_later_one(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the append and the look at the high watermark, another leader's record took its place."""
+    partition = await host.topic("t", 1, 2)
+    append = Partition.append
+
+    async def overtaken(self: Partition, *args: Any, **kwargs: Any) -> LogAppendInfo:
+        appended = await append(self, *args, **kwargs)
+        await host.view.elect_leader(partition.partition, 2)
+        await partition.step_down(host.view.image.topics["t"].partitions[0])
+        await partition.log.truncate_to(0)
+        await host.view.elect_leader(partition.partition, 1)
+        await partition.lead(host.view.image.topics["t"].partitions[0])
+        await append(self, batch(b"another"), AppendOrigin.CLIENT, acks_all=False)
+        partition.log.update_high_watermark(1)
+        return appended
+
+    monkeypatch.setattr(Partition, "append", overtaken)
+    answer = await produce(host, request("t", batch(b"lost")))
+    assert answer.error_code is ErrorCode.not_leader_or_follower
+    assert "leader epoch 0" in (answer.error_message or "")
+    assert answer.current_leader == LeaderIdAndEpoch(1, 2)
 
 
 @pytest.mark.parametrize(
