@@ -101,7 +101,8 @@ class BatchTable:
 
     def has(self, bit: int) -> BoolArray:
         """Whether this bit is set in the attributes."""
-        return (self.column("attributes") & bit) != 0
+        is_set: BoolArray = (self.column("attributes") & bit) != 0
+        return is_set
 
     @property
     def is_log_append_time(self) -> BoolArray:
