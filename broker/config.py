@@ -37,7 +37,8 @@ _METADATA_PLUGIN_OF_CLASS = {
 _WITHOUT_EFFECT = re.compile(
     r"(process\.roles|controller\..*|listener\.security\.protocol\.map|inter\.broker\..*|security\..*|ssl\..*|sasl\..*"
     r"|num\.(network|io)\.threads|background\.threads|num\.recovery\.threads\..*|socket\.(send|receive)\.buffer\.bytes"
-    r"|offsets\..*|group\..*|transaction\..*|share\..*|log\.cleaner\..*|leader\.imbalance\..*|auto\.leader\..*"
+    r"|offsets\.load\..*|group\.(consumer|coordinator|share|streams)\..*|transaction\..*|share\..*"
+    r"|log\.cleaner\.(threads|io\.buffer\..*)|leader\.imbalance\..*|auto\.leader\..*"
     r"|log\.flush\.(offset|start\.offset)\.checkpoint\.interval\.ms|producer\.id\.expiration\..*|queued\.max\..*"
     r"|remote\.log\.metadata\.manager\.listener\.name|metric\.reporters|zookeeper\..*|.*\.quota\..*)"
 )
@@ -215,6 +216,33 @@ class ReplicaKeys(_Keys):
         return self
 
 
+class GroupKeys(_Keys):
+    """Consumer groups and their offsets."""
+
+    group_min_session_timeout_ms: PositiveInt = 6_000
+    group_max_session_timeout_ms: PositiveInt = 1_800_000
+    group_max_size: PositiveInt = INT32_MAX
+    group_initial_rebalance_delay_ms: NaturalInt = 3_000
+    offsets_topic_num_partitions: PositiveInt = 50
+    offsets_topic_replication_factor: Annotated[int, Field(ge=1, le=32767)] = 3
+    offsets_topic_segment_bytes: Annotated[int, Field(ge=1024 * 1024, le=INT32_MAX)] = 100 * 1024 * 1024
+    offsets_topic_compression_codec: Annotated[int, Field(ge=0, le=4)] = 0
+    """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+    offsets_commit_timeout_ms: PositiveInt = 5_000
+    offset_metadata_max_bytes: NaturalInt = 4_096
+    offsets_retention_minutes: PositiveInt = 7 * 24 * 60
+    offsets_retention_check_interval_ms: PositiveLong = 600_000
+
+    @model_validator(mode="after")
+    def _session_timeouts_leave_a_choice(self) -> Self:
+        if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
+            raise ValueError(
+                f"group.min.session.timeout.ms ({self.group_min_session_timeout_ms}) must be at most "
+                f"group.max.session.timeout.ms ({self.group_max_session_timeout_ms})"
+            )
+        return self
+
+
 class RemoteKeys(_Keys):
     """The remote log manager and its two plugins."""
 
@@ -254,7 +282,7 @@ class RemoteKeys(_Keys):
         return self
 
 
-class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, RemoteKeys):
+class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys):
     """All keys of one broker, checked."""
 
     @property

@@ -37,6 +37,8 @@ from .cluster_view import BrokerRegistration, ClusterView
 from .config import BrokerConfig
 from .environment import NodeEnvironment
 from .fetcher_pool import FetcherPool
+from .groups.coordinator import GroupCoordinator
+from .groups.settings import coordinator_settings
 from .handlers.table import HandlerServices, handler_table
 from .hosted_partitions import HostedPartitions
 from .leader_endpoint import BrokerEndpoint
@@ -110,6 +112,7 @@ class Broker:
         self._questions = self._make_client()
         stack.push_async_callback(self._questions.close)
         self.tier = await self._open_tier()
+        self.groups = await self._coordinate_groups()
         self.server = await self._listen()
         await self._register()
         await self._host_partitions()
@@ -153,6 +156,12 @@ class Broker:
         self._stack.push_async_callback(tier.close)
         return tier
 
+    async def _coordinate_groups(self) -> GroupCoordinator:
+        groups = GroupCoordinator(self.view, coordinator_settings(self.config), self._rng, self._environment.now_ms)
+        self._stack.push_async_callback(groups.close)
+        await groups.start()
+        return groups
+
     async def _listen(self) -> Server:
         config = self.config
         services = HandlerServices(
@@ -161,6 +170,7 @@ class Broker:
             hosted=self.hosted,
             rng=self._rng,
             now_ms=self._environment.now_ms,
+            groups=self.groups,
             remote_reads=self.tier.reads if self.tier is not None else None,
             remote_offsets=self.tier.offsets if self.tier is not None else None,
         )
@@ -205,6 +215,7 @@ class Broker:
             self.logs,
             self.fetchers,
             self.tier.manager if self.tier is not None else None,
+            self.groups,
         )
         self._stack.push_async_callback(manager.close)
         await manager.start()

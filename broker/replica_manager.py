@@ -38,6 +38,7 @@ from ..rlm.manager import RemoteLogManager
 from .cluster_view import NO_LEADER, ClusterImage, PartitionRegistration
 from .fetcher_pool import FetcherPool
 from .followed_partition import FollowedPartition
+from .groups.coordinator import GroupCoordinator
 from .hosted_partitions import HostedPartitions
 from .partition import Partition, PartitionServices
 from .topic_config import TopicConfigs
@@ -72,6 +73,7 @@ class ReplicaManager:
         logs: LogManager,
         fetchers: FetcherPool,
         tier: RemoteLogManager | None,
+        groups: GroupCoordinator,
     ) -> None:
         self._hosted = hosted
         self._services = services
@@ -79,6 +81,7 @@ class ReplicaManager:
         self._logs = logs
         self._fetchers = fetchers
         self._tier = tier
+        self._groups = groups
         self._roles: dict[TopicPartition, _Role] = {}
         self._to_open_anew: dict[TopicPartition, int] = {}
         """Failed logs, with the leader epoch in which they were led, NO_EPOCH if they were not."""
@@ -217,6 +220,7 @@ class ReplicaManager:
         self._without_log_start.discard(partition.partition)
         await partition.lead(registration)
         leadership = partition.leader()
+        self._groups.led(partition)
         _log.info(
             "%s: leader at epoch %d from offset %d, ISR %s",
             partition.partition.topic_partition,
@@ -238,6 +242,7 @@ class ReplicaManager:
 
     async def _follow(self, partition: Partition, registration: PartitionRegistration) -> None:
         await partition.step_down(registration)
+        self._groups.resigned(partition.partition.topic_partition)
         await self._fetchers.remove(partition.partition)
         if self._tier is not None:
             self._tier.follow(partition.partition, partition.log)
@@ -273,6 +278,7 @@ class ReplicaManager:
         self._without_log_start.discard(key)
         await self._fetchers.remove(key)
         await partition.close()
+        self._groups.resigned(name)
         if self._tier is not None:
             await self._tier.stop(key)
 

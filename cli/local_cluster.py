@@ -103,6 +103,9 @@ class LocalCluster:
             "log.dirs": str(self.data_directory(broker)),
             "static.cluster.file": str(self.cluster_file),
             "metrics.port": str(self._metrics_ports[broker]),
+            "offsets.topic.num.partitions": "5",
+            "offsets.topic.replication.factor": str(min(3, len(self.broker_ids))),
+            "group.initial.rebalance.delay.ms": "0",
         }
         if self.tier is not None:
             replication = str(min(2, len(self.broker_ids)))

@@ -15,7 +15,8 @@ METADATA_TOPIC_ID = UUID(int=1)
 """Topic id of `__cluster_metadata` (KIP-516)."""
 
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, "__transaction_state", "__share_group_state"})
 
 
 @dataclass(frozen=True, slots=True, order=True)

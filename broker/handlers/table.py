@@ -10,12 +10,17 @@ from ...protocol.dispatch import Handler
 from ...protocol.fetch_session import SESSION_ID_MAX, FetchSessionCache
 from ..cluster_view import ClusterView
 from ..config import BrokerConfig
+from ..groups.coordinator import GroupCoordinator
 from ..hosted_partitions import HostedPartitions
 from ..partition import WallClock
 from .configs import ConfigHandlers
+from .coordinators import CoordinatorHandler
 from .delete_records import DeleteRecordsHandler
 from .fetch import FetchHandler
 from .fetch_reads import RemoteReads
+from .group_admin import GroupAdminHandlers
+from .group_offsets import OffsetCommitHandlers
+from .groups import GroupHandlers
 from .metadata import ClusterHandlers
 from .offsets import OffsetHandlers, RemoteOffsets
 from .produce import ProduceHandler
@@ -33,6 +38,7 @@ class HandlerServices:
     hosted: HostedPartitions
     rng: Random
     now_ms: WallClock
+    groups: GroupCoordinator
     remote_reads: RemoteReads | None
     remote_offsets: RemoteOffsets | None
 
@@ -65,4 +71,24 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
         ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
         ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
+        **_group_handlers(services),
+    }
+
+
+def _group_handlers(services: HandlerServices) -> dict[int, Handler]:
+    members = GroupHandlers(services.groups, services.rng)
+    offsets = OffsetCommitHandlers(services.groups, services.now_ms)
+    admin = GroupAdminHandlers(services.groups)
+    return {
+        ApiKey.FIND_COORDINATOR: CoordinatorHandler(services.groups).find_coordinator,
+        ApiKey.JOIN_GROUP: members.join_group,
+        ApiKey.SYNC_GROUP: members.sync_group,
+        ApiKey.HEARTBEAT: members.heartbeat,
+        ApiKey.LEAVE_GROUP: members.leave_group,
+        ApiKey.OFFSET_COMMIT: offsets.offset_commit,
+        ApiKey.OFFSET_FETCH: offsets.offset_fetch,
+        ApiKey.OFFSET_DELETE: offsets.offset_delete,
+        ApiKey.LIST_GROUPS: admin.list_groups,
+        ApiKey.DESCRIBE_GROUPS: admin.describe_groups,
+        ApiKey.DELETE_GROUPS: admin.delete_groups,
     }

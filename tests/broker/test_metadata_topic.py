@@ -13,6 +13,8 @@ import pytest
 from tierfetch.broker import metadata_topic
 from tierfetch.broker.cluster_view import BrokerRegistration
 from tierfetch.broker.config import BrokerConfig
+from tierfetch.broker.groups.coordinator import GroupCoordinator
+from tierfetch.broker.groups.settings import CoordinatorSettings
 from tierfetch.broker.handlers.table import HandlerServices, handler_table
 from tierfetch.broker.metadata_topic import BrokerMetadataTopic
 from tierfetch.broker.static_view import StaticClusterView
@@ -72,6 +74,7 @@ async def leader(view: StaticClusterView, host: Host, config: BrokerConfig) -> A
         hosted=host.hosted,
         rng=random.Random(5),
         now_ms=lambda: NOW_MS,
+        groups=GroupCoordinator(view, CoordinatorSettings(), random.Random(6), lambda: NOW_MS),
         remote_reads=None,
         remote_offsets=None,
     )

@@ -1,0 +1,220 @@
+"""One led partition of `__consumer_offsets` at work: from the begin of a leader epoch to its end.
+
+    loading --read to its end--> active --leadership ends--> closed
+
+| state | requests |
+|---|---|
+| loading | COORDINATOR_LOAD_IN_PROGRESS; a read that failed is begun anew, with a back-off |
+| active | served; whoever waits for a rebalance is parked here |
+| closed | NOT_COORDINATOR, also to everybody who was parked |
+
+It performs what a group wants done: answers go to the futures that are the tokens, records to the writer, the one
+timer of each group is a timer of the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from random import Random
+from typing import Any, Final
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ..partition import Partition, WallClock
+from .events import Answer, Effect, Event, Now, Reply, SetTimer, Store, Stored, TimerFired, Token
+from .group import Group
+from .group_state import GroupState
+from .loader import load
+from .records import GroupKey, GroupRecord
+from .settings import CoordinatorSettings
+from .shard import Shard
+from .writer import ShardWriter
+
+LOAD_RETRY_MIN_S: Final = 0.1
+LOAD_RETRY_MAX_S: Final = 10.0
+
+_TOLD: Final = {
+    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
+    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
+    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
+    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
+    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
+}
+"""What a client of the group is told when the group's log refuses a record."""
+
+_log = logging.getLogger(__name__)
+
+
+class ActiveShard:
+    """See the module's docstring."""
+
+    def __init__(self, partition: Partition, settings: CoordinatorSettings, rng: Random, now_ms: WallClock) -> None:
+        self.partition = partition
+        self.shard = Shard(settings.group)
+        self.is_loaded = False
+        self._settings = settings
+        self._rng = rng
+        self._now_ms = now_ms
+        self._writer = ShardWriter(
+            partition, partition.leader().leader_epoch, now_ms, self.shard.apply, compression=settings.compression
+        )
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._parked: set[asyncio.Future[Answer]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._end: KafkaError | None = None
+        self._spawn(self._load())
+
+    @property
+    def now(self) -> Now:
+        return Now(int(asyncio.get_running_loop().time() * 1000), self._now_ms())
+
+    # Requests.
+
+    async def ask(self, group_id: str, event_of: Callable[[Token], Event]) -> Answer:
+        """Let the group hear an event, and wait for its answer; one that is not there yet may begin with it."""
+        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._parked.add(answered)
+        try:
+            self._step(group_id, event_of(answered))
+            return await answered
+        finally:
+            self._parked.discard(answered)
+
+    async def write(self, records: Sequence[GroupRecord]) -> None:
+        """Returns once they are committed and applied; KafkaError with the code that a client is told."""
+        if self._end is not None:
+            raise self._end
+        try:
+            await self._writer.write(records, timeout_s=self._settings.commit_timeout_ms / 1000)
+        except KafkaError as error:
+            raise KafkaError(_TOLD.get(error.code, error.code), error.message) from error
+
+    async def delete(self, group_id: str) -> ErrorCode:
+        """The group, with all its offsets."""
+        error = self.shard.judge_delete(group_id)
+        if error is not ErrorCode.none:
+            return error
+        return await self.bury(group_id, self.shard.tombstones(group_id))
+
+    async def bury(self, group_id: str, tombstones: Sequence[GroupRecord]) -> ErrorCode:
+        """Write tombstones; if the group's own is among them nobody joins it any more, unless that fails."""
+        group = self.shard.groups.get(group_id)
+        dies = group is not None and any(isinstance(record.key, GroupKey) for record in tombstones)
+        if dies and group is not None:
+            group.die()
+            self._stop_timer(group_id)
+        try:
+            await self.write(tombstones)
+        except KafkaError as error:
+            if dies and group is not None and self.shard.groups.get(group_id) is group:
+                self.shard.groups[group_id] = Group.restored(group_id, self._settings.group, group.as_value())
+            return error.code
+        return ErrorCode.none
+
+    def bury_later(self, group_id: str, tombstones: Sequence[GroupRecord]) -> None:
+        """The same without waiting for it."""
+
+        async def bury() -> None:
+            error = await self.bury(group_id, tombstones)
+            if error is not ErrorCode.none:
+                _log.warning("group %r: offsets of a deleted topic stay for now: %s", group_id, error.name)
+
+        self._spawn(bury())
+
+    # The end.
+
+    async def close(self, reason: KafkaError) -> None:
+        """The leadership is over."""
+        self._end = reason
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        for answered in [each for each in self._parked if not each.done()]:
+            answered.set_exception(reason)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._writer.close(reason)
+
+    # Loading.
+
+    async def _load(self) -> None:
+        name, retry_s = self.partition.partition.topic_partition, LOAD_RETRY_MIN_S
+        while (records := await self._try_to_load()) is None:
+            self.shard.clear()
+            await asyncio.sleep(retry_s * self._rng.uniform(0.5, 1.0))
+            retry_s = min(2 * retry_s, LOAD_RETRY_MAX_S)
+        self.is_loaded = True
+        _log.info("%s: %d groups from %d records", name, len(self.shard.groups), records)
+        for group_id, group in list(self.shard.groups.items()):
+            self._perform(group_id, group, group.resume(self.now))
+
+    async def _try_to_load(self) -> int | None:
+        try:
+            return await load(self.partition, self.shard)
+        except (KafkaError, OSError) as error:
+            _log.warning("%s: the groups could not be read, another try follows: %s", self.partition.partition, error)
+            return None
+
+    # Groups.
+
+    def _step(self, group_id: str, event: Event) -> None:
+        """A group that is still nothing afterwards is not remembered."""
+        groups = self.shard.groups
+        group = groups.get(group_id) or Group(group_id, self._settings.group)
+        state = group.state
+        effects = group.step(event, self.now)
+        if group_id not in groups and not group.is_idle:
+            groups[group_id] = group
+        if group.state is not state:
+            _log.info(
+                "group %r: %s -> %s, generation %d, %d members",
+                group_id, state.value, group.state.value, group.generation_id, len(group.members),
+            )  # fmt: skip
+        self._perform(group_id, group, effects)
+
+    def _perform(self, group_id: str, group: Group, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Reply(token, answer):
+                    assert isinstance(token, asyncio.Future), token
+                    if not token.done():
+                        token.set_result(answer)
+                case Store():
+                    self._spawn(self._store(group_id, group, effect))
+                case SetTimer(deadline_ms):
+                    self._stop_timer(group_id)
+                    loop = asyncio.get_running_loop()
+                    self._timers[group_id] = loop.call_at(deadline_ms / 1000, self._fire, group_id, group)
+
+    def _fire(self, group_id: str, group: Group) -> None:
+        self._timers.pop(group_id, None)
+        if self.shard.groups.get(group_id) is group and group.state is not GroupState.DEAD:
+            self._step(group_id, TimerFired())
+
+    def _stop_timer(self, group_id: str) -> None:
+        timer = self._timers.pop(group_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    async def _store(self, group_id: str, group: Group, store: Store) -> None:
+        error = ErrorCode.none
+        try:
+            await self.write([GroupRecord(GroupKey(group_id), store.value)])
+        except KafkaError as failure:
+            _log.warning("group %r: generation %d was not stored: %s", group_id, store.value.generation_id, failure)
+            error = failure.code
+        if self._end is None and self.shard.groups.get(group_id) is group:
+            self._step(group_id, Stored(store.store_id, error))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name=f"groups-{self.partition.partition.topic_partition}")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("%s: a fault of ours", self.partition.partition, exc_info=task.exception())

@@ -1,0 +1,201 @@
+"""The group coordinator of one broker: which groups are its own, and what becomes of their requests.
+
+A group belongs to partition `hash(group id) % partitions` of `__consumer_offsets`; whoever leads that partition is its
+coordinator. The replica manager tells about roles (`led`, `resigned`), the cluster view about topics that are deleted.
+
+| request for a group | when | answer |
+|---|---|---|
+| whose partition is led elsewhere, or just given up | | NOT_COORDINATOR |
+| | it is being read | COORDINATOR_LOAD_IN_PROGRESS |
+| without a name | where one is needed | INVALID_GROUP_ID |
+
+The topic is made by the first who looks for a coordinator. Deleting expired offsets is the one thing that is done
+without being asked, each `offsets.retention.check.interval.ms`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from random import Random
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.topics import GROUP_METADATA_TOPIC, TopicPartition
+from ..cluster_view import BrokerRegistration, ClusterImage, ClusterView, NewTopic
+from ..partition import Partition, WallClock
+from .active_shard import ActiveShard
+from .events import Answer, Event, Token
+from .settings import CoordinatorSettings
+
+_log = logging.getLogger(__name__)
+
+
+def java_hash(text: str) -> int:
+    """Java's `String.hashCode`, a signed 32-bit number."""
+    value = 0
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(encoded[::2], encoded[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+def partition_for(group_id: str, partitions: int) -> int:
+    """The partition that holds a group."""
+    value = java_hash(group_id)
+    return (0 if value == -(1 << 31) else abs(value)) % partitions
+
+
+class GroupCoordinator:
+    """See the module's docstring."""
+
+    def __init__(self, view: ClusterView, settings: CoordinatorSettings, rng: Random, now_ms: WallClock) -> None:
+        self.settings = settings
+        self._view = view
+        self._rng = rng
+        self._now_ms = now_ms
+        self._shards: dict[int, ActiveShard] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._creating = asyncio.Lock()
+        self._upkeep: asyncio.Task[None] | None = None
+        self._reported = ""
+
+    @property
+    def view(self) -> ClusterView:
+        return self._view
+
+    async def start(self) -> None:
+        self._view.subscribe(self._on_image)
+        self._upkeep = asyncio.create_task(self._expire_offsets(), name="offset-expiration")
+
+    async def close(self) -> None:
+        """Everybody who waits is told to look for another coordinator."""
+        if self._upkeep is not None:
+            self._upkeep.cancel()
+            await asyncio.gather(self._upkeep, return_exceptions=True)
+        for number in list(self._shards):
+            self._close(number)
+        await asyncio.gather(*self._closing)
+
+    # Roles.
+
+    def led(self, partition: Partition) -> None:
+        """This broker leads a partition under a new epoch; what it knew of it is read anew."""
+        if partition.partition.topic == GROUP_METADATA_TOPIC:
+            number = partition.partition.partition
+            self._close(number)
+            self._shards[number] = ActiveShard(partition, self.settings, self._rng, self._now_ms)
+
+    def resigned(self, partition: TopicPartition) -> None:
+        """This broker leads it no more."""
+        if partition.topic == GROUP_METADATA_TOPIC:
+            self._close(partition.partition)
+
+    def _close(self, number: int) -> None:
+        active = self._shards.pop(number, None)
+        if active is not None:
+            reason = KafkaError(ErrorCode.not_coordinator, f"{active.partition.partition} is not led here any more")
+            task = asyncio.create_task(active.close(reason), name=f"close-groups-{number}")
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    # Where a group is.
+
+    async def find(self, group_id: str) -> BrokerRegistration:
+        """Its coordinator. COORDINATOR_NOT_AVAILABLE while there is none."""
+        partitions = await self._ensure_topic()
+        image = self._view.image
+        number = partition_for(group_id, partitions)
+        registration = image.partition(TopicPartition(GROUP_METADATA_TOPIC, number))
+        broker = None if registration is None else image.brokers.get(registration.leader)
+        if broker is None or broker.fenced:
+            raise KafkaError(ErrorCode.coordinator_not_available, f"{GROUP_METADATA_TOPIC}-{number} has no leader now")
+        return broker
+
+    def shard_for(self, group_id: str) -> ActiveShard:
+        """KafkaError as in the module's table."""
+        topic = self._view.image.topics.get(GROUP_METADATA_TOPIC)
+        active = None if topic is None else self._shards.get(partition_for(group_id, len(topic.partitions)))
+        if active is None:
+            raise KafkaError(ErrorCode.not_coordinator, f"group {group_id!r} is coordinated elsewhere")
+        if not active.is_loaded:
+            raise KafkaError(ErrorCode.coordinator_load_in_progress, f"group {group_id!r} is being loaded")
+        return active
+
+    async def ask(self, group_id: str, event_of: Callable[[Token], Event]) -> Answer:
+        """The answer of a group to a member; KafkaError as in the module's table."""
+        check_group_id(group_id)
+        return await self.shard_for(group_id).ask(group_id, event_of)
+
+    @property
+    def shards(self) -> Iterator[ActiveShard]:
+        """Of all partitions that are led here, loaded or not, by number."""
+        return (self._shards[number] for number in sorted(self._shards))
+
+    async def _ensure_topic(self) -> int:
+        """The number of partitions of `__consumer_offsets`, which is made if it is not there."""
+        async with self._creating:
+            topic = self._view.image.topics.get(GROUP_METADATA_TOPIC)
+            if topic is None:
+                try:
+                    topic = await self._view.create_topic(self._new_topic())
+                except (KafkaError, OSError) as error:
+                    topic = self._view.image.topics.get(GROUP_METADATA_TOPIC)
+                    if topic is None:
+                        raise self._unavailable(error) from error
+            return len(topic.partitions)
+
+    def _new_topic(self) -> NewTopic:
+        settings = self.settings
+        return NewTopic(
+            GROUP_METADATA_TOPIC,
+            settings.topic_partitions,
+            settings.topic_replication_factor,
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(settings.topic_segment_bytes),
+            },
+        )
+
+    def _unavailable(self, error: Exception) -> KafkaError:
+        """Why there is no topic; said once in the log."""
+        message = (
+            f"{GROUP_METADATA_TOPIC} cannot be made with offsets.topic.replication.factor="
+            f"{self.settings.topic_replication_factor}, groups have to wait: {error}"
+        )
+        if message != self._reported:
+            self._reported = message
+            _log.error("%s", message)
+        return KafkaError(ErrorCode.coordinator_not_available, message)
+
+    # What is done without being asked.
+
+    def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
+        """Offsets in a topic that is deleted go with it."""
+        gone = frozenset(name for name, topic in old.topics.items() if topic.topic_id not in new.topic_names)
+        if gone:
+            for active in self.shards:
+                for group_id, tombstones in active.shard.tombstones_of_topics(gone):
+                    active.bury_later(group_id, tombstones)
+
+    async def _expire_offsets(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.retention_check_interval_ms / 1000)
+            for active in list(self.shards):
+                if active.is_loaded:
+                    await self.expire(active)
+
+    async def expire(self, active: ActiveShard) -> None:
+        """Delete what is too old in one partition."""
+        expired = active.shard.expired(self.settings.retention_ms, self._now_ms())
+        for group_id, tombstones in list(expired):
+            error = await active.bury(group_id, tombstones)
+            if error is not ErrorCode.none:
+                _log.warning("group %r: expired offsets stay for now: %s", group_id, error.name)
+
+
+def check_group_id(group_id: str) -> None:
+    """INVALID_GROUP_ID for the empty name, which only groups without members may have."""
+    if not group_id:
+        raise KafkaError(ErrorCode.invalid_group_id, "a group needs a name")

@@ -1,0 +1,43 @@
+"""What the coordinator takes from the broker's configuration; Kafka's keys and defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...protocol.compression import Compression
+from ..config import BrokerConfig
+from .group_state import GroupSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorSettings:
+    """`group.*` and `offsets.*`."""
+
+    group: GroupSettings = field(default_factory=GroupSettings)
+    topic_partitions: int = 50
+    topic_replication_factor: int = 3
+    topic_segment_bytes: int = 100 * 1024 * 1024
+    compression: Compression = Compression.NONE
+    commit_timeout_ms: int = 5_000
+    metadata_bytes_max: int = 4_096
+    retention_ms: int = 7 * 24 * 3_600_000
+    retention_check_interval_ms: int = 600_000
+
+
+def coordinator_settings(config: BrokerConfig) -> CoordinatorSettings:
+    return CoordinatorSettings(
+        group=GroupSettings(
+            session_timeout_min_ms=config.group_min_session_timeout_ms,
+            session_timeout_max_ms=config.group_max_session_timeout_ms,
+            size_max=config.group_max_size,
+            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        ),
+        topic_partitions=config.offsets_topic_num_partitions,
+        topic_replication_factor=config.offsets_topic_replication_factor,
+        topic_segment_bytes=config.offsets_topic_segment_bytes,
+        compression=Compression(config.offsets_topic_compression_codec),
+        commit_timeout_ms=config.offsets_commit_timeout_ms,
+        metadata_bytes_max=config.offset_metadata_max_bytes,
+        retention_ms=config.offsets_retention_minutes * 60_000,
+        retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+    )

@@ -1,0 +1,152 @@
+"""Appends the records of one partition's groups, and tells who waits once they are committed.
+
+    write -> queue -> one batch of all that waits -> append -> high watermark -> apply, in the order of the log -> done
+
+One batch is under way at a time; what comes meanwhile shares the next one. So records are applied in their order, and
+a busy coordinator appends few batches.
+
+| what goes wrong | what is told | what is known |
+|---|---|---|
+| it waits in the queue longer than its timeout | REQUEST_TIMED_OUT | never appended |
+| the append is refused or fails | its KafkaError, KAFKA_STORAGE_ERROR | never committed |
+| not committed within its timeout | REQUEST_TIMED_OUT | committed and applied later, or lost with the leadership |
+| leadership ends | NOT_LEADER_OR_FOLLOWER | whoever leads next finds out by reading |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ...log.producer_state import AppendOrigin
+from ...protocol.compression import Compression
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.records import Record, build_batch
+from ..partition import Partition, WallClock
+from .records import GroupRecord
+
+BATCH_BYTES_MAX: Final = 512 * 1024
+"""Above this no further request joins a batch; a single larger one is a batch of its own."""
+QUEUED_MAX: Final = 10_000
+"""Requests that wait to be appended; more are refused."""
+RECORD_OVERHEAD_BYTES: Final = 32
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Write:
+    records: Sequence[GroupRecord]
+    encoded: list[tuple[bytes, bytes | None]]
+    size: int
+    done: asyncio.Future[None]
+
+
+class ShardWriter:
+    """For one leader epoch of a partition; `apply` is called for each record once it is committed."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        leader_epoch: int,
+        now_ms: WallClock,
+        apply: Callable[[GroupRecord], None],
+        *,
+        compression: Compression = Compression.NONE,
+    ) -> None:
+        self._partition = partition
+        self._leader_epoch = leader_epoch
+        self._now_ms = now_ms
+        self._apply = apply
+        self._compression = compression
+        self._queue: deque[_Write] = deque()
+        self._under_way: list[_Write] = []
+        self._runner: asyncio.Task[None] | None = None
+        self._end: KafkaError | None = None
+
+    async def write(self, records: Sequence[GroupRecord], *, timeout_s: float) -> None:
+        """Returns once they are committed and applied, all of them in one batch. KafkaError as in the table."""
+        assert records, "a write without records"
+        if self._end is not None:
+            raise self._end
+        if len(self._queue) >= QUEUED_MAX:
+            raise KafkaError(ErrorCode.request_timed_out, f"{QUEUED_MAX} requests wait for the log already")
+        encoded = [record.encoded() for record in records]
+        size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in encoded)
+        write = _Write(records, encoded, size, asyncio.get_running_loop().create_future())
+        self._queue.append(write)
+        if self._runner is None or self._runner.done():
+            self._runner = asyncio.create_task(self._run(), name="group-writer")
+        try:
+            async with asyncio.timeout(timeout_s):
+                await write.done
+        except TimeoutError:
+            raise KafkaError(ErrorCode.request_timed_out, f"not committed within {timeout_s} s") from None
+
+    async def close(self, reason: KafkaError) -> None:
+        """Nothing is appended any more; everybody who waits is told."""
+        self._end = reason
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            runner.cancel()
+            await asyncio.gather(runner, return_exceptions=True)
+        self._settle([*self._under_way, *self._queue], reason)
+        self._queue.clear()
+
+    async def _run(self) -> None:
+        while self._queue and self._end is None:
+            batch = self._under_way = self._take()
+            if not batch:
+                continue
+            try:
+                await self._commit(batch)
+            except KafkaError as error:
+                self._settle(batch, error)
+            except OSError as error:
+                _log.error("%s: an append failed: %s", self._partition.partition, error)
+                self._settle(batch, KafkaError(ErrorCode.kafka_storage_error, str(error)))
+            else:
+                self._settle(batch, None)
+
+    async def _commit(self, batch: list[_Write]) -> None:
+        partition = self._partition
+        if partition.leader().leader_epoch != self._leader_epoch:
+            raise KafkaError(ErrorCode.not_leader_or_follower, f"{partition.partition} is led under another epoch")
+        appended = await partition.append(memoryview(self._encode(batch)), AppendOrigin.COORDINATOR, acks_all=True)
+        committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
+        if committed is not None:
+            await committed
+        for write in batch:
+            for record in write.records:
+                self._apply(record)
+
+    def _take(self) -> list[_Write]:
+        """The next batch; who gave up meanwhile is passed over."""
+        batch: list[_Write] = []
+        size = 0
+        while self._queue and (not batch or size + self._queue[0].size <= BATCH_BYTES_MAX):
+            write = self._queue.popleft()
+            if not write.done.done():
+                batch.append(write)
+                size += write.size
+        return batch
+
+    def _encode(self, batch: list[_Write]) -> bytearray:
+        now_ms = self._now_ms()
+        pairs = [pair for write in batch for pair in write.encoded]
+        records = [Record(offset, now_ms, key, value) for offset, (key, value) in enumerate(pairs)]
+        return bytearray(build_batch(records, base_offset=0, compression=self._compression))
+
+    def _settle(self, batch: list[_Write], error: KafkaError | None) -> None:
+        self._under_way = []
+        for write in batch:
+            if write.done.done():
+                continue
+            if error is None:
+                write.done.set_result(None)
+            else:
+                write.done.set_exception(error)
