@@ -1,0 +1,147 @@
+"""Each offset once, from the segment of the history that survived"""
+
+from __future__ import annotations
+
+import random
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tierfetch.log.epochs import EpochEntry
+from tierfetch.log.index import AbortedTransaction, OffsetPosition
+from tierfetch.pipeline.plan import Piece, cut, history, overlapping, pieces_of, youngest
+from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.remote.ledger import RemoteLogLedger
+from tierfetch.remote.lineage import Gap
+from tierfetch.remote.segment import (
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+)
+
+PARTITION = TopicIdPartition(UUID(int=7), "t", 0)
+
+
+def segment(number: int, first: int, last: int, *epochs: tuple[int, int], size: int = 1000) -> RemoteLogSegmentMetadata:
+    entries = tuple(EpochEntry(epoch, start) for epoch, start in epochs) or (EpochEntry(0, first),)
+    return RemoteLogSegmentMetadata(
+        segment_id=RemoteLogSegmentId(PARTITION, UUID(int=number)),
+        start_offset=first,
+        end_offset=last,
+        max_timestamp_ms=0,
+        broker_id=1,
+        event_timestamp_ms=0,
+        segment_size_in_bytes=size,
+        segment_leader_epochs=entries,
+    )
+
+
+def ledger_of(*segments: RemoteLogSegmentMetadata) -> RemoteLogLedger:
+    ledger = RemoteLogLedger(PARTITION)
+    finished = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+    for metadata in segments:
+        ledger.apply(metadata)
+        ledger.apply(RemoteLogSegmentMetadataUpdate(metadata.segment_id, finished, 0, 1))
+    return ledger
+
+
+def taken(pieces: list[Piece]) -> list[tuple[int, int, int]]:
+    return [(piece.segment.segment_id.id.int, piece.first_offset, piece.end_offset) for piece in pieces]
+
+
+ONE_EPOCH = (EpochEntry(0, 0),)
+
+
+def test_overlapping_copies_give_each_offset_once() -> None:
+    ledger = ledger_of(segment(1, 0, 99), segment(2, 50, 149, (0, 50)), segment(3, 100, 119, (0, 100)))
+    pieces, gaps = pieces_of(ledger, ONE_EPOCH, 0, 150)
+    assert taken(pieces) == [(1, 0, 100), (2, 100, 150)]
+    assert gaps == []
+
+
+def test_a_lost_history_is_not_read() -> None:
+    """Epoch 1 began at 100 on a leader that lost an unclean election; epoch 2 began at 80."""
+    straddling = segment(2, 60, 119, (0, 60), (1, 100))
+    ledger = ledger_of(segment(1, 0, 59), straddling, segment(3, 60, 149, (0, 60), (2, 80)))
+    lineage = (EpochEntry(0, 0), EpochEntry(2, 80))
+    pieces, gaps = pieces_of(ledger, lineage, 0, 150)
+    assert taken(pieces) == [(1, 0, 60), (2, 60, 80), (3, 80, 150)], (
+        "what both leaders have of epoch 0 may come of either"
+    )
+    assert gaps == []
+
+
+def test_the_part_before_the_divergence_of_a_straddling_segment_is_read_where_nothing_else_has_it() -> None:
+    straddling = segment(2, 60, 119, (0, 60), (1, 100))
+    ledger = ledger_of(segment(1, 0, 59), straddling, segment(3, 80, 149, (2, 80)))
+    lineage = (EpochEntry(0, 0), EpochEntry(2, 80))
+    assert taken(pieces_of(ledger, lineage, 0, 150)[0]) == [(1, 0, 60), (2, 60, 80), (3, 80, 150)]
+
+
+def test_gaps_within_are_told_and_read_over() -> None:
+    ledger = ledger_of(segment(1, 0, 9), segment(2, 20, 29, (0, 20)), segment(3, 40, 49, (1, 40)))
+    pieces, gaps = pieces_of(ledger, (EpochEntry(0, 0), EpochEntry(1, 35)), 0, 100)
+    assert taken(pieces) == [(1, 0, 10), (2, 20, 30), (3, 40, 50)]
+    assert gaps == [Gap(10, 20), Gap(30, 35), Gap(35, 40)]
+
+
+def test_only_the_wanted_offsets() -> None:
+    ledger = ledger_of(segment(1, 0, 9), segment(2, 10, 19))
+    assert taken(pieces_of(ledger, ONE_EPOCH, 5, 12)[0]) == [(1, 5, 10), (2, 10, 12)]
+    assert pieces_of(ledger, ONE_EPOCH, 30, 40) == ([], [])
+
+
+def test_history_is_the_youngest_segments() -> None:
+    old, young = segment(1, 0, 199), segment(2, 60, 99, (3, 60))
+    ledger = ledger_of(old, young)
+    assert youngest(ledger).segment_id == young.segment_id
+    assert history(ledger, [EpochEntry(0, 0), EpochEntry(3, 60), EpochEntry(4, 100)]) == (
+        EpochEntry(0, 0),
+        EpochEntry(3, 60),
+    )
+    assert history(ledger, []) == (EpochEntry(3, 60),)
+    assert history(ledger_of(), []) == ()
+
+
+@given(st.integers(0, 2**32))
+def test_splits_hold_every_wanted_offset_once(seed: int) -> None:
+    """Against batches laid out at random, an index with an entry for some of them, and any split size."""
+    rng = random.Random(seed)
+    batches, index, offset, position = [], [], 0, 0
+    for _ in range(rng.randrange(1, 30)):
+        last, size = offset + rng.randrange(0, 5), rng.randrange(61, 400)
+        batches.append((position, offset, last))
+        if position and rng.random() < 0.4:
+            index.append(OffsetPosition(last, position))
+        offset, position = last + 1, position + size
+    metadata = segment(1, 0, offset - 1, size=position)
+    first = rng.randrange(offset)
+    piece = Piece(metadata, first, rng.randrange(first + 1, offset + 1))
+    splits = list(cut(piece, index, rng.randrange(1, 1500)))
+    starts = {at for at, _, _ in batches} | {position}
+    assert {split.start for split in splits} | {split.end for split in splits} <= starts
+    seen = [
+        o
+        for split in splits
+        for at, low, high in batches
+        if split.start <= at < split.end
+        for o in range(low, high + 1)
+    ]
+    assert [o for o in seen if piece.first_offset <= o < piece.end_offset] == list(
+        range(piece.first_offset, piece.end_offset)
+    )
+
+
+def test_splits_leave_out_bytes_that_are_not_wanted() -> None:
+    index = [OffsetPosition(at * 10 + 9, at * 100) for at in range(1, 10)]
+    splits = list(cut(Piece(segment(1, 0, 99), 35, 52), index, 100))
+    assert [(split.start, split.end) for split in splits] == [(200, 300), (300, 400), (400, 500), (500, 600)]
+
+
+@pytest.mark.parametrize(("first", "end", "count"), [(0, 10, 0), (0, 11, 1), (20, 30, 1), (21, 30, 0)])
+def test_aborted_transactions_go_with_the_splits_that_they_touch(first: int, end: int, count: int) -> None:
+    aborted = [AbortedTransaction(1, 10, 20, 21)]
+    assert len(overlapping(aborted, Piece(segment(1, 0, 99), first, end))) == count
