@@ -128,11 +128,13 @@ class InstallSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChunkAppend:
-    """Bytes of a download. At `position` 0 whatever was downloaded before is dropped first."""
+    """Bytes [position, end_position) of a download. At `position` 0 whatever was downloaded before is dropped first."""
 
     snapshot_id: OffsetAndEpoch
     position: int
+    end_position: int
     payload: object
+    is_last: bool
 
 
 LogEffect = AppendRecords | AppendFetched | Flush | Truncate

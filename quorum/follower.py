@@ -1,0 +1,279 @@
+"""Keeping up with a leader, and finding one: Fetch and its answers, BeginQuorumEpoch received.
+
+One request is under way at a time, and the next Fetch leaves only when the log is idle: what it acknowledges is on
+disk. While the log is busy the leader is not to blame for silence, so the fetch timeout begins again when the log is
+done: a slow disk starts no election.
+
+    answer of the leader        what the follower does
+    --------------------------  -------------------------------------------------------------------------------
+    records                     append, flush, fetch on; high watermark = the leader's, up to what is flushed
+    DivergingEpoch              truncate by epochs, flush comes with the next append; fetch on
+    SnapshotId                  download it (`snapshot_fetch`), fetch on behind it
+    another leader or epoch     follow that one
+    INCONSISTENT_CLUSTER_ID     stop for good: this log belongs elsewhere
+    other errors, none at all   again after `retry.backoff`, until the fetch timeout has passed
+
+A truncation below the high watermark would undo what is committed: the leader, or this log, is not of this quorum.
+
+A replica without a leader asks voters at random; a leader answers as such, any other voter names the leader it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..fetcher.epoch_fetch import DivergingEpoch, truncation_for
+from ..log.epochs import EpochEnd
+from ..protocol.errors import ErrorCode
+from .effects import AppendFetched
+from .messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    FetchedRecords,
+    FetchRequest,
+    FetchResponse,
+    UpdateVoterRequest,
+)
+from .replica import Replica
+from .requests import is_foreign_voter, is_other_cluster
+from .roles import Follower, Unattached
+from .snapshot_fetch import begin_download, hear_leader, poll_download
+from .state import LeaderAndEpoch
+from .transitions import become_follower, become_prospective
+from .voters import KRAFT_VERSION_DYNAMIC, VoterNode
+
+SUSPICION_JITTER = 5
+"""A follower whose leader's sockets closed waits up to this many retry back-offs, so that not all stand at once."""
+
+
+def poll_unattached(replica: Replica, role: Unattached) -> None:
+    """Look for a leader."""
+    if role.fetch is not None or replica.now_ms < role.fetch_at_ms:
+        return
+    peer_id = replica.random_peer()
+    if peer_id is None:
+        role.fetch_at_ms = replica.retry_at()
+        return
+    role.fetch = _fetch_request(replica, max_wait_ms=0)
+    replica.send(peer_id, role.fetch)
+
+
+def poll_follower(replica: Replica, role: Follower) -> None:
+    if is_fetch_timeout_over(replica, role):
+        role.is_leader_suspect = True
+        if replica.is_voter:
+            become_prospective(replica)
+            return
+    _poll_update_voter(replica, role)
+    if role.request is not None or replica.log.is_busy or replica.now_ms < role.fetch_at_ms:
+        return
+    target_id = _fetch_target(replica, role)
+    if target_id is None:
+        role.fetch_at_ms = replica.retry_at()
+        return
+    role.target_id = target_id
+    if role.download is not None:
+        poll_download(replica, role, role.download)
+        return
+    role.request = _fetch_request(replica, max_wait_ms=replica.config.fetch_max_wait_ms)
+    replica.send(target_id, role.request)
+
+
+def is_fetch_timeout_over(replica: Replica, role: Follower) -> bool:
+    return not replica.log.is_busy and not _is_writing(role) and replica.now_ms >= role.fetch_deadline_ms
+
+
+def deadlines(replica: Replica) -> Iterator[int]:
+    """When a role that fetches next has something to do."""
+    role = replica.role
+    if isinstance(role, Unattached):
+        if role.fetch is None:
+            yield role.fetch_at_ms
+    elif isinstance(role, Follower) and not replica.log.is_busy and not _is_writing(role):
+        if replica.is_voter or not role.is_leader_suspect:
+            yield role.fetch_deadline_ms
+        if role.request is None:
+            yield role.fetch_at_ms
+
+
+def on_log_idle(replica: Replica) -> None:
+    """Everything decided is on disk: acknowledge it, and give the leader its time again."""
+    role = replica.role
+    if isinstance(role, Follower):
+        if not role.is_leader_suspect:
+            role.fetch_deadline_ms = max(role.fetch_deadline_ms, replica.fetch_deadline())
+        advance_high_watermark(replica, role)
+
+
+def advance_high_watermark(replica: Replica, role: Follower) -> None:
+    replica.advance_high_watermark(min(role.leader_high_watermark, replica.log.flushed_end_offset))
+
+
+# --- answers
+
+
+def on_fetch_response(replica: Replica, peer_id: int, request: FetchRequest, response: FetchResponse) -> None:
+    role = replica.role
+    if response.error is ErrorCode.inconsistent_cluster_id and _is_awaited(role, request):
+        replica.fatal_reason = f"node {peer_id} belongs to another cluster than {replica.config.cluster_id}"
+    if isinstance(role, Unattached):
+        if role.fetch == request:
+            role.fetch = None
+            role.fetch_at_ms = replica.retry_at()
+        return
+    if not isinstance(role, Follower) or role.request != request:
+        return
+    role.request = None
+    if response.error is not ErrorCode.none or response.leader != replica.leader:
+        role.fetch_at_ms = replica.retry_at()
+        return
+    hear_leader(replica, role)
+    role.leader_high_watermark = max(role.leader_high_watermark, response.high_watermark)
+    if response.diverging is not None:
+        _truncate(replica, response.diverging)
+    elif response.snapshot_id is not None:
+        begin_download(replica, role, response.snapshot_id)
+    elif isinstance(response.records, FetchedRecords) and response.records.batches:
+        _append(replica, role, response.records)
+    else:
+        advance_high_watermark(replica, role)
+
+
+def on_fetch_failed(replica: Replica, request: FetchRequest) -> None:
+    role = replica.role
+    if isinstance(role, Unattached) and role.fetch == request:
+        role.fetch = None
+        role.fetch_at_ms = replica.retry_at()
+    elif isinstance(role, Follower) and role.request == request:
+        role.request = None
+        role.fetch_at_ms = replica.retry_at()
+
+
+def on_connection_lost(replica: Replica, peer_id: int) -> None:
+    """The leader's process is most likely gone: do not wait for the fetch timeout. Pre-votes make an error harmless."""
+    role = replica.role
+    if not isinstance(role, Follower) or peer_id != replica.leader_id or role.is_leader_suspect:
+        return
+    role.is_leader_suspect = True
+    jitter_ms = replica.chance.randrange(0, SUSPICION_JITTER * replica.config.retry_backoff_ms + 1)
+    role.fetch_deadline_ms = min(role.fetch_deadline_ms, replica.now_ms + jitter_ms)
+
+
+def on_update_voter_done(replica: Replica, request: UpdateVoterRequest) -> None:
+    """Answered or failed: ask again as long as the log does not say it. The fetch timeout is a good pace."""
+    role = replica.role
+    if isinstance(role, Follower) and role.update_voter == request:
+        role.update_voter = None
+        role.update_voter_at_ms = replica.fetch_deadline()
+
+
+def on_begin_request(replica: Replica, token: object, request: BeginQuorumEpochRequest) -> None:
+    """A leader shows itself. One of another cluster means that this replica belongs elsewhere: it stops (KIP-595)."""
+    error = _begin_error(replica, request)
+    if error is ErrorCode.none and (request.epoch > replica.epoch or not isinstance(replica.role, Follower)):
+        endpoint = request.endpoints[0] if request.endpoints else None
+        become_follower(replica, LeaderAndEpoch(request.leader_id, request.epoch), endpoint)
+    response = BeginQuorumEpochResponse(
+        error=error, leader=replica.leader, leader_endpoint=replica.known_leader_endpoint()
+    )
+    replica.reply(token, response)
+    if error is ErrorCode.inconsistent_cluster_id:
+        replica.fatal_reason = (
+            f"leader {request.leader_id} of cluster {request.cluster_id} counts this node among its voters, but it "
+            f"belongs to {replica.config.cluster_id}"
+        )
+
+
+def _begin_error(replica: Replica, request: BeginQuorumEpochRequest) -> ErrorCode:
+    if is_other_cluster(replica, request.cluster_id):
+        return ErrorCode.inconsistent_cluster_id
+    if not replica.is_this_replica(request.voter):
+        return ErrorCode.invalid_voter_key
+    if request.leader_id < 0 or request.leader_id == replica.key.id:
+        return ErrorCode.invalid_request
+    if is_foreign_voter(replica, request.leader_id):
+        return ErrorCode.inconsistent_voter_set
+    if request.epoch < replica.epoch:
+        return ErrorCode.fenced_leader_epoch
+    if request.epoch == replica.epoch and replica.leader_id not in (None, request.leader_id):
+        return ErrorCode.invalid_request
+    return ErrorCode.none
+
+
+def _is_writing(role: Follower) -> bool:
+    return role.download is not None and role.download.writing is not None
+
+
+def _is_awaited(role: object, request: FetchRequest) -> bool:
+    if isinstance(role, Unattached):
+        return role.fetch == request
+    return isinstance(role, Follower) and role.request == request
+
+
+def _fetch_target(replica: Replica, role: Follower) -> int | None:
+    """The leader; an observer that hears nothing of it asks others."""
+    if role.is_leader_suspect and not replica.is_voter and role.download is None:
+        return replica.random_peer()
+    return replica.leader_id
+
+
+def _fetch_request(replica: Replica, max_wait_ms: int) -> FetchRequest:
+    last = replica.log.last
+    return FetchRequest(
+        cluster_id=replica.config.cluster_id,
+        replica=replica.key,
+        epoch=replica.epoch,
+        fetch_offset=last.offset,
+        last_fetched_epoch=last.epoch,
+        max_wait_ms=max_wait_ms,
+        max_bytes=replica.config.fetch_max_bytes,
+        high_watermark=replica.high_watermark,
+    )
+
+
+def _truncate(replica: Replica, diverging: DivergingEpoch) -> None:
+    log = replica.log
+    truncation = truncation_for(EpochEnd(diverging.epoch, diverging.end_offset), log.epochs, log.end_offset)
+    assert truncation is not None, diverging
+    if truncation.offset < replica.high_watermark:
+        replica.fatal_reason = (
+            f"leader {replica.leader_id} of epoch {replica.epoch} diverges at {diverging}, below the high watermark "
+            f"{replica.high_watermark}: one of the two logs is not of this quorum"
+        )
+        return
+    replica.truncate(truncation.offset)
+
+
+def _append(replica: Replica, role: Follower, records: FetchedRecords) -> None:
+    end_offset = _valid_end_offset(replica, records)
+    if end_offset is None:
+        role.fetch_at_ms = replica.retry_at()
+        return
+    replica.append(AppendFetched(replica.log.end_offset, end_offset, records))
+    for entry in records.voters:
+        replica.add_voters(entry)
+
+
+def _valid_end_offset(replica: Replica, records: FetchedRecords) -> int | None:
+    """Where the batches end, if they continue this log without a gap, in epochs that rise, up to the leader's."""
+    offset, epoch = replica.log.end_offset, replica.log.last.epoch
+    for batch in records.batches:
+        is_next = batch.base_offset == offset and batch.last_offset >= offset
+        if not is_next or not epoch <= batch.epoch <= replica.epoch:
+            return None
+        offset, epoch = batch.last_offset + 1, batch.epoch
+    return offset
+
+
+def _poll_update_voter(replica: Replica, role: Follower) -> None:
+    """A voter whose listeners differ from what the log says of it tells the leader."""
+    if role.update_voter is not None or not role.has_fetched or replica.now_ms < role.update_voter_at_ms:
+        return
+    if not replica.is_voter or replica.kraft_version < KRAFT_VERSION_DYNAMIC or replica.leader_id is None:
+        return
+    node = replica.voters.by_id[replica.key.id]
+    own = VoterNode(node.key, replica.config.endpoints)
+    if own == node:
+        return
+    role.update_voter = UpdateVoterRequest(cluster_id=replica.config.cluster_id, epoch=replica.epoch, voter=own)
+    replica.send(replica.leader_id, role.update_voter)

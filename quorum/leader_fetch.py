@@ -1,0 +1,249 @@
+"""What a leader answers to Fetch, FetchSnapshot and DescribeQuorum, and what it learns from them.
+
+Fetch, in this order; the first row that applies is the answer:
+
+    state of the request                                          answer
+    ------------------------------------------------------------  ---------------------------------------------------
+    another cluster id                                            INCONSISTENT_CLUSTER_ID
+    negative offset or last fetched epoch, or from this replica   INVALID_REQUEST
+    no leader epoch / too low / from the future                   INVALID_REQUEST / FENCED_ / UNKNOWN_LEADER_EPOCH
+    this replica does not lead                                    NOT_LEADER_OR_FOLLOWER, with the leader it knows
+    below the log start, or epochs that only a snapshot covers    SnapshotId
+    logs differ (`epoch_fetch`, QUORUM_RULES)                     DivergingEpoch; SnapshotId if below the log start
+    records to read, or a high watermark that is news             them
+    else                                                          parked for `max_wait_ms`, then empty
+
+Only a valid position counts: as what the replica has on disk, and as a sign of life.
+"""
+
+from __future__ import annotations
+
+from ..fetcher.epoch_fetch import QUORUM_RULES, DivergingEpoch, FetchPosition, LeaderView, Refuse, validate_fetch
+from ..protocol.errors import ErrorCode
+from .log_view import LogView
+from .messages import (
+    DescribeQuorumResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    ReadRange,
+    ReplicaProgress,
+    SnapshotRange,
+)
+from .replica import Replica
+from .requests import is_other_cluster, leader_only_error
+from .roles import Leader, ParkedFetch, ReplicaPosition
+from .state import ReplicaKey
+
+OBSERVER_SESSION_TIMEOUT_MS = 300_000
+"""An observer that has not fetched for so long is forgotten."""
+OBSERVERS_MAX = 10_000
+"""More than these are served, but neither remembered nor parked."""
+
+
+def on_fetch_request(replica: Replica, token: object, request: FetchRequest) -> None:
+    """Answered now, or parked: `answer_parked` comes right after, when the high watermark has seen the position."""
+    error = _fetch_error(replica, request)
+    if error is not None:
+        replica.reply(token, _refusal(replica, error))
+        return
+    role = replica.role
+    assert isinstance(role, Leader), role.state
+    answer = _instead_of_records(replica, role, request)
+    if answer is not None:
+        replica.reply(token, answer)
+        return
+    is_remembered = _note_position(replica, role, request)
+    if request.replica in role.parked:
+        _answer(replica, role.parked.pop(request.replica))
+    known = request.high_watermark if request.high_watermark >= 0 else replica.high_watermark
+    fetch = ParkedFetch(token, request, replica.now_ms + max(request.max_wait_ms, 0), known)
+    if is_remembered:
+        role.parked[request.replica] = fetch
+    else:
+        _answer(replica, fetch)
+
+
+def answer_parked(replica: Replica, role: Leader) -> None:
+    """Those that have something to read or to know by now, or have waited long enough."""
+    written, high_watermark, now_ms = replica.log.written_end_offset, replica.high_watermark, replica.now_ms
+    due = [
+        key
+        for key, fetch in role.parked.items()
+        if fetch.request.fetch_offset < written
+        or fetch.known_high_watermark < high_watermark
+        or now_ms >= fetch.deadline_ms
+    ]
+    for key in due:
+        _answer(replica, role.parked.pop(key))
+
+
+def on_fetch_snapshot_request(replica: Replica, token: object, request: FetchSnapshotRequest) -> None:
+    if is_other_cluster(replica, request.cluster_id):
+        error: ErrorCode | None = ErrorCode.inconsistent_cluster_id
+    elif request.position < 0:
+        error = ErrorCode.position_out_of_range
+    else:
+        error = leader_only_error(replica, request.epoch)
+    if error is not None:
+        response = FetchSnapshotResponse(
+            error=error, leader=replica.leader, leader_endpoint=replica.known_leader_endpoint()
+        )
+        replica.reply(token, response)
+        return
+    role = replica.role
+    assert isinstance(role, Leader), role.state
+    position = role.positions.get(_known_key(replica, request.replica))
+    if position is not None:
+        position.last_fetch_ms = replica.now_ms
+    max_bytes = min(max(request.max_bytes, 1), replica.config.fetch_max_bytes)
+    chunk = SnapshotRange(request.snapshot_id, request.position, max_bytes)
+    response = FetchSnapshotResponse(
+        error=ErrorCode.none, leader=replica.leader, snapshot_id=request.snapshot_id, chunk=chunk
+    )
+    replica.reply(token, response)
+
+
+def on_describe_request(replica: Replica, token: object) -> None:
+    role = replica.role
+    if not isinstance(role, Leader):
+        response = DescribeQuorumResponse(error=ErrorCode.not_leader_or_follower, leader=replica.leader)
+        replica.reply(token, response)
+        return
+    voter_keys = [node.key for node in replica.voters]
+    oldest_ms = replica.now_ms - OBSERVER_SESSION_TIMEOUT_MS
+    observers = sorted(
+        key for key, position in role.positions.items() if key not in voter_keys and position.last_fetch_ms >= oldest_ms
+    )
+    response = DescribeQuorumResponse(
+        error=ErrorCode.none,
+        leader=replica.leader,
+        high_watermark=replica.high_watermark,
+        voters=tuple(_progress(replica, role, key) for key in voter_keys),
+        observers=tuple(_progress(replica, role, key) for key in observers),
+        nodes=replica.voters.nodes,
+    )
+    replica.reply(token, response)
+
+
+def _fetch_error(replica: Replica, request: FetchRequest) -> ErrorCode | None:
+    if is_other_cluster(replica, request.cluster_id):
+        return ErrorCode.inconsistent_cluster_id
+    if request.fetch_offset < 0 or request.last_fetched_epoch < 0 or request.replica.id == replica.key.id:
+        return ErrorCode.invalid_request
+    return leader_only_error(replica, request.epoch)
+
+
+def _refusal(replica: Replica, error: ErrorCode) -> FetchResponse:
+    return FetchResponse(error=error, leader=replica.leader, leader_endpoint=replica.known_leader_endpoint())
+
+
+def _instead_of_records(replica: Replica, role: Leader, request: FetchRequest) -> FetchResponse | None:
+    """A snapshot, a divergence or an error; None where the position is valid."""
+    log = replica.log
+    if _is_below_snapshot(log, request):
+        return _found(replica, snapshot=True)
+    view = LeaderView(
+        leader_epoch=replica.epoch,
+        epochs=log.epochs,
+        log_start_offset=log.log_start.offset,
+        local_log_start_offset=log.log_start.offset,
+        last_stable_offset=replica.high_watermark,
+        high_watermark=replica.high_watermark,
+        log_end_offset=log.end_offset,
+        epoch_start_offset=role.epoch_start_offset,
+    )
+    position = FetchPosition(
+        fetch_offset=request.fetch_offset,
+        current_leader_epoch=request.epoch,
+        last_fetched_epoch=request.last_fetched_epoch,
+    )
+    decision = validate_fetch(view, position, QUORUM_RULES)
+    if isinstance(decision, Refuse):
+        return _refusal(replica, decision.error)
+    if isinstance(decision, DivergingEpoch):
+        return _found(replica, diverging=decision, snapshot=decision.end_offset < log.log_start.offset)
+    return None
+
+
+def _is_below_snapshot(log: LogView, request: FetchRequest) -> bool:
+    """Whether the leader's log cannot tell if the follower's history is its own."""
+    if log.latest_snapshot is None:
+        return False
+    start = log.log_start
+    if request.fetch_offset == start.offset:
+        return request.last_fetched_epoch != start.epoch
+    return request.fetch_offset < start.offset or request.last_fetched_epoch < start.epoch
+
+
+def _found(replica: Replica, *, snapshot: bool, diverging: DivergingEpoch | None = None) -> FetchResponse:
+    return FetchResponse(
+        error=ErrorCode.none,
+        leader=replica.leader,
+        high_watermark=replica.high_watermark,
+        log_start_offset=replica.log.log_start.offset,
+        snapshot_id=replica.log.latest_snapshot if snapshot else None,
+        diverging=None if snapshot else diverging,
+    )
+
+
+def _known_key(replica: Replica, key: ReplicaKey) -> ReplicaKey:
+    """The key under which a replica's position is kept: for a voter, the voter set's own."""
+    return replica.voters.by_id[key.id].key if replica.voters.contains(key) else key
+
+
+def _note_position(replica: Replica, role: Leader, request: FetchRequest) -> bool:
+    """What the fetcher has on disk, and when it last had all; False for an observer too many."""
+    key = _known_key(replica, request.replica)
+    is_voter = replica.voters.contains(request.replica)
+    position = role.positions.get(key)
+    if position is None:
+        if not is_voter and not _has_room(replica, role):
+            return False
+        position = role.positions[key] = ReplicaPosition()
+    if request.fetch_offset >= replica.log.written_end_offset:
+        position.last_caught_up_ms = replica.now_ms
+    elif 0 <= position.last_fetch_leader_end_offset <= request.fetch_offset:
+        position.last_caught_up_ms = max(position.last_caught_up_ms, position.last_fetch_ms)
+    position.end_offset = request.fetch_offset
+    position.last_fetch_ms = replica.now_ms
+    position.last_fetch_leader_end_offset = replica.log.written_end_offset
+    if is_voter:
+        role.begin_at_ms[key.id] = replica.now_ms + replica.config.fetch_timeout_ms // 2
+        role.begin_failures.pop(key.id, None)
+    return True
+
+
+def _has_room(replica: Replica, role: Leader) -> bool:
+    if len(role.positions) < OBSERVERS_MAX:
+        return True
+    oldest_ms = replica.now_ms - OBSERVER_SESSION_TIMEOUT_MS
+    voter_keys = {node.key for node in replica.voters}
+    for key in [key for key, position in role.positions.items() if position.last_fetch_ms < oldest_ms]:
+        if key not in voter_keys:
+            del role.positions[key]
+    return len(role.positions) < OBSERVERS_MAX
+
+
+def _answer(replica: Replica, fetch: ParkedFetch) -> None:
+    request, end_offset = fetch.request, replica.log.written_end_offset
+    records = None
+    if request.fetch_offset < end_offset:
+        max_bytes = min(max(request.max_bytes, 1), replica.config.fetch_max_bytes)
+        records = ReadRange(request.fetch_offset, end_offset, max_bytes)
+    response = FetchResponse(
+        error=ErrorCode.none,
+        leader=replica.leader,
+        high_watermark=replica.high_watermark,
+        log_start_offset=replica.log.log_start.offset,
+        records=records,
+    )
+    replica.reply(fetch.token, response)
+
+
+def _progress(replica: Replica, role: Leader, key: ReplicaKey) -> ReplicaProgress:
+    if key.id == replica.key.id:
+        return ReplicaProgress(key, replica.log.written_end_offset, replica.now_ms, replica.now_ms)
+    position = role.positions.get(key, ReplicaPosition())
+    return ReplicaProgress(key, position.end_offset, position.last_fetch_ms, position.last_caught_up_ms)

@@ -1,0 +1,96 @@
+"""A leader's appends: offsets given, batches gathered, written together.
+
+The first record of an epoch is LeaderChange. An append has its offsets at once and waits in `pending`; whatever comes
+while the log is busy goes together into the next write, so one write and its flush are under way at a time. Control
+records do not wait: they take all that is pending along.
+"""
+
+from __future__ import annotations
+
+from .effects import (
+    AppendAccepted,
+    AppendError,
+    AppendFailed,
+    AppendRecords,
+    ControlBatch,
+    ControlRecord,
+    DataBatch,
+    KRaftVersionRecord,
+    LeaderChangeRecord,
+    VotersRecord,
+)
+from .events import Append
+from .replica import Replica
+from .roles import Leader
+from .voters import KRAFT_VERSION_DYNAMIC, VotersAt
+
+
+def begin_epoch(replica: Replica, role: Leader) -> None:
+    """The records that make this epoch real. Voters that only a formatted snapshot names go into the log with them."""
+    role.has_begun = True
+    voter_ids = tuple(node.id for node in replica.voters)
+    records: list[ControlRecord] = [LeaderChangeRecord(replica.key.id, voter_ids, role.granting_voters)]
+    latest = replica.voter_history.latest
+    is_unwritten = latest.offset < 0 and latest.kraft_version >= KRAFT_VERSION_DYNAMIC
+    if is_unwritten:
+        records += [KRaftVersionRecord(latest.kraft_version), VotersRecord(replica.voters)]
+    offset = append_control(replica, role, tuple(records))
+    if is_unwritten:
+        replica.add_voters(VotersAt(offset, latest.voters, latest.kraft_version))
+
+
+def append_control(replica: Replica, role: Leader, records: tuple[ControlRecord, ...]) -> int:
+    """Append them at once, behind whatever is pending; the last one's offset."""
+    role.pending.append(ControlBatch(role.next_offset, records))
+    role.next_offset += len(records)
+    _write_pending(replica, role, len(role.pending))
+    return role.next_offset - 1
+
+
+def on_append(replica: Replica, event: Append) -> None:
+    role = replica.role
+    assert event.records, "an append without records"
+    if not isinstance(role, Leader):
+        replica.emit(AppendFailed(event.token, AppendError.NOT_LEADER))
+        return
+    if event.epoch != replica.epoch:
+        replica.emit(AppendFailed(event.token, AppendError.WRONG_EPOCH))
+        return
+    size = sum(map(len, event.records))
+    if role.uncommitted and role.uncommitted_bytes + size > replica.config.append_pending_bytes_max:
+        replica.emit(AppendFailed(event.token, AppendError.BUFFER_FULL))
+        return
+    if not role.pending:
+        role.pending_since_ms = replica.now_ms
+    base_offset = role.next_offset
+    role.next_offset += len(event.records)
+    role.pending.append(DataBatch(base_offset, event.records))
+    role.pending_bytes += size
+    role.uncommitted.append((role.next_offset - 1, size, event.token))
+    role.uncommitted_bytes += size
+    replica.emit(AppendAccepted(event.token, base_offset, role.next_offset - 1))
+
+
+def drain_pending(replica: Replica, role: Leader) -> None:
+    """Write what is pending, once the last write is on disk and the linger over."""
+    if not role.pending or replica.log.is_busy:
+        return
+    is_lingering = replica.now_ms < role.pending_since_ms + replica.config.append_linger_ms
+    limit = replica.config.append_batch_bytes_max
+    if is_lingering and role.pending_bytes < limit:
+        return
+    size = count = 0
+    for batch in role.pending:
+        size += sum(map(len, batch.records)) if isinstance(batch, DataBatch) else 0
+        count += 1
+        if size >= limit:
+            break
+    _write_pending(replica, role, count)
+
+
+def _write_pending(replica: Replica, role: Leader, count: int) -> None:
+    batches = tuple(role.pending[:count])
+    del role.pending[:count]
+    role.pending_bytes = sum(sum(map(len, batch.records)) for batch in role.pending if isinstance(batch, DataBatch))
+    end_offset = role.pending[0].base_offset if role.pending else role.next_offset
+    replica.append(AppendRecords(replica.log.end_offset, end_offset, replica.epoch, batches))

@@ -1,0 +1,170 @@
+"""Adding, removing and updating voters, one at a time (KIP-853, Raft dissertation 4.1).
+
+A change by one voter keeps every majority of the old set and every one of the new in touch, which is why the new set
+may be in effect as soon as its record is appended, and why the next change has to wait until the last one is committed.
+
+    before a change                                         else
+    ------------------------------------------------------  -------------------------------------------------------
+    this replica leads, its own epoch has committed         NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT
+    kraft.version is 1 or higher                            UNSUPPORTED_VERSION
+    no other change waits or is uncommitted                 REQUEST_TIMED_OUT
+    add: its id is not in the set                           DUPLICATE_VOTER
+    add: has the leader's log, before its time is up        REQUEST_TIMED_OUT, and no change
+    remove, update: id and directory are in the set         VOTER_NOT_FOUND
+    remove: somebody is left                                INVALID_REQUEST
+
+A leader that removes itself leads on, without counting itself, until that is committed; then it resigns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..protocol.errors import ErrorCode
+from .effects import VotersRecord
+from .leader_log import append_control
+from .messages import AddVoterRequest, RemoveVoterRequest, UpdateVoterRequest, VoterChangeResponse
+from .replica import Replica
+from .requests import is_other_cluster
+from .resignation import resign
+from .roles import Leader, VoterChange
+from .state import NO_DIRECTORY_ID, ReplicaKey
+from .voters import KRAFT_VERSION_DYNAMIC, VoterNode, VotersAt
+
+Refusal = tuple[ErrorCode, str]
+
+
+def on_add_request(replica: Replica, token: object, request: AddVoterRequest) -> None:
+    refusal = _common_refusal(replica, request.cluster_id) or _add_refusal(replica, request.voter)
+    if refusal is not None:
+        _answer(replica, token, *refusal)
+        return
+    voters = replica.voters.with_voter(request.voter)
+    change = VoterChange(token, request, voters, replica.now_ms + request.timeout_ms, replica.log.end_offset)
+    _leader(replica).voter_change = change
+
+
+def on_remove_request(replica: Replica, token: object, request: RemoveVoterRequest) -> None:
+    refusal = _common_refusal(replica, request.cluster_id) or _absence(replica, request.voter)
+    if refusal is None and len(replica.voters) == 1:
+        refusal = (ErrorCode.invalid_request, f"{request.voter} is the only voter")
+    if refusal is not None:
+        _answer(replica, token, *refusal)
+        return
+    voters = replica.voters.without_voter(request.voter.id)
+    deadline_ms = replica.now_ms + replica.config.request_timeout_ms
+    _leader(replica).voter_change = VoterChange(token, request, voters, deadline_ms)
+
+
+def on_update_request(replica: Replica, token: object, request: UpdateVoterRequest) -> None:
+    refusal = _common_refusal(replica, request.cluster_id)
+    if refusal is None and request.epoch != replica.epoch:
+        is_old = request.epoch < replica.epoch
+        error = ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch
+        refusal = (error, f"epoch {request.epoch} is not this leader's {replica.epoch}")
+    refusal = refusal or _absence(replica, request.voter.key) or _unfit(replica, request.voter)
+    if refusal is not None:
+        _answer(replica, token, *refusal)
+        return
+    voters = replica.voters.with_voter(request.voter)
+    deadline_ms = replica.now_ms + replica.config.request_timeout_ms
+    _leader(replica).voter_change = VoterChange(token, request, voters, deadline_ms)
+
+
+def poll_voter_change(replica: Replica, role: Leader) -> None:
+    change = role.voter_change
+    if change is None:
+        return
+    if change.offset < 0 and _has_caught_up(role, change):
+        _append_change(replica, role, change)
+    if replica.now_ms >= change.deadline_ms and not change.is_answered:
+        change.is_answered = True
+        message = "the change is not committed yet, and may yet be"
+        if change.offset < 0:
+            role.voter_change = None
+            message = f"the new voter did not reach offset {change.catch_up_end_offset} in time; nothing was changed"
+        _answer(replica, change.token, ErrorCode.request_timed_out, message)
+
+
+def on_high_watermark(replica: Replica, role: Leader) -> None:
+    """The change is committed: say so, and go if this leader is not in the new set."""
+    change = role.voter_change
+    if change is None or not 0 <= change.offset < replica.high_watermark:
+        return
+    role.voter_change = None
+    if not change.is_answered:
+        _answer(replica, change.token, ErrorCode.none, "")
+    if not replica.is_voter:
+        resign(replica, role, "this replica was removed from the voters")
+
+
+def deadlines(role: Leader) -> Iterator[int]:
+    if role.voter_change is not None and not role.voter_change.is_answered:
+        yield role.voter_change.deadline_ms
+
+
+def _append_change(replica: Replica, role: Leader, change: VoterChange) -> None:
+    """From here on the new set decides."""
+    change.offset = append_control(replica, role, (VotersRecord(change.voters),))
+    replica.add_voters(VotersAt(change.offset, change.voters, replica.kraft_version))
+    if isinstance(change.request, AddVoterRequest) and not change.request.ack_when_committed:
+        change.is_answered = True
+        _answer(replica, change.token, ErrorCode.none, "")
+
+
+def _has_caught_up(role: Leader, change: VoterChange) -> bool:
+    if not isinstance(change.request, AddVoterRequest):
+        return True
+    position = role.positions.get(change.request.voter.key)
+    return position is not None and position.end_offset >= change.catch_up_end_offset
+
+
+def _leader(replica: Replica) -> Leader:
+    assert isinstance(replica.role, Leader), replica.role.state
+    return replica.role
+
+
+def _common_refusal(replica: Replica, cluster_id: str | None) -> Refusal | None:
+    role = replica.role
+    if is_other_cluster(replica, cluster_id):
+        return ErrorCode.inconsistent_cluster_id, f"this is cluster {replica.config.cluster_id}"
+    if not isinstance(role, Leader):
+        return ErrorCode.not_leader_or_follower, f"{replica.leader_id} leads, as far as is known here"
+    if replica.kraft_version < KRAFT_VERSION_DYNAMIC:
+        return ErrorCode.unsupported_version, f"kraft.version {replica.kraft_version} has a fixed set of voters"
+    if replica.high_watermark <= role.epoch_start_offset:
+        return ErrorCode.request_timed_out, f"epoch {replica.epoch} has not committed a record yet; try again"
+    if role.voter_change is not None or replica.voter_history.latest.offset >= replica.high_watermark:
+        return ErrorCode.request_timed_out, "another change of the voters is under way; try again"
+    return None
+
+
+def _add_refusal(replica: Replica, voter: VoterNode) -> Refusal | None:
+    if voter.id in replica.voters.by_id:
+        return ErrorCode.duplicate_voter, f"voter {voter.id} is there already; remove it first"
+    if voter.key.directory_id == NO_DIRECTORY_ID:
+        return ErrorCode.invalid_request, f"the directory id of voter {voter.id} is missing"
+    return _unfit(replica, voter)
+
+
+def _unfit(replica: Replica, voter: VoterNode) -> Refusal | None:
+    if not voter.endpoints:
+        return ErrorCode.invalid_request, f"voter {voter.id} names no listener"
+    if not voter.min_kraft_version <= replica.kraft_version <= voter.max_kraft_version:
+        spoken = f"{voter.min_kraft_version} to {voter.max_kraft_version}"
+        return ErrorCode.invalid_request, f"voter {voter.id} speaks kraft.version {spoken}, not {replica.kraft_version}"
+    return None
+
+
+def _absence(replica: Replica, key: ReplicaKey) -> Refusal | None:
+    node = replica.voters.by_id.get(key.id)
+    if node is None or node.key != key:
+        return ErrorCode.voter_not_found, f"{key} is not a voter"
+    return None
+
+
+def _answer(replica: Replica, token: object, error: ErrorCode, message: str) -> None:
+    response = VoterChangeResponse(
+        error=error, leader=replica.leader, message=message, leader_endpoint=replica.known_leader_endpoint()
+    )
+    replica.reply(token, response)

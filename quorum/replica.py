@@ -1,0 +1,253 @@
+"""One replica's state that outlives its roles, the way its effects take, and nothing that decides anything.
+
+Effects pass through `emit` in the order in which they were decided. A `PersistState` closes the gate behind it: what is
+decided after it waits until `StatePersisted` comes. So no vote, request, answer or append leaves before the state that
+it follows from is on disk, and a core that is never told that a state was persisted does nothing more.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from .config import RaftConfig
+from .effects import (
+    AppendFetched,
+    AppendRecords,
+    Effect,
+    Flush,
+    HighWatermarkAdvanced,
+    InstallSnapshot,
+    PersistState,
+    Reply,
+    Send,
+    Truncate,
+    VotersChanged,
+)
+from .events import RecoveredState
+from .log_view import LogView
+from .messages import PeerRequest, Response
+from .roles import Role, Unattached
+from .state import (
+    NO_DIRECTORY_ID,
+    Chance,
+    ElectionState,
+    Endpoint,
+    LeaderAndEpoch,
+    OffsetAndEpoch,
+    ReplicaKey,
+)
+from .voters import VoterHistory, VoterNode, VotersAt, VoterSet
+
+FIRST_BOOTSTRAP_ID = -2
+"""Peers below 0 are bootstrap servers: the n-th is -2 - n."""
+
+
+class Replica:
+    """Shared by the modules that decide. Times in ms, offsets exclusive ends."""
+
+    __slots__ = (
+        "_awaited",
+        "_effects",
+        "_held",
+        "_persisted",
+        "chance",
+        "config",
+        "election_attempts",
+        "epoch",
+        "fatal_reason",
+        "high_watermark",
+        "is_shutting_down",
+        "is_started",
+        "is_voter",
+        "leader_endpoint",
+        "leader_id",
+        "log",
+        "now_ms",
+        "role",
+        "shutdown_deadline_ms",
+        "told_leader",
+        "voted_key",
+        "voter_history",
+        "voters",
+    )
+
+    def __init__(self, config: RaftConfig, recovered: RecoveredState, chance: Chance) -> None:
+        election = recovered.election
+        self.config = config
+        self.chance = chance
+        self.log = LogView(recovered)
+        self.voter_history = VoterHistory(recovered.voters)
+        self.voters: VoterSet = VoterSet()
+        self.is_voter = False
+        self.high_watermark = max(recovered.high_watermark, recovered.log_start.offset)
+        self.epoch = election.epoch
+        self.leader_id = election.leader_id
+        self.leader_endpoint: Endpoint | None = None
+        self.voted_key = election.voted_key
+        self.told_leader: LeaderAndEpoch | None = None
+        self.role: Role = Unattached(0, 0)
+        self.election_attempts = 0
+        self.is_started = False
+        self.is_shutting_down = False
+        self.shutdown_deadline_ms = 0
+        self.now_ms = 0
+        self.fatal_reason: str | None = None
+        self._persisted = election
+        self._effects: list[Effect] = []
+        self._held: deque[Effect] = deque()
+        self._awaited: ElectionState | None = None
+        self._apply_voters()
+
+    # --- effects
+
+    def emit(self, effect: Effect) -> None:
+        """Hand `effect` out, or keep it until the state that was decided before it is on disk."""
+        if self._awaited is not None:
+            self._held.append(effect)
+            return
+        self._effects.append(effect)
+        if isinstance(effect, PersistState):
+            self._awaited = effect.state
+
+    def emit_past_gate(self, effect: Effect) -> None:
+        """For what depends on no state."""
+        self._effects.append(effect)
+
+    @property
+    def is_awaiting_disk(self) -> bool:
+        """Whether effects wait for a state to be persisted."""
+        return self._awaited is not None
+
+    def take_effects(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        return effects
+
+    def persist(self) -> None:
+        """Epoch, leader or vote changed."""
+        state = ElectionState(self.epoch, self.leader_id, self.voted_key)
+        if state != self._persisted:
+            self._persisted = state
+            self.emit(PersistState(state))
+
+    def confirm_persisted(self, state: ElectionState) -> None:
+        assert state == self._awaited, f"{state} was persisted, {self._awaited} is awaited"
+        self._awaited = None
+        while self._held and self._awaited is None:
+            self.emit(self._held.popleft())
+
+    def reply(self, token: object, response: Response) -> None:
+        self.emit(Reply(token, response))
+
+    def send(self, peer_id: int, request: PeerRequest) -> None:
+        self.emit(Send(peer_id, self.endpoint_of(peer_id), request))
+
+    def append(self, effect: AppendRecords | AppendFetched) -> None:
+        """Append, and flush: nothing is acknowledged before."""
+        self.log.append(effect)
+        self.emit(effect)
+        flush = Flush(effect.end_offset)
+        self.log.flush(flush)
+        self.emit(flush)
+
+    def truncate(self, end_offset: int) -> None:
+        effect = Truncate(end_offset)
+        self.log.truncate(effect)
+        self.emit(effect)
+        history = self.voter_history.truncated(end_offset)
+        if history is not self.voter_history:
+            self.voter_history = history
+            self._apply_voters()
+
+    def install_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        effect = InstallSnapshot(snapshot_id)
+        self.log.install(effect)
+        self.emit(effect)
+
+    def advance_high_watermark(self, offset: int) -> bool:
+        """Whether it moved; it never falls."""
+        if offset <= self.high_watermark:
+            return False
+        self.high_watermark = offset
+        self.voter_history = self.voter_history.committed(offset)
+        self.emit(HighWatermarkAdvanced(offset))
+        return True
+
+    # --- who is who
+
+    @property
+    def key(self) -> ReplicaKey:
+        return self.config.key
+
+    @property
+    def leader(self) -> LeaderAndEpoch:
+        return LeaderAndEpoch(self.leader_id, self.epoch)
+
+    @property
+    def kraft_version(self) -> int:
+        return self.voter_history.latest.kraft_version
+
+    def add_voters(self, entry: VotersAt) -> None:
+        """A voter set is in effect from now on, committed or not."""
+        self.voter_history = self.voter_history.appended(entry)
+        self._apply_voters()
+
+    def replace_voters(self, entry: VotersAt) -> None:
+        """A snapshot took the log's place: its voter set is the only one known."""
+        self.voter_history = VoterHistory((entry,))
+        self._apply_voters()
+
+    def _apply_voters(self) -> None:
+        if self.voter_history.latest.voters == self.voters:
+            return
+        self.voters = self.voter_history.latest.voters
+        self.is_voter = bool(self.config.endpoints) and self.voters.contains(self.config.key)
+        self.emit(VotersChanged(self.voters, self.kraft_version))
+
+    def other_voters(self) -> list[VoterNode]:
+        return [node for node in self.voters if node.id != self.config.key.id]
+
+    def is_this_replica(self, key: ReplicaKey | None) -> bool:
+        """Whether a request that names its receiver means this one; a directory id of nil is not compared."""
+        own = self.config.key
+        return key is None or (key.id == own.id and key.directory_id in (own.directory_id, NO_DIRECTORY_ID))
+
+    def endpoint_of(self, peer_id: int) -> Endpoint | None:
+        if peer_id <= FIRST_BOOTSTRAP_ID:
+            return self.config.bootstrap_servers[FIRST_BOOTSTRAP_ID - peer_id]
+        if peer_id == self.leader_id and self.leader_endpoint is not None:
+            return self.leader_endpoint
+        node = self.voters.by_id.get(peer_id)
+        return None if node is None else node.endpoint
+
+    def known_leader_endpoint(self) -> Endpoint | None:
+        """Where the leader listens, for whoever asks this replica."""
+        if self.leader_id == self.config.key.id:
+            return self.config.endpoints[0]
+        return None if self.leader_id is None else self.endpoint_of(self.leader_id)
+
+    def random_peer(self) -> int | None:
+        """A voter, or a bootstrap server where no other voter is known, that may know who leads."""
+        peers = [node.id for node in self.other_voters()]
+        if not peers:
+            peers = [FIRST_BOOTSTRAP_ID - index for index in range(len(self.config.bootstrap_servers))]
+        return peers[self.chance.randrange(0, len(peers))] if peers else None
+
+    # --- time
+
+    def random_election_deadline(self) -> int:
+        """Between one and two election timeouts from now."""
+        timeout_ms = self.config.election_timeout_ms
+        return self.now_ms + timeout_ms + self.chance.randrange(0, timeout_ms)
+
+    def random_backoff_deadline(self) -> int:
+        """After the n-th election lost in a row: up to `retry_backoff * 2^n`, at most the configured maximum."""
+        self.election_attempts += 1
+        exponent = min(self.election_attempts, 16)
+        limit_ms = min(self.config.election_backoff_max_ms, self.config.retry_backoff_ms << exponent)
+        return self.now_ms + 1 + self.chance.randrange(0, max(limit_ms, 1))
+
+    def fetch_deadline(self) -> int:
+        return self.now_ms + self.config.fetch_timeout_ms
+
+    def retry_at(self) -> int:
+        return self.now_ms + self.config.retry_backoff_ms

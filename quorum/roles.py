@@ -1,0 +1,167 @@
+"""What a replica keeps only while it is in one state. A transition drops the old role and makes a new one.
+
+Plain data; who reads and changes it: `election` (unattached, prospective, candidate), `follower`, `leader`,
+`membership`, `resignation`. Deadlines are on the core's clock, in ms.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from .effects import ControlBatch, DataBatch, SnapshotChunkAppend
+from .messages import (
+    AddVoterRequest,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchSnapshotRequest,
+    RemoveVoterRequest,
+    UpdateVoterRequest,
+)
+from .state import OffsetAndEpoch, RaftState, ReplicaKey
+from .voters import VoterSet
+
+IN_FLIGHT = -1
+"""In place of a time to send at: an answer is awaited."""
+
+
+@dataclass(slots=True)
+class Unattached:
+    """`fetch`: sent to a random voter to find out who leads."""
+
+    state: ClassVar[RaftState] = RaftState.UNATTACHED
+    election_deadline_ms: int
+    fetch_at_ms: int
+    fetch: FetchRequest | None = None
+
+
+@dataclass(slots=True)
+class Poll:
+    """Votes, or pre-votes, asked for. `send_at_ms`: by voter; one that answered is not in it."""
+
+    granted: set[int] = field(default_factory=set)
+    rejected: set[int] = field(default_factory=set)
+    send_at_ms: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Prospective:
+    state: ClassVar[RaftState] = RaftState.PROSPECTIVE
+    election_deadline_ms: int
+    poll: Poll
+
+
+@dataclass(slots=True)
+class Candidate:
+    """`backoff_deadline_ms`: the election is lost, the next one begins then."""
+
+    state: ClassVar[RaftState] = RaftState.CANDIDATE
+    election_deadline_ms: int
+    poll: Poll
+    backoff_deadline_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Download:
+    """A snapshot on its way from the leader. `writing`: the chunk that is with the disk."""
+
+    snapshot_id: OffsetAndEpoch
+    position: int = 0
+    writing: SnapshotChunkAppend | None = None
+
+
+@dataclass(slots=True)
+class Follower:
+    """`is_leader_suspect`: it resigned, its sockets closed, or it was silent for too long: others may have a pre-vote.
+
+    `leader_high_watermark` waits for the records to be flushed here. `request`: the one under way, to `target_id`.
+    """
+
+    state: ClassVar[RaftState] = RaftState.FOLLOWER
+    fetch_deadline_ms: int
+    fetch_at_ms: int
+    update_voter_at_ms: int
+    is_leader_suspect: bool = False
+    is_leader_resigned: bool = False
+    has_fetched: bool = False
+    leader_high_watermark: int = -1
+    request: FetchRequest | FetchSnapshotRequest | None = None
+    target_id: int = -1
+    update_voter: UpdateVoterRequest | None = None
+    download: Download | None = None
+
+
+@dataclass(slots=True)
+class ReplicaPosition:
+    """What a leader knows of one fetcher. Times -1: never."""
+
+    end_offset: int = -1
+    last_fetch_ms: int = -1
+    last_caught_up_ms: int = -1
+    last_fetch_leader_end_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedFetch:
+    """A fetch with nothing to answer yet. `known_high_watermark`: a higher one is an answer."""
+
+    token: object
+    request: FetchRequest
+    deadline_ms: int
+    known_high_watermark: int
+
+
+@dataclass(slots=True)
+class VoterChange:
+    """The one change of the voter set under way. It waits until `catch_up_end_offset` is at the new voter, then for the
+    high watermark to pass `offset`, that of its record."""
+
+    token: object
+    request: AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest
+    voters: VoterSet
+    deadline_ms: int
+    catch_up_end_offset: int = -1
+    offset: int = -1
+    is_answered: bool = False
+
+
+@dataclass(slots=True)
+class Leader:
+    """`epoch_start_offset`: of the LeaderChange record, which is decided once `has_begun`.
+
+    `positions`: by the key in the voter set for voters, by their own for observers. `begin_at_ms`: when to tell a voter
+    (again) that this epoch began. `pending`: batches that have their offsets, up to `next_offset`, and wait for the
+    log. `uncommitted`: (last offset, bytes, token) of appends that wait for the high watermark.
+    """
+
+    state: ClassVar[RaftState] = RaftState.LEADER
+    since_ms: int
+    granting_voters: tuple[int, ...]
+    epoch_start_offset: int
+    next_offset: int
+    check_quorum_deadline_ms: int | None = None
+    has_begun: bool = False
+    positions: dict[ReplicaKey, ReplicaPosition] = field(default_factory=dict)
+    begin_at_ms: dict[int, int] = field(default_factory=dict)
+    begin_failures: dict[int, int] = field(default_factory=dict)
+    parked: dict[ReplicaKey, ParkedFetch] = field(default_factory=dict)
+    pending: list[ControlBatch | DataBatch] = field(default_factory=list)
+    pending_since_ms: int = 0
+    pending_bytes: int = 0
+    uncommitted: deque[tuple[int, int, object]] = field(default_factory=deque)
+    uncommitted_bytes: int = 0
+    voter_change: VoterChange | None = None
+
+
+@dataclass(slots=True)
+class Resigned:
+    """`end_at_ms`: when to tell a voter (again); one that answered is not in it."""
+
+    state: ClassVar[RaftState] = RaftState.RESIGNED
+    election_deadline_ms: int
+    request: EndQuorumEpochRequest | None
+    end_at_ms: dict[int, int]
+
+
+Role = Unattached | Prospective | Candidate | Leader | Follower | Resigned
