@@ -40,9 +40,10 @@ SYNC_S: Final = 0.001
 NAME_S: Final = 0.000_05
 READ_S: Final = 0.000_5
 COLD_SHARE: Final = 1 / 50
-"""Of reads that miss the page cache."""
+"""Of reads that miss the page cache, or that a thread must look up."""
 ON_LOOP_BYTES_MAX: Final = 64 * 1024
 
+_EVERYTHING: Final = 2**63 - 1
 READS: Final = frozenset({"read", "size", "send", "read_file", "list_directory", "exists", "free_bytes"})
 
 
@@ -222,6 +223,9 @@ class FileQueue:
     changed_at_s: float = 0.0
     """When the last change takes effect."""
     busy_until_s: float = 0.0
+    read_at_s: float = 0.0
+    """When the last read takes place that waits, and the highest byte that such reads reach."""
+    read_end: int = 0
     changes: dict[int, tuple[float, int]] = field(default_factory=dict)
     """Those that have not taken effect: (when, the first byte that may change)."""
     last_change: int = 0
@@ -247,7 +251,9 @@ class SimFile:
 
     async def size(self) -> int:
         self._refuse_closed()
-        await self._settled(2**63)
+        settled_s = self._settled_s(_EVERYTHING)
+        if settled_s:
+            return await self._read_at(settled_s, _EVERYTHING, lambda: len(self._inode.content))
         return len(self._inode.content)
 
     async def write(self, offset: int, data: Buffer) -> None:
@@ -266,13 +272,15 @@ class SimFile:
         assert offset >= 0, (self._path, offset)
         assert count >= 0, (self._path, count)
         self._refuse_closed()
-        await self._settled(offset + count)
-        found = self.read_on_loop(offset, count)
-        return found if found is not None else await self.read_in_thread(offset, count)
+        settled_s = self._settled_s(offset + count)
+        found = None if settled_s else self.read_on_loop(offset, count)
+        return found if found is not None else await self._read_later(settled_s, offset, count)
 
     async def send(self, offset: int, count: int, transport: asyncio.WriteTransport) -> None:
         self._refuse_closed()
-        await self._settled(offset + count)
+        settled_s = self._settled_s(offset + count)
+        if settled_s:
+            await self._read_at(settled_s, offset + count, lambda: None)
         sent = await send_copy(self, offset, count, transport)
         if sent < count:
             raise os_error(errno.EIO, self._path, f": {sent} of {count} bytes at {offset}, the file is shorter")
@@ -316,16 +324,15 @@ class SimFile:
         return bytes(self._inode.content[offset : offset + count])
 
     async def read_in_thread(self, offset: int, count: int) -> bytes:
-        disk = self._disk
-        at_s = asyncio.get_running_loop().time() + disk.delay_s(READ_S)
-        return await disk.schedule(at_s, lambda: bytes(self._inode.content[offset : offset + count]))
+        return await self._read_later(0.0, offset, count)
 
     # The order of calls.
 
     def _change(self, call: str, offset: int, data: bytes | None) -> asyncio.Future[None]:
         disk, queue, now_s = self._disk, self._queue, asyncio.get_running_loop().time()
         error = disk.take_fault(call, self._path)
-        at_s = queue.changed_at_s = max(now_s, queue.changed_at_s) + disk.delay_s(WRITE_S)
+        begin_s = max(now_s, queue.changed_at_s, queue.read_at_s if offset < queue.read_end else 0.0)
+        at_s = queue.changed_at_s = begin_s + disk.delay_s(WRITE_S)
         queue.busy_until_s = max(queue.busy_until_s, at_s)
         queue.last_change += 1
         number = queue.last_change
@@ -360,11 +367,26 @@ class SimFile:
     def _skipped(self) -> OSError:
         return os_error(errno.ECANCELED, self._path, ": not done, because an earlier write failed")
 
-    async def _settled(self, end: int) -> None:
-        """Wait for the earlier changes of what is to be read."""
-        last_s = max((at_s for at_s, first in self._queue.changes.values() if first < end), default=0.0)
-        if last_s:
-            await self._disk.schedule(last_s, lambda: None)
+    def _settled_s(self, end: int) -> float:
+        """When the last of the earlier changes below `end` takes effect; 0 if all have."""
+        changes = self._queue.changes
+        return max((at_s for at_s, first in changes.values() if first < end), default=0.0) if changes else 0.0
+
+    async def _read_later(self, settled_s: float, offset: int, count: int) -> bytes:
+        """By a thread, mostly from the page cache."""
+        disk = self._disk
+        is_cold = disk.rng.random() < COLD_SHARE
+        at_s = max(settled_s, asyncio.get_running_loop().time()) + disk.delay_s(READ_S if is_cold else WRITE_S)
+        return await self._read_at(at_s, offset + count, lambda: bytes(self._inode.content[offset : offset + count]))
+
+    def _read_at(self, at_s: float, end: int, effect: Callable[[], T]) -> asyncio.Future[T]:
+        """Later changes of what is read wait for it."""
+        queue = self._queue
+        if queue.read_at_s <= asyncio.get_running_loop().time():
+            queue.read_end = 0
+        queue.read_at_s, queue.read_end = max(queue.read_at_s, at_s), max(queue.read_end, end)
+        queue.busy_until_s = max(queue.busy_until_s, at_s)
+        return self._disk.schedule(at_s, effect)
 
     def _refuse_closed(self) -> None:
         if self._is_closed:

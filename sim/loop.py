@@ -240,7 +240,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             sys.set_asyncgen_hooks(*hooks)
 
     def _run_ready(self) -> None:
-        ready, on_event = self._ready, self.on_event
+        ready = self._ready
         events_max = self.events + EVENTS_PER_INSTANT_MAX
         while ready and not self._is_stopping:
             handle = ready.popleft()
@@ -258,8 +258,8 @@ class SimLoop(asyncio.AbstractEventLoop):
                 raise
             except BaseException as error:  # noqa: BLE001 - as asyncio: whoever supervises the loop is told
                 self.call_exception_handler({"message": f"exception in {callback!r}", "exception": error})
-            if on_event is not None:
-                on_event(process)
+            if self.on_event is not None:
+                self.on_event(process)
             if self.events > events_max:
                 raise LivelockError(
                     f"{EVENTS_PER_INSTANT_MAX} callbacks at {self._now_s:.6f} s, the last: {callback!r}"
