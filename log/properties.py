@@ -1,0 +1,142 @@
+"""A node's `.properties` file: Kafka's keys, read into pydantic models whose fields are the keys.
+
+* A field is the key with dots as underscores: `log_dirs` is `log.dirs`.
+* An unknown key is a warning with the nearest known key; a wrong value is a `ConfigError` that names source, key, value
+  and what is expected, one line for each problem. Nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import javaproperties
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+_ENDPOINT: Final = r"(?P<host>\[[0-9a-fA-F:]+\]|[^:\[\]/@]*):(?P<port>\d+)"
+_LISTENER = re.compile(rf"(?P<name>[A-Za-z0-9_]+)://{_ENDPOINT}")
+_HOST_AND_PORT = re.compile(_ENDPOINT)
+PORT_MAX: Final = 65535
+
+Keys = TypeVar("Keys", bound=BaseModel)
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the message has one line for each problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One endpoint `NAME://host:port`; port 0 lets the system choose."""
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+def parse_listener(text: str) -> Listener:
+    """ValueError says what is expected."""
+    match = _LISTENER.fullmatch(text.strip())
+    if match is None or int(match["port"]) > PORT_MAX:
+        raise ValueError("expected NAME://host:port, such as PLAINTEXT://127.0.0.1:9092")
+    return Listener(match["name"].upper(), match["host"].strip("[]"), int(match["port"]))
+
+
+def parse_host_and_port(text: str) -> tuple[str, int]:
+    """ValueError says what is expected."""
+    match = _HOST_AND_PORT.fullmatch(text.strip())
+    if match is None or not match["host"] or not 0 < int(match["port"]) <= PORT_MAX:
+        raise ValueError(f"expected host:port, found {text!r}")
+    return match["host"].strip("[]"), int(match["port"])
+
+
+def boolean(value: object) -> object:
+    if isinstance(value, str):
+        lowered = value.strip().lower()
+        if lowered not in {"true", "false"}:
+            raise ValueError("expected true or false")
+        return lowered == "true"
+    return value
+
+
+def comma_list(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    items = tuple(item.strip() for item in value.split(",") if item.strip())
+    if not items:
+        raise ValueError("expected at least one value, separated by commas")
+    return items
+
+
+Boolean = Annotated[bool, BeforeValidator(boolean)]
+PositiveInt = Annotated[int, Field(ge=1, le=INT32_MAX)]
+PositiveLong = Annotated[int, Field(ge=1, le=INT64_MAX)]
+NaturalInt = Annotated[int, Field(ge=0, le=INT32_MAX)]
+Unlimited = Annotated[int, Field(ge=-1, le=INT64_MAX)]
+"""-1 means without a limit."""
+Paths = Annotated[tuple[Path, ...], BeforeValidator(comma_list)]
+
+
+class PropertyKeys(BaseModel):
+    """The base of every model of keys."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        arbitrary_types_allowed=True,
+        alias_generator=lambda name: name.replace("_", "."),
+    )
+
+
+def keys_of(model: type[BaseModel]) -> frozenset[str]:
+    return frozenset(field.alias or name for name, field in model.model_fields.items())
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """ConfigError names the file."""
+    try:
+        with path.open("rb") as file:
+            properties: dict[str, str] = javaproperties.load(file)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except (javaproperties.InvalidUEscapeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not a properties file: {error}") from error
+    return properties
+
+
+def unknown_key(key: str, known: Collection[str]) -> str:
+    """The warning."""
+    nearest = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.8)
+    if nearest:
+        return f"unknown key {key!r} is ignored; did you mean {nearest[0]!r}?"
+    return f"unknown key {key!r} is ignored"
+
+
+def validated(model: type[Keys], values: Mapping[str, Any], source: str) -> Keys:
+    """ConfigError has one line for each problem."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError("\n".join(f"{source}: {_problem(item)}" for item in error.errors())) from None
+
+
+def _problem(item: Mapping[str, Any]) -> str:
+    location: Sequence[str | int] = item["loc"]
+    message = str(item["msg"]).removeprefix("Value error, ").replace("Input should be", "expected")
+    if not location:
+        return message
+    key = str(location[0])
+    if item["type"] == "missing":
+        return f"{key} is missing"
+    return f"{key}={item['input']!r}: {message}"

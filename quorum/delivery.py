@@ -1,0 +1,189 @@
+"""Hands the committed log to those who apply it: snapshot first where one is needed, then batch by batch, in order.
+
+* A batch is handed over once, below the high watermark only, after everything before it.
+* A snapshot is loaded where the log does not hold what comes next: at the start, if there is one, and whenever the log
+  begins above what was applied (the leader had let go of it, and this replica fetched its snapshot).
+* A change of the leader takes its place between batches. This replica's own leadership is told when everything that was
+  there before it has been applied; if it is lost before that it is never told.
+
+Listeners are called on the event loop and do not wait. What they raise is a fault of ours and stops the replica.
+
+The voters in effect are followed on the way: a snapshot cut later says which they were at its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from ..log.errors import CorruptFileError
+from ..protocol.batch_header import iter_batches
+from ..protocol.errors import KafkaError
+from ..protocol.quorum_records import parse_quorum_record
+from ..protocol.records import Record, iter_records
+from .control_batches import voters_after, voters_of_snapshot
+from .metadata_log import MetadataLog
+from .metrics import QuorumMetrics
+from .state import LeaderAndEpoch
+from .voters import VotersAt
+
+NOW: Final = -1
+"""As an offset: applied in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedBatch:
+    """One committed record batch; `records` is empty for a control batch, whose offsets count all the same."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    append_time_ms: int
+    records: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotContent:
+    """The state up to `offset`, exclusive: what was applied before is to be forgotten."""
+
+    offset: int
+    epoch: int
+    last_append_time_ms: int
+    batches: Iterable[tuple[bytes, ...]]
+
+
+class QuorumListener(Protocol):
+    """Who applies the metadata log."""
+
+    def on_commit(self, batch: CommittedBatch) -> None: ...
+
+    def on_load_snapshot(self, snapshot: SnapshotContent) -> None: ...
+
+    def on_leader_change(self, leader: LeaderAndEpoch) -> None: ...
+
+
+class Delivery:
+    """`listeners` are complete before `start`; `fail` is told what stops it."""
+
+    def __init__(
+        self, log: MetadataLog, configured: VotersAt, metrics: QuorumMetrics, fail: Callable[[str], None]
+    ) -> None:
+        self.listeners: list[QuorumListener] = []
+        self.applied_offset = 0
+        """Exclusive."""
+        self._log = log
+        self._metrics = metrics
+        self._fail = fail
+        self._configured = configured
+        self._voters = [configured]
+        """Since the snapshot that was loaded or cut last, by the offset of their record."""
+        self._high_watermark = 0
+        self._leaders: list[tuple[LeaderAndEpoch, int]] = []
+        """Changes to be told, each with the offset that must be applied before."""
+        self._wanted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="quorum-delivery")
+
+    def advance(self, high_watermark: int) -> None:
+        """Below it everything is committed, and here."""
+        self._high_watermark = max(self._high_watermark, high_watermark)
+        self._log.update_high_watermark(high_watermark)
+        self._wanted.set()
+
+    def snapshot_installed(self) -> None:
+        """The log begins with another snapshot."""
+        self._wanted.set()
+
+    def leader_changed(self, leader: LeaderAndEpoch, not_before_offset: int = NOW) -> None:
+        """Tell it in turn, but not before that offset is applied. What was still held back is void."""
+        self._leaders = [(known, offset) for known, offset in self._leaders if offset == NOW]
+        self._leaders.append((leader, not_before_offset))
+        self._wanted.set()
+
+    def voters_at(self, end_offset: int) -> VotersAt:
+        """The voters in effect behind the applied record before `end_offset`."""
+        assert end_offset <= self.applied_offset, (end_offset, self.applied_offset)
+        return [known for known in self._voters if known.offset < max(end_offset, 0)][-1]
+
+    def snapshot_taken(self, end_offset: int) -> None:
+        """Nobody asks for the voters below it any more."""
+        first = self.voters_at(end_offset)
+        self._voters = [first, *(known for known in self._voters if known.offset > first.offset)]
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        try:
+            await self._load_snapshot_above(self.applied_offset)
+            while True:
+                self._wanted.clear()
+                if self.applied_offset < self._log.log_start_offset:
+                    await self._load_snapshot_above(self.applied_offset)
+                self._tell_leaders()
+                await self._apply()
+                self._tell_leaders()
+                if not self._wanted.is_set():
+                    await self._wanted.wait()
+        except (OSError, KafkaError, CorruptFileError) as error:
+            self._fail(f"the committed metadata log cannot be read: {error}")
+
+    async def _load_snapshot_above(self, offset: int) -> None:
+        latest = self._log.snapshots.latest
+        if latest is None or latest.end_offset <= offset:
+            return
+        parsed = await self._log.snapshots.read(latest)
+        self._voters = [voters_of_snapshot(latest.end_offset, parsed.setup, self._configured)]
+        content = SnapshotContent(latest.end_offset, latest.epoch, parsed.last_append_time_ms, parsed.batches)
+        for listener in self.listeners:
+            listener.on_load_snapshot(content)
+        self.applied_offset = latest.end_offset
+
+    async def _apply(self) -> None:
+        """Everything committed that the log holds."""
+        while self._log.log_start_offset <= self.applied_offset < self._high_watermark:
+            data = await self._log.read_bytes(self.applied_offset, max_offset=self._high_watermark)
+            if not data:
+                return
+            for position, header in iter_batches(data, check_crc=False):
+                records = tuple(iter_records(data, position, header))
+                if header.is_control:
+                    self._follow_voters(records)
+                    records = ()
+                self._commit(
+                    CommittedBatch(
+                        header.base_offset,
+                        header.last_offset,
+                        header.partition_leader_epoch,
+                        header.max_timestamp,
+                        tuple(record.value or b"" for record in records),
+                    )
+                )
+
+    def _follow_voters(self, records: Iterable[Record]) -> None:
+        for record in records:
+            after = voters_after(parse_quorum_record(record), record.offset, self._voters[-1])
+            if after is not self._voters[-1]:
+                self._voters.append(after)
+
+    def _commit(self, batch: CommittedBatch) -> None:
+        assert batch.base_offset >= self.applied_offset, (batch.base_offset, self.applied_offset)
+        began_s = self._metrics.now_s()
+        for listener in self.listeners:
+            listener.on_commit(batch)
+        self.applied_offset = batch.last_offset + 1
+        took_s = self._metrics.now_s() - began_s
+        self._metrics.apply.observe(took_s)
+        self._metrics.busy_s += took_s
+
+    def _tell_leaders(self) -> None:
+        while self._leaders and self._leaders[0][1] <= self.applied_offset:
+            leader, _ = self._leaders.pop(0)
+            for listener in self.listeners:
+                listener.on_leader_change(leader)

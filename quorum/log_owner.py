@@ -1,0 +1,202 @@
+"""The one task that changes the metadata log and its snapshots: effects in, completions out, in the same order.
+
+| effect or order | done | told |
+|---|---|---|
+| AppendRecords | stamped with the time, written, visible to readers | LogCompleted |
+| AppendFetched | written as it came | LogCompleted |
+| Flush | fsync of what the log's files hold | LogCompleted |
+| Truncate | cut, durably | LogCompleted |
+| SnapshotChunkAppend | appended to the part | SnapshotChunkWritten |
+| InstallSnapshot | part checked, named, log emptied | SnapshotInstalled, or SnapshotRejected if it is not whole |
+| `take_snapshot` | cut, retention applied | SnapshotTaken |
+
+Any OSError or storage error is told as LogFailed, and nothing is touched after it: memory and disk may have parted.
+What waits in the queue was decided by the core, which bounds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ..log.errors import CorruptFileError
+from ..protocol.errors import KafkaError
+from ..protocol.fetch_wire import SnapshotId
+from .control_batches import append_bytes, voters_of_snapshot
+from .effects import AppendFetched, AppendRecords, Flush, InstallSnapshot, LogEffect, SnapshotChunkAppend, Truncate
+from .events import (
+    LogCompleted,
+    LogFailed,
+    SnapshotChunkWritten,
+    SnapshotInstalled,
+    SnapshotRejected,
+    SnapshotTaken,
+)
+from .metadata_log import MetadataLog
+from .metrics import QuorumMetrics
+from .snapshot_file import QuorumSetup, snapshot_batches
+from .state import OffsetAndEpoch
+from .voters import VotersAt
+
+OwnerEvent = LogCompleted | LogFailed | SnapshotChunkWritten | SnapshotInstalled | SnapshotRejected | SnapshotTaken
+ORDERS_MAX: Final = 100_000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Snapshot:
+    """An order to cut a snapshot, and who waits for it."""
+
+    snapshot_id: SnapshotId
+    records: Iterable[bytes]
+    setup: QuorumSetup
+    last_append_time_ms: int
+    done: asyncio.Future[None]
+
+
+class LogOwner:
+    """`voters` gives the set in effect at the end of the log, `fallback` the one of a log that names none."""
+
+    def __init__(
+        self,
+        log: MetadataLog,
+        *,
+        now_ms: Callable[[], int],
+        voters: Callable[[], VotersAt],
+        fallback: VotersAt,
+        metrics: QuorumMetrics,
+        tell: Callable[[OwnerEvent], None],
+    ) -> None:
+        self._log = log
+        self._now_ms = now_ms
+        self._voters = voters
+        self._fallback = fallback
+        self._metrics = metrics
+        self._tell = tell
+        self._orders: deque[LogEffect | InstallSnapshot | SnapshotChunkAppend | _Snapshot] = deque()
+        self._wanted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="quorum-log")
+
+    def put(self, effect: LogEffect | InstallSnapshot | SnapshotChunkAppend) -> None:
+        """Queue an effect; does not wait."""
+        assert len(self._orders) < ORDERS_MAX, f"{len(self._orders)} effects wait for the log"
+        self._orders.append(effect)
+        self._wanted.set()
+
+    async def take_snapshot(
+        self, snapshot_id: SnapshotId, records: Iterable[bytes], setup: QuorumSetup, last_append_time_ms: int
+    ) -> None:
+        """Cut a snapshot in turn; durable when this returns. Nothing happens if it is there already."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._orders.append(_Snapshot(snapshot_id, records, setup, last_append_time_ms, done))
+        self._wanted.set()
+        await done
+
+    async def close(self) -> None:
+        """Stop behind the call that is under way; what waits is dropped."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        for order in self._orders:
+            if isinstance(order, _Snapshot):
+                order.done.cancel()
+        self._orders.clear()
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                while self._orders:
+                    await self._perform(self._orders[0])
+                    self._orders.popleft()
+                self._wanted.clear()
+                await self._wanted.wait()
+        except (OSError, KafkaError) as error:
+            _log.error("the metadata log cannot go on: %s", error)
+            self._tell(LogFailed(str(error)))
+
+    async def _perform(self, order: LogEffect | InstallSnapshot | SnapshotChunkAppend | _Snapshot) -> None:
+        match order:
+            case AppendRecords():
+                await self._append(order)
+            case AppendFetched():
+                await self._log.append(order.records.payload)  # type: ignore[arg-type]  # the shell's own bytes
+                self._metrics.fetched_records += order.end_offset - order.base_offset
+                self._completed(order)
+            case Flush():
+                await self._flush(order)
+            case Truncate():
+                end_offset = await self._log.truncate_to(order.end_offset)
+                assert end_offset == order.end_offset, f"cut at {order.end_offset}, the log ends at {end_offset}"
+                self._tell(LogCompleted(order))
+            case SnapshotChunkAppend():
+                payload: memoryview = order.payload  # type: ignore[assignment]  # the shell's own bytes
+                await self._log.snapshots.store_chunk(_wire_id(order.snapshot_id), order.position, payload)
+                self._tell(SnapshotChunkWritten(order))
+            case InstallSnapshot():
+                await self._install(order.snapshot_id)
+            case _Snapshot():
+                await self._cut(order)
+
+    async def _append(self, order: AppendRecords) -> None:
+        data = append_bytes(order, self._voters().voters, self._now_ms())
+        await self._log.append(data)
+        self._metrics.appended_records += order.end_offset - order.base_offset
+        self._completed(order)
+
+    def _completed(self, order: AppendRecords | AppendFetched) -> None:
+        assert self._log.log_end_offset == order.end_offset, (self._log.log_end_offset, order)
+        self._tell(LogCompleted(order))
+
+    async def _flush(self, order: Flush) -> None:
+        began_s = self._metrics.now_s()
+        flushed = await self._log.flush()
+        assert flushed >= order.end_offset, (flushed, order)
+        self._metrics.fsync.observe(self._metrics.now_s() - began_s)
+        self._tell(LogCompleted(order))
+
+    async def _install(self, snapshot_id: OffsetAndEpoch) -> None:
+        wire_id = _wire_id(snapshot_id)
+        try:
+            parsed = await self._log.snapshots.finish_part(wire_id)
+        except CorruptFileError as error:
+            _log.error("a fetched snapshot is refused: %s", error)
+            self._tell(SnapshotRejected(snapshot_id, str(error)))
+            return
+        await self._log.begin_at_snapshot(wire_id)
+        self._tell(SnapshotInstalled(snapshot_id, voters_of_snapshot(snapshot_id.offset, parsed.setup, self._fallback)))
+
+    async def _cut(self, order: _Snapshot) -> None:
+        if order.snapshot_id not in self._log.snapshots.ids:
+            batches = snapshot_batches(
+                order.snapshot_id,
+                order.records,
+                setup=order.setup,
+                last_append_time_ms=order.last_append_time_ms,
+                now_ms=self._now_ms(),
+            )
+            try:
+                await self._log.snapshots.create(order.snapshot_id, batches)
+                await self._log.clean()
+            except BaseException as error:
+                if not order.done.done():
+                    order.done.set_exception(error)
+                    order.done.exception()  # seen, should nobody wait any more
+                raise
+            start = self._log.start_id
+            snapshot = OffsetAndEpoch(order.snapshot_id.end_offset, order.snapshot_id.epoch)
+            self._tell(SnapshotTaken(snapshot, OffsetAndEpoch(start.end_offset, start.epoch)))
+        if not order.done.done():
+            order.done.set_result(None)
+
+
+def _wire_id(snapshot_id: OffsetAndEpoch) -> SnapshotId:
+    return SnapshotId(snapshot_id.offset, snapshot_id.epoch)

@@ -1,0 +1,251 @@
+"""The metadata log on disk: `__cluster_metadata-0`, a `PartitionLog` with its snapshots, as one thing.
+
+    [ earliest snapshot ]   [ latest snapshot ]
+    |--- log start = earliest snapshot's end ---- flushed end -- log end |
+
+* What is appended is whole batches that carry their offsets and epochs: a leader's own and a fetched one's are written
+  the same way. `append` makes them visible, `flush` durable; nobody acknowledges above `flushed_end_offset`.
+* A log that ends below its latest snapshot begins anew at the snapshot's end: the crash came between the snapshot's
+  rename and the truncation.
+* The log begins at 0 or at the end offset of a snapshot (`start_id`). Retention (`metadata.max.retention.*`) moves it
+  to the next snapshot's end; segments and snapshots below go, the latest snapshot never.
+* The epoch of the last record is the latest snapshot's where the log is empty above it.
+
+One caller at a time changes the log: `log_owner`. Errors: CorruptLogError and CorruptFileError when it is opened,
+OSError and KAFKA_STORAGE_ERROR when a write or an fsync fails. After these the log is closed to everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from ..log.checkpoints import PARTITION_METADATA, decode_partition_metadata, encode_partition_metadata
+from ..log.config import INT64_MAX, UNLIMITED, LogConfig
+from ..log.disk import Disk
+from ..log.epochs import LeaderEpochCache
+from ..log.errors import CorruptFileError
+from ..log.open_segments import OpenSegments
+from ..log.partition_log import LogLocation, LogSlice, PartitionLog
+from ..protocol.fetch_wire import SnapshotId
+from ..protocol.topics import METADATA_TOPIC_ID, TopicPartition
+from .snapshots import SnapshotStore
+
+METADATA_PARTITION: Final = TopicPartition("__cluster_metadata", 0)
+BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Of one record batch."""
+CATCH_UP_READ_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataLogConfig:
+    """`metadata.log.segment.{bytes,ms}`, `metadata.max.retention.{bytes,ms}`; -1 is without a limit."""
+
+    segment_bytes: int = 1024 * 1024 * 1024
+    segment_ms: int = 7 * 24 * 3_600_000
+    retention_bytes: int = 100 * 1024 * 1024
+    retention_ms: int = 7 * 24 * 3_600_000
+
+    @property
+    def log_config(self) -> LogConfig:
+        return LogConfig(
+            segment_bytes=self.segment_bytes,
+            segment_ms=self.segment_ms,
+            retention_ms=UNLIMITED,
+            retention_bytes=UNLIMITED,
+            max_message_bytes=BATCH_BYTES_MAX,
+            message_timestamp_after_max_ms=INT64_MAX,
+        )
+
+
+class _NoCheckpoints:
+    """The keeper of a log that needs none: snapshots say where it begins, and all of it is looked at when opened."""
+
+    async def save_log_start_offsets(self) -> None:
+        """The log start is a snapshot's end."""
+
+    async def save_recovery_points(self) -> None:
+        """Nothing is taken for flushed."""
+
+    def segment_closed(self) -> None:
+        """Every append is flushed anyway."""
+
+
+class MetadataLog:
+    """Open it with `open`."""
+
+    def __init__(
+        self, log: PartitionLog, snapshots: SnapshotStore, config: MetadataLogConfig, now_ms: Callable[[], int]
+    ) -> None:
+        self._log = log
+        self.snapshots = snapshots
+        self._config = config
+        self._now_ms = now_ms
+        self.recovery_messages = tuple(log.recovery_report.messages)
+
+    @classmethod
+    async def open(cls, disk: Disk, log_dir: Path, config: MetadataLogConfig, now_ms: Callable[[], int]) -> Self:
+        """Open the log below `log_dir`, made if it is absent."""
+        directory = log_dir / str(METADATA_PARTITION)
+        await _make_directory(disk, directory)
+        snapshots = SnapshotStore(disk, directory)
+        await snapshots.load()
+        location = LogLocation(
+            topic_partition=METADATA_PARTITION,
+            directory=directory,
+            disk=disk,
+            config=config.log_config,
+            keeper=_NoCheckpoints(),
+            open_segments=OpenSegments(),
+            now_ms=now_ms,
+            is_clean=False,
+        )
+        log = await PartitionLog.open(location)
+        latest = snapshots.latest
+        if latest is not None and log.log_end_offset < latest.end_offset:
+            await log.truncate_fully_and_start_at(latest.end_offset)
+        await log.flush()
+        opened = cls(log, snapshots, config, now_ms)
+        await opened._begin_at_a_snapshot()
+        return opened
+
+    # Offsets.
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    @property
+    def start_id(self) -> SnapshotId:
+        """The log start and the epoch of the record before it: a snapshot's id, or 0 and 0."""
+        start = self._log.log_start_offset
+        found = [known for known in self.snapshots.ids if known.end_offset == start]
+        assert found or start == 0, f"the log begins at {start}, the snapshots end at {self.snapshots.ids}"
+        return found[-1] if found else SnapshotId(0, 0)
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._log.log_end_offset
+
+    @property
+    def flushed_end_offset(self) -> int:
+        """Below it everything survives a crash of the machine."""
+        return self._log.recovery_point
+
+    @property
+    def high_watermark(self) -> int:
+        return self._log.high_watermark
+
+    @property
+    def epochs(self) -> LeaderEpochCache:
+        """To look into."""
+        return self._log.epochs
+
+    @property
+    def last_epoch(self) -> int:
+        """Of the last record, in the log or in the latest snapshot; 0 of an empty log, as in Kafka."""
+        latest = self.snapshots.latest
+        return max(self._log.latest_epoch, 0 if latest is None else latest.epoch)
+
+    @property
+    def failure(self) -> str | None:
+        return self._log.failure
+
+    # Changes.
+
+    async def append(self, data: bytearray | bytes | memoryview) -> int:
+        """Append whole batches as they are; the log end behind them, visible but not durable yet."""
+        await self._log.append_as_follower(data)
+        return self._log.log_end_offset
+
+    async def flush(self) -> int:
+        """Make everything durable that was appended; where that ends."""
+        await self._log.flush()
+        return self._log.recovery_point
+
+    async def truncate_to(self, offset: int) -> int:
+        """Cut every batch that holds `offset` or more; the new log end, durable."""
+        assert offset >= self._log.high_watermark, f"truncating to {offset} cuts committed {self._log.high_watermark}"
+        return await self._log.truncate_to(offset)
+
+    async def begin_at_snapshot(self, snapshot_id: SnapshotId) -> None:
+        """Empty the log; it goes on behind a snapshot that is here."""
+        assert snapshot_id in self.snapshots.ids, snapshot_id
+        await self._log.truncate_fully_and_start_at(snapshot_id.end_offset)
+        await self.snapshots.remove_before(snapshot_id)
+
+    def update_high_watermark(self, offset: int) -> None:
+        self._log.update_high_watermark(offset)
+
+    async def clean(self) -> bool:
+        """Move the log start to the next snapshot's end as long as retention asks for it; whether it did."""
+        is_moved = False
+        while (snapshot_id := self._next_start()) is not None:
+            await self.snapshots.remove_before(snapshot_id)
+            await self._raise_log_start(snapshot_id.end_offset)
+            is_moved = True
+        return is_moved
+
+    def _next_start(self) -> SnapshotId | None:
+        """The next snapshot that the log could begin with, if what lies below it is too much or too old."""
+        start = self._log.log_start_offset
+        following = next((known for known in self.snapshots.ids if known.end_offset > start), None)
+        if following is None or following.end_offset > self._log.log_end_offset:
+            return None
+        config = self._config
+        if 0 <= config.retention_bytes < self._log.size_bytes + self.snapshots.size_bytes:
+            return following
+        older = [item for item in self._log.segments if not item.is_active and item.next_offset <= following.end_offset]
+        is_old = older and 0 <= config.retention_ms < self._now_ms() - older[0].max_timestamp_ms
+        return following if is_old else None
+
+    async def _raise_log_start(self, offset: int) -> None:
+        self._log.update_high_watermark(offset)  # a snapshot holds only what is committed
+        await self._log.increment_log_start_offset(offset)
+        await self._log.delete_old_segments_by_log_start()
+
+    async def _begin_at_a_snapshot(self) -> None:
+        """A removal of segments that a crash cut short, or Kafka's own, leaves the first one below a snapshot's end."""
+        start = self._log.log_start_offset
+        if start == 0 or any(known.end_offset == start for known in self.snapshots.ids):
+            return
+        following = next((known for known in self.snapshots.ids if known.end_offset > start), None)
+        if following is None:
+            raise CorruptFileError(
+                f"{self._log.directory}: the log begins at offset {start}, and no snapshot covers what lies below: "
+                f"restore the snapshot, or remove the directory to have this replica fetch everything anew"
+            )
+        await self.snapshots.remove_before(following)
+        await self._raise_log_start(following.end_offset)
+
+    # Reading.
+
+    async def read(self, offset: int, *, max_bytes: int, max_offset: int) -> LogSlice:
+        """As `PartitionLog.read`; release the slice."""
+        return await self._log.read(offset, max_bytes=max_bytes, max_offset=max_offset)
+
+    async def read_bytes(self, offset: int, *, max_offset: int, max_bytes: int = CATCH_UP_READ_BYTES) -> bytes:
+        """Whole batches, the first of which holds `offset`."""
+        with await self._log.read(offset, max_bytes=max_bytes, max_offset=max_offset) as found:
+            return await found.read()
+
+    async def close(self) -> None:
+        """Flushed, unless it has failed; then nothing more is written."""
+        await self.snapshots.close()
+        if self._log.failure is None:
+            await self._log.close()
+        else:
+            await self._log.abandon()
+
+
+async def _make_directory(disk: Disk, directory: Path) -> None:
+    """With the topic's id, durably."""
+    path = directory / PARTITION_METADATA
+    if await disk.exists(path):
+        decode_partition_metadata(await disk.read_file(path), name=str(path))
+        return
+    await disk.make_directory(directory)
+    await disk.sync_directory(directory.parent)
+    await disk.write_file(path, encode_partition_metadata(METADATA_TOPIC_ID))

@@ -1,0 +1,137 @@
+"""What a replica of the quorum tells Prometheus: the document's metrics by name, after `tierfetch_raft_`.
+
+| document | here |
+|---|---|
+| current-leader, current-epoch, current-vote | gauges; -1 for none |
+| current-state | one sample for each state, 1 where the replica is in it; an observer's has its own name |
+| log-end-offset, log-end-epoch, high-watermark | gauges |
+| number-unknown-voter-connections | voters whose endpoint is not known |
+| election-latency, commit-latency | histograms of seconds, in place of avg and max |
+| fetch-records-rate, append-records-rate | counters: the rate is the reader's to take |
+| poll-idle-ratio-avg | share of the time since the last look in which nothing was decided or applied |
+| fsync and apply latency | histograms of seconds |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from prometheus_client import Histogram
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from .state import LeaderAndEpoch, RaftState
+from .voters import VotersAt
+
+PREFIX: Final = "tierfetch_raft_"
+SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of the buckets of all latencies."""
+OBSERVER: Final = "observer"
+
+
+class QuorumView(Protocol):
+    """What of a replica is looked at."""
+
+    @property
+    def state(self) -> RaftState: ...
+    @property
+    def leader_and_epoch(self) -> LeaderAndEpoch: ...
+    @property
+    def voted_id(self) -> int | None: ...
+    @property
+    def is_voter(self) -> bool: ...
+    @property
+    def high_watermark(self) -> int: ...
+    @property
+    def log_end_offset(self) -> int: ...
+    @property
+    def log_end_epoch(self) -> int: ...
+    @property
+    def voters(self) -> VotersAt: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Gauge:
+    name: str
+    documentation: str
+    value: Callable[[QuorumView], float]
+
+
+_GAUGES: Final = (
+    _Gauge(
+        "current_leader", "Node id of the leader, -1 if it is not known.", lambda of: _id(of.leader_and_epoch.leader_id)
+    ),
+    _Gauge("current_epoch", "Leader epoch of the quorum.", lambda of: of.leader_and_epoch.epoch),
+    _Gauge(
+        "current_vote",
+        "Who got this replica's vote in the epoch, -1 if nobody did.",
+        lambda of: _id(of.voted_id),
+    ),
+    _Gauge("log_end_offset", "Offset of the next record of the metadata log.", lambda of: of.log_end_offset),
+    _Gauge("log_end_epoch", "Leader epoch of the last record.", lambda of: of.log_end_epoch),
+    _Gauge("high_watermark", "Everything below is committed.", lambda of: of.high_watermark),
+    _Gauge(
+        "number_unknown_voter_connections",
+        "Voters whose endpoint is not known.",
+        lambda of: sum(not node.endpoints for node in of.voters.voters),
+    ),
+)
+
+
+def _id(value: int | None) -> int:
+    return -1 if value is None else value
+
+
+class QuorumMetrics:
+    """Counted where it happens; `now_s` is the event loop's clock."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self.now_s = now_s
+        self.appended_records = 0
+        self.fetched_records = 0
+        self.elections = 0
+        self.busy_s = 0.0
+        self.commit = _latency("commit_latency_seconds", "From an append to the high watermark behind it.")
+        self.election = _latency("election_latency_seconds", "From standing for election to the next leader.")
+        self.fsync = _latency("fsync_latency_seconds", "One flush of the metadata log.")
+        self.apply = _latency("apply_latency_seconds", "One committed batch in the listeners.")
+        self._looked_at_s = now_s()
+        self._busy_then_s = 0.0
+
+    def poll_idle_ratio(self) -> float:
+        """Since the last call."""
+        now_s, busy_s = self.now_s(), self.busy_s
+        elapsed_s, used_s = now_s - self._looked_at_s, busy_s - self._busy_then_s
+        self._looked_at_s, self._busy_then_s = now_s, busy_s
+        return 1.0 if elapsed_s <= 0 else max(0.0, 1.0 - used_s / elapsed_s)
+
+    def families(self, view: QuorumView) -> Iterator[Metric]:
+        """All of them, each made when it is asked for."""
+        for gauge in _GAUGES:
+            yield GaugeMetricFamily(PREFIX + gauge.name, gauge.documentation, value=gauge.value(view))
+        yield _states(view)
+        yield CounterMetricFamily(
+            f"{PREFIX}append_records", "Records appended as the leader.", value=self.appended_records
+        )
+        yield CounterMetricFamily(
+            f"{PREFIX}fetch_records", "Records fetched from the leader.", value=self.fetched_records
+        )
+        yield CounterMetricFamily(f"{PREFIX}elections", "Elections this replica stood for.", value=self.elections)
+        yield GaugeMetricFamily(
+            f"{PREFIX}poll_idle_ratio", "Share of the time in which nothing was done.", value=self.poll_idle_ratio()
+        )
+        for histogram in (self.commit, self.election, self.fsync, self.apply):
+            yield from histogram.collect()
+
+
+def _latency(name: str, documentation: str) -> Histogram:
+    return Histogram(PREFIX + name, documentation, buckets=SECONDS, registry=None)
+
+
+def _states(view: QuorumView) -> Metric:
+    family = GaugeMetricFamily(f"{PREFIX}current_state", "1 for the state it is in.", labels=["state"])
+    current = view.state.value if view.is_voter else OBSERVER
+    for name in (*(state.value for state in RaftState), OBSERVER):
+        family.add_metric([name], name == current)
+    return family

@@ -1,0 +1,502 @@
+"""One replica of the metadata quorum: the shell that does what `RaftCore` decides.
+
+    requests, responses, timers, completions --event--> core.step --effects--> this shell
+
+| effect | done by |
+|---|---|
+| PersistState | the election file, one after the other |
+| append, flush, truncate, snapshot effects | `LogOwner`, the one task that changes the log |
+| Send | `Peers`, a task each, with a deadline |
+| Reply | the future that the request's handler waits for |
+| SetTimer | one timer of the event loop |
+| HighWatermarkAdvanced, leader changes | `Delivery`, which tells the listeners |
+| AppendAccepted, Completed, Failed | the future that the append's caller waits for |
+| Fatal | everything stops; `failed` says why |
+
+Every event goes through `_step`, which does not wait; effects only begin there, in the core's order. Time is the event
+loop's clock, chance the `Random` that was given, files the `Disk`: nothing here knows whether it is simulated.
+
+    start                                        stop
+    -------------------------------------------  ---------------------------------------------------------
+    directory locked, `meta.properties` read     the core leaves the quorum in good order: a leader hands over
+    log opened and recovered, `quorum-state`     requests under way are given up
+    core started; owner, delivery begin          log flushed and closed, lock released
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Self
+
+from ..log.directory_lock import LogDirectoryLockedError, lock_directory
+from ..log.disk import Disk
+from ..log.errors import CorruptFileError
+from ..log.log_directory import HeldLock
+from ..protocol.errors import KafkaError
+from ..protocol.fetch_wire import SnapshotId
+from .config import RaftConfig
+from .control_batches import setup_of_voters
+from .core import RaftCore
+from .delivery import Delivery, QuorumListener
+from .effects import (
+    AppendAccepted,
+    AppendCompleted,
+    AppendError,
+    AppendFailed,
+    AppendFetched,
+    AppendRecords,
+    BecameLeader,
+    Effect,
+    Fatal,
+    Flush,
+    HighWatermarkAdvanced,
+    InstallSnapshot,
+    LeaderChanged,
+    PersistState,
+    Reply,
+    ResignedLeadership,
+    Send,
+    SetTimer,
+    ShutdownCompleted,
+    SnapshotChunkAppend,
+    Truncate,
+    VotersChanged,
+)
+from .election_file import ElectionFile
+from .errors import BufferFullError, NotLeaderError, QuorumFailedError, QuorumStartError
+from .events import (
+    Append,
+    Event,
+    LogFailed,
+    RequestReceived,
+    Resign,
+    Shutdown,
+    SnapshotInstalled,
+    Started,
+    StatePersisted,
+    TimerFired,
+)
+from .formatting import identify
+from .log_owner import LogOwner
+from .messages import Request, Response
+from .metadata_log import METADATA_PARTITION, MetadataLog, MetadataLogConfig
+from .metrics import QuorumMetrics
+from .peers import Peers
+from .recovery import recover
+from .state import ElectionState, Endpoint, LeaderAndEpoch, RaftState, ReplicaKey
+from .voters import KRAFT_VERSION_STATIC, VotersAt, VoterSet
+
+SHUTDOWN_SLACK_S: Final = 1.0
+"""What a shutdown may take beyond the request timeout."""
+_TIMER_SLACK_S: Final = 0.0005
+"""A timer fires in the millisecond of its deadline, not at its edge, where rounding could make it early."""
+_STANDING: Final = frozenset({RaftState.PROSPECTIVE, RaftState.CANDIDATE})
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _PendingAppend:
+    """Who waits for an append; `is_for_commit` tells for what."""
+
+    answer: asyncio.Future[int]
+    is_for_commit: bool
+    began_s: float
+
+
+class QuorumNode:
+    """A voter where `config.endpoints` name its listeners and the voter set holds it; an observer otherwise.
+
+    `static_voters` are those of `controller.quorum.voters`, empty with dynamic ones. `lock` None: the directory is
+    locked by somebody in this process already.
+    """
+
+    def __init__(
+        self,
+        config: RaftConfig,
+        *,
+        log_dir: Path,
+        disk: Disk,
+        rng: Random,
+        now_ms: Callable[[], int],
+        static_voters: VoterSet | None = None,
+        log_config: MetadataLogConfig | None = None,
+        lock: Callable[[Path], HeldLock] | None = lock_directory,
+    ) -> None:
+        self.config = config
+        self._log_dir = log_dir
+        self._disk = disk
+        self._rng = rng
+        self._now_ms = now_ms
+        self._configured = VotersAt(-1, static_voters or VoterSet(), KRAFT_VERSION_STATIC)
+        self._log_config = log_config or MetadataLogConfig()
+        self._lock = lock
+        self._stack = AsyncExitStack()
+        self.metrics = QuorumMetrics(asyncio.get_running_loop().time)
+        self._listeners: list[QuorumListener] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._stood_at_s: float | None = None
+        self._states: asyncio.Queue[ElectionState] = asyncio.Queue()
+        self._left = asyncio.Event()
+        self._appends: set[_PendingAppend] = set()
+        self._asked: set[asyncio.Future[Response]] = set()
+        self._is_running = False
+        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Done, with the reason, when this replica has stopped by itself."""
+
+    # Beginning and end.
+
+    def add_listener(self, listener: QuorumListener) -> None:
+        """Before `start`."""
+        assert not self._is_running, "listeners are added before the start"
+        self._listeners.append(listener)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """QuorumStartError says what an operator can do about it."""
+        try:
+            await self._start()
+        except (OSError, KafkaError, CorruptFileError, LogDirectoryLockedError) as error:
+            await self._stack.aclose()
+            raise QuorumStartError(f"the quorum's replica in {self._log_dir} cannot start: {error}") from error
+        except BaseException:
+            await self._stack.aclose()
+            raise
+
+    async def _start(self) -> None:
+        await self._open_directory()
+        recovered = await recover(self.log, self._election_file, self._configured)
+        self._core = RaftCore(self.config, recovered, self._rng)
+        self._owner = LogOwner(
+            self.log,
+            now_ms=self._now_ms,
+            voters=lambda: self._core.voters_at_end,
+            fallback=self._configured,
+            metrics=self.metrics,
+            tell=self._step,
+        )
+        self._delivery = Delivery(self.log, self._configured, self.metrics, self._fail)
+        self._delivery.listeners = self._listeners
+        self._peers = Peers(
+            client_id=f"tierfetch-quorum-{self.node_id}",
+            random=self._rng,
+            request_timeout_ms=self.config.request_timeout_ms,
+            voters=lambda: self._core.voters_at_end,
+            tell=self._step,
+        )
+        self._is_running = True
+        persisting = asyncio.create_task(self._persist(), name="quorum-state")
+        self._stack.push_async_callback(_cancelled, persisting)
+        for part in (self._owner, self._delivery):
+            part.start()
+            self._stack.push_async_callback(part.close)
+        self._stack.push_async_callback(self._peers.close)
+        self._step(Started())
+
+    async def _open_directory(self) -> None:
+        """Lock it, find out whose it is, open the log."""
+        properties = await identify(self._disk, self._log_dir, self.node_id, self.config.cluster_id)
+        if self._lock is not None:
+            self._stack.callback(self._lock(self._log_dir).release)
+        key = ReplicaKey(self.node_id, properties.directory_id or self.config.key.directory_id)
+        self.config = replace(self.config, key=key, cluster_id=properties.cluster_id)
+        self.log = await MetadataLog.open(self._disk, self._log_dir, self._log_config, self._now_ms)
+        self._stack.push_async_callback(self.log.close)
+        for message in self.log.recovery_messages:
+            _log.warning("%s", message)
+        self._election_file = ElectionFile(self._disk, self._log_dir / str(METADATA_PARTITION))
+
+    async def stop(self) -> None:
+        """Leave in good order: a leader hands over. Idempotent; also after a failure."""
+        if self._is_running:
+            self._step(Shutdown())
+            try:
+                async with asyncio.timeout(self.config.request_timeout_ms / 1000 + SHUTDOWN_SLACK_S):
+                    await self._left.wait()
+            except TimeoutError:
+                _log.warning("replica %d leaves the quorum without having handed over", self.node_id)
+        self._halt("it was stopped")
+        await self._stack.aclose()
+
+    def _fail(self, reason: str) -> None:
+        """Stop by itself, for good. Whoever runs this replica sees `failed` and calls `stop`."""
+        if not self.failed.done():
+            _log.error("replica %d of the quorum has failed: %s", self.config.key.id, reason)
+            self.failed.set_result(reason)
+        self._halt(reason)
+
+    def _halt(self, reason: str) -> None:
+        """Take no more events; whoever waits is told. Idempotent, does not wait."""
+        self._is_running = False
+        self._left.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        for pending in self._appends:
+            if not pending.answer.done():
+                pending.answer.set_exception(QuorumFailedError(reason))
+        self._appends.clear()
+        for asked in self._asked:
+            asked.cancel()
+        self._asked.clear()
+
+    # What it knows.
+
+    @property
+    def node_id(self) -> int:
+        return self.config.key.id
+
+    @property
+    def state(self) -> RaftState:
+        return self._core.state
+
+    @property
+    def leader_and_epoch(self) -> LeaderAndEpoch:
+        return self._core.leader_and_epoch
+
+    @property
+    def leader_endpoint(self) -> Endpoint | None:
+        """Where the leader listens, if that is known."""
+        return self._core.leader_endpoint
+
+    @property
+    def voted_id(self) -> int | None:
+        return self._core.voted_id
+
+    @property
+    def is_voter(self) -> bool:
+        return self._core.is_voter
+
+    @property
+    def voters(self) -> VotersAt:
+        """In effect, committed or not."""
+        return self._core.voters_at_end
+
+    @property
+    def high_watermark(self) -> int:
+        return self._core.high_watermark
+
+    @property
+    def applied_offset(self) -> int:
+        """Below it everything was handed to the listeners."""
+        return self._delivery.applied_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def log_end_epoch(self) -> int:
+        return self.log.last_epoch
+
+    # What a state machine asks for.
+
+    async def append(self, epoch: int, records: Sequence[bytes]) -> int:
+        """Append one atomic batch as the leader of `epoch`; its last offset. It is committed when a listener sees it.
+
+        NotLeaderError, BufferFullError, QuorumFailedError.
+        """
+        return await self._append(epoch, records, is_for_commit=False)
+
+    async def append_and_commit(self, epoch: int, records: Sequence[bytes]) -> int:
+        """The same, returning once the high watermark has passed the last record.
+
+        NotLeaderError also when leadership was lost meanwhile: the records may yet be committed.
+        """
+        return await self._append(epoch, records, is_for_commit=True)
+
+    async def _append(self, epoch: int, records: Sequence[bytes], *, is_for_commit: bool) -> int:
+        self._check_running()
+        loop = asyncio.get_running_loop()
+        pending = _PendingAppend(loop.create_future(), is_for_commit, loop.time())
+        self._appends.add(pending)
+        self._step(Append(pending, epoch, tuple(records)))
+        return await pending.answer
+
+    async def create_snapshot(self, offset: int, epoch: int, records: Iterable[bytes], append_time_ms: int) -> None:
+        """Cut a snapshot of the state behind the applied record before `offset`, whose epoch and time are given.
+
+        Durable when this returns; then old segments and snapshots go as far as retention says.
+        """
+        self._check_running()
+        assert offset <= self.applied_offset, (offset, self.applied_offset)
+        setup = setup_of_voters(self._delivery.voters_at(offset))
+        await self._owner.take_snapshot(SnapshotId(offset, epoch), records, setup, append_time_ms)
+        self._delivery.snapshot_taken(offset)
+
+    def resign(self, epoch: int, reason: str) -> None:
+        """Give up leadership of `epoch`, handing over to the best successor."""
+        self._step(Resign(epoch, reason))
+
+    async def ask(self, request: Request) -> Response:
+        """The core's answer to a request from another node."""
+        self._check_running()
+        answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._asked.add(answer)
+        answer.add_done_callback(self._asked.discard)
+        self._step(RequestReceived(answer, request))
+        return await answer
+
+    async def kraft_versions(self, endpoint: Endpoint) -> tuple[int, int]:
+        """The range of `kraft.version` that the node at this endpoint supports. OSError."""
+        return await self._peers.kraft_versions(endpoint)
+
+    def wall_clock_ms(self, core_ms: int) -> int:
+        """Unix time of an instant of the core's clock."""
+        return self._now_ms() - (self._core_now_ms() - core_ms)
+
+    def _check_running(self) -> None:
+        if not self._is_running:
+            reason = self.failed.result() if self.failed.done() else "it does not run"
+            raise QuorumFailedError(f"replica {self.config.key.id} of the quorum takes nothing more: {reason}")
+
+    # Events in, effects out.
+
+    def _core_now_ms(self) -> int:
+        return int(asyncio.get_running_loop().time() * 1000)
+
+    def _step(self, event: Event) -> None:
+        if not self._is_running:
+            return
+        now_s = self.metrics.now_s
+        began_s = now_s()
+        state = self._core.state
+        for effect in self._core.step(event, self._core_now_ms()):
+            _PERFORM[type(effect)](self, effect)
+        if isinstance(event, SnapshotInstalled):
+            self._delivery.snapshot_installed()
+        if state is not self._core.state:
+            self._changed_state(state)
+        self.metrics.busy_s += now_s() - began_s
+
+    def _changed_state(self, before: RaftState) -> None:
+        after = self._core.state
+        message = "replica %d: %s -> %s, epoch %d, leader %s, high watermark %d, log end %d"
+        leader = self._core.leader_and_epoch
+        offsets = self._core.high_watermark, self.log.log_end_offset
+        _log.info(message, self.node_id, before.value, after.value, leader.epoch, leader.leader_id, *offsets)
+        if after in _STANDING and before not in _STANDING:
+            self._stood_at_s = self.metrics.now_s()
+            self.metrics.elections += 1
+
+    def _persist_state(self, effect: PersistState) -> None:
+        self._states.put_nowait(effect.state)
+
+    async def _persist(self) -> None:
+        while True:
+            state = await self._states.get()
+            voters = self._core.voters_at_end
+            try:
+                await self._election_file.write(state, kraft_version=voters.kraft_version, voters=voters.voters)
+            except OSError as error:
+                self._step(LogFailed(f"quorum-state could not be written: {error}"))
+                return
+            self._step(StatePersisted(state))
+
+    def _send(self, effect: Send) -> None:
+        self._peers.send(effect)
+
+    def _reply(self, effect: Reply) -> None:
+        answer = effect.token
+        assert isinstance(answer, asyncio.Future), answer
+        if not answer.done():
+            answer.set_result(effect.response)
+
+    def _change_log(self, effect: Any) -> None:
+        self._owner.put(effect)
+
+    def _set_timer(self, effect: SetTimer) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if effect.deadline_ms is not None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(effect.deadline_ms / 1000 + _TIMER_SLACK_S, self._step, TimerFired())
+
+    def _high_watermark_advanced(self, effect: HighWatermarkAdvanced) -> None:
+        self._delivery.advance(effect.offset)
+
+    def _append_accepted(self, effect: AppendAccepted) -> None:
+        pending = effect.token
+        assert isinstance(pending, _PendingAppend), pending
+        if not pending.is_for_commit and not pending.answer.done():
+            pending.answer.set_result(effect.last_offset)
+
+    def _append_completed(self, effect: AppendCompleted) -> None:
+        pending = effect.token
+        assert isinstance(pending, _PendingAppend), pending
+        self._appends.discard(pending)
+        self.metrics.commit.observe(self.metrics.now_s() - pending.began_s)
+        if not pending.answer.done():
+            pending.answer.set_result(effect.last_offset)
+
+    def _append_failed(self, effect: AppendFailed) -> None:
+        pending = effect.token
+        assert isinstance(pending, _PendingAppend), pending
+        self._appends.discard(pending)
+        if not pending.answer.done():
+            kind = BufferFullError if effect.error is AppendError.BUFFER_FULL else NotLeaderError
+            pending.answer.set_exception(kind(effect.error.value))
+
+    def _leader_changed(self, effect: LeaderChanged) -> None:
+        if effect.leader.leader_id is not None and self._stood_at_s is not None:
+            self.metrics.election.observe(self.metrics.now_s() - self._stood_at_s)
+            self._stood_at_s = None
+        if effect.leader.leader_id != self.node_id:
+            self._delivery.leader_changed(effect.leader)
+
+    def _became_leader(self, effect: BecameLeader) -> None:
+        self._delivery.leader_changed(LeaderAndEpoch(self.node_id, effect.epoch), effect.epoch_start_offset)
+
+    def _resigned(self, effect: ResignedLeadership) -> None:
+        _log.info("replica %d leads epoch %d no more: %s", self.node_id, effect.epoch, effect.reason)
+
+    def _voters_changed(self, effect: VotersChanged) -> None:
+        ids = [node.id for node in effect.voters]
+        _log.info("replica %d: voters %s, kraft.version %d", self.node_id, ids, effect.kraft_version)
+
+    def _shutdown_completed(self, effect: ShutdownCompleted) -> None:
+        self._left.set()
+
+    def _fatal(self, effect: Fatal) -> None:
+        self._fail(effect.reason)
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+_PERFORM: Final[Mapping[type[Effect], Callable[[QuorumNode, Any], None]]] = {
+    PersistState: QuorumNode._persist_state,
+    Send: QuorumNode._send,
+    Reply: QuorumNode._reply,
+    AppendRecords: QuorumNode._change_log,
+    AppendFetched: QuorumNode._change_log,
+    Flush: QuorumNode._change_log,
+    Truncate: QuorumNode._change_log,
+    InstallSnapshot: QuorumNode._change_log,
+    SnapshotChunkAppend: QuorumNode._change_log,
+    SetTimer: QuorumNode._set_timer,
+    HighWatermarkAdvanced: QuorumNode._high_watermark_advanced,
+    AppendAccepted: QuorumNode._append_accepted,
+    AppendCompleted: QuorumNode._append_completed,
+    AppendFailed: QuorumNode._append_failed,
+    LeaderChanged: QuorumNode._leader_changed,
+    BecameLeader: QuorumNode._became_leader,
+    ResignedLeadership: QuorumNode._resigned,
+    VotersChanged: QuorumNode._voters_changed,
+    ShutdownCompleted: QuorumNode._shutdown_completed,
+    Fatal: QuorumNode._fatal,
+}

@@ -1,0 +1,166 @@
+"""Asks other replicas: one request out, one answer or one failure back, always within a deadline.
+
+| request | connection | deadline |
+|---|---|---|
+| Fetch | one of its own to each peer: it may wait there, and answers come in order | its wait and the request timeout |
+| all others | a second one | request timeout |
+
+When a Fetch ends because its connection closed, the peer is probed with a new connection at once. A refused one means
+that nobody listens there any more, and that is told to the core, whose voters then need not wait for the fetch timeout:
+a killed process is noticed within a round trip. A connection that can be made again, or a probe without an answer, is
+no news.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from ..protocol.api import ApiKey
+from ..protocol.client import Address, BrokerUnavailableError, ClientLimits, KafkaClient
+from ..protocol.errors import KafkaError
+from . import wire, wire_fetch
+from .effects import Send
+from .events import ConnectionLost, RequestFailed, ResponseReceived
+from .messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchSnapshotRequest,
+    PeerRequest,
+    PeerResponse,
+    UpdateVoterRequest,
+    VoteRequest,
+)
+from .state import Endpoint
+from .voters import VotersAt
+
+REQUESTS_MAX: Final = 256
+"""Under way at once; the core has a handful for each voter."""
+PROBE_TIMEOUT_S: Final = 0.5
+DIAL_BACKOFF_MIN_S: Final = 0.02
+DIAL_BACKOFF_MAX_S: Final = 0.2
+
+_log = logging.getLogger(__name__)
+
+
+class _Api(NamedTuple):
+    key: ApiKey
+    write: Callable[[Any], Any]
+    read: Callable[[Any], PeerResponse]
+
+
+_APIS: Final[Mapping[type, _Api]] = {
+    VoteRequest: _Api(ApiKey.VOTE, wire.vote_request, wire.read_vote_response),
+    BeginQuorumEpochRequest: _Api(ApiKey.BEGIN_QUORUM_EPOCH, wire.begin_request, wire.read_begin_response),
+    EndQuorumEpochRequest: _Api(ApiKey.END_QUORUM_EPOCH, wire.end_request, wire.read_end_response),
+    UpdateVoterRequest: _Api(ApiKey.UPDATE_RAFT_VOTER, wire.update_request, wire.read_update_response),
+    FetchSnapshotRequest: _Api(
+        ApiKey.FETCH_SNAPSHOT, wire_fetch.fetch_snapshot_request, wire_fetch.read_fetch_snapshot_response
+    ),
+}
+
+PeerEvent = ResponseReceived | RequestFailed | ConnectionLost
+
+
+class Peers:
+    """`tell` gets the events, one or two for each `send`; `voters` gives those in effect at the end of the log."""
+
+    def __init__(
+        self,
+        *,
+        client_id: str,
+        random: Random,
+        request_timeout_ms: int,
+        voters: Callable[[], VotersAt],
+        tell: Callable[[PeerEvent], None],
+    ) -> None:
+        self._request_timeout_s = request_timeout_ms / 1000
+        limits = ClientLimits(
+            connect_timeout_s=self._request_timeout_s,
+            request_timeout_s=self._request_timeout_s,
+            backoff_min_s=DIAL_BACKOFF_MIN_S,
+            backoff_max_s=DIAL_BACKOFF_MAX_S,
+        )
+        self._fetches = KafkaClient(client_id=client_id, random=random, limits=limits)
+        self._questions = KafkaClient(client_id=client_id, random=random, limits=limits)
+        self._voters = voters
+        self._tell = tell
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def send(self, effect: Send) -> None:
+        """Begin; does not wait."""
+        assert len(self._tasks) < REQUESTS_MAX, f"{len(self._tasks)} requests are under way"
+        self._spawn(self._ask(effect), f"quorum-{type(effect.request).__name__}-{effect.peer_id}")
+
+    async def close(self) -> None:
+        """Give up what is under way: nothing of it is told any more."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._fetches.close()
+        await self._questions.close()
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(coroutine, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("%s ended by a fault of ours", task.get_name(), exc_info=error)
+
+    async def _ask(self, effect: Send) -> None:
+        request, peer_id = effect.request, effect.peer_id
+        if effect.endpoint is None:
+            self._tell(RequestFailed(peer_id, request, f"it is not known where {peer_id} listens"))
+            return
+        address = Address(effect.endpoint.host, effect.endpoint.port)
+        try:
+            response = await self._exchange(address, request)
+        except (OSError, KafkaError) as error:
+            self._tell(RequestFailed(peer_id, request, str(error)))
+            if isinstance(request, FetchRequest) and isinstance(error, BrokerUnavailableError):
+                await self._probe(peer_id, effect.endpoint)
+            return
+        self._tell(ResponseReceived(peer_id, request, response))
+
+    async def _exchange(self, address: Address, request: PeerRequest) -> PeerResponse:
+        if isinstance(request, FetchRequest):
+            timeout_s = self._request_timeout_s + request.max_wait_ms / 1000
+            body = await self._fetches.fetch(address, wire_fetch.fetch_request(request), timeout_s=timeout_s)
+            return wire_fetch.read_fetch_response(body, self._voters())
+        api = _APIS[type(request)]
+        if (needed := wire.min_version(request)) > 0:
+            async with asyncio.timeout(self._request_timeout_s):
+                connection = await self._questions.connection(address)
+            if connection.version_of(api.key) < needed:
+                raise BrokerUnavailableError(f"{address} does not know version {needed} of {api.key.name}")
+        return api.read(await self._questions.request(address, api.key, api.write(request)))
+
+    async def _probe(self, peer_id: int, endpoint: Endpoint) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(PROBE_TIMEOUT_S):
+                transport, _ = await loop.create_connection(asyncio.Protocol, endpoint.host, endpoint.port)
+        except ConnectionRefusedError:
+            self._tell(ConnectionLost(peer_id))
+        except OSError as error:
+            _log.info("the probe of %d at %s:%d told nothing: %s", peer_id, endpoint.host, endpoint.port, error)
+        else:
+            transport.abort()
+
+    async def kraft_versions(self, endpoint: Endpoint) -> tuple[int, int]:
+        """The range of `kraft.version` that a node says it supports; (0, 0) if it says nothing of it. OSError."""
+        address = Address(endpoint.host, endpoint.port)
+        body = {"client_software_name": "tierfetch", "client_software_version": "quorum"}
+        response = await self._questions.request(address, ApiKey.API_VERSIONS, body)
+        for feature in response.supported_features:
+            if feature.name == "kraft.version":
+                return feature.min_version, feature.max_version
+        return 0, 0

@@ -1,0 +1,182 @@
+"""The snapshots in the directory of one metadata log: cut, fetched in chunks, served in chunks, removed.
+
+| state of a file | how it gets there | after a crash |
+|---|---|---|
+| `.part` | `create` writes it, `store_chunk` appends to it | removed by `load` |
+| whole | checked, synced, renamed, directory synced, in this order | there, and counted |
+| gone | `remove_before`, oldest first | there or not: counted again, and removed by the next clean-up |
+
+A fetched snapshot is checked as a whole before its rename: what a leader sent with a wrong CRC or without its footer
+never takes the name of a snapshot. One cut here is checked by whoever reads it.
+
+One chunk, one creation at a time: the owner of the log calls, one call after another. Reads may run beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from ..log.disk import Disk, DiskFile
+from ..log.errors import CorruptFileError
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.fetch_wire import SnapshotId
+from .snapshot_file import PART_SUFFIX, ParsedSnapshot, parse_snapshot, parse_snapshot_name, snapshot_name
+
+
+class SnapshotChunk(NamedTuple):
+    """Some bytes of a snapshot that is `size` bytes long."""
+
+    size: int
+    position: int
+    data: bytes
+
+
+class SnapshotStore:
+    """`ids` are the whole snapshots, oldest first."""
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._sizes: dict[SnapshotId, int] = {}
+        self._part: tuple[SnapshotId, DiskFile, int] | None = None
+        self._served: tuple[SnapshotId, bytes] | None = None
+        """The snapshot of the last chunk: whoever fetches one asks for all of it."""
+
+    async def load(self) -> None:
+        """Look into the directory; parts are removed."""
+        for entry in await self._disk.list_directory(self._directory):
+            name = parse_snapshot_name(entry.name)
+            if name is None:
+                continue
+            snapshot_id, is_part = name
+            if is_part:
+                await self._disk.remove(self._directory / entry.name)
+            else:
+                self._sizes[snapshot_id] = entry.size
+
+    @property
+    def ids(self) -> tuple[SnapshotId, ...]:
+        return tuple(sorted(self._sizes))
+
+    @property
+    def latest(self) -> SnapshotId | None:
+        return max(self._sizes, default=None)
+
+    @property
+    def earliest(self) -> SnapshotId | None:
+        return min(self._sizes, default=None)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all of them."""
+        return sum(self._sizes.values())
+
+    def size_of(self, snapshot_id: SnapshotId) -> int:
+        return self._sizes[snapshot_id]
+
+    def path(self, snapshot_id: SnapshotId) -> Path:
+        return self._directory / snapshot_name(snapshot_id)
+
+    # Making.
+
+    async def create(self, snapshot_id: SnapshotId, batches: Iterable[bytes]) -> None:
+        """Write a snapshot; when this returns it is durable under its name."""
+        assert snapshot_id not in self._sizes, f"{snapshot_id} is there already"
+        file, position = await self._open_part(snapshot_id), 0
+        try:
+            for batch in batches:
+                await file.write(position, batch)
+                position += len(batch)
+            await file.sync()
+        finally:
+            await file.close()
+        await self._name_it(snapshot_id, position)
+
+    async def store_chunk(self, snapshot_id: SnapshotId, position: int, data: bytes | memoryview) -> int:
+        """Append a chunk of a fetched snapshot; the position behind it. A chunk at 0 begins anew."""
+        if position == 0:
+            await self.drop_part()
+            self._part = (snapshot_id, await self._open_part(snapshot_id), 0)
+        assert self._part is not None, (snapshot_id, position)
+        part_id, file, end = self._part
+        assert (part_id, end) == (snapshot_id, position), (part_id, end, snapshot_id, position)
+        await file.write(position, data)
+        end += len(data)
+        self._part = (part_id, file, end)
+        return end
+
+    async def finish_part(self, snapshot_id: SnapshotId) -> ParsedSnapshot:
+        """Check what was fetched and give it its name. CorruptFileError if it is not whole; then it is removed."""
+        assert self._part is not None, snapshot_id
+        part_id, file, size = self._part
+        assert part_id == snapshot_id, (part_id, snapshot_id)
+        try:
+            parsed = parse_snapshot(await file.read(0, size), name=str(self._part_path(snapshot_id)))
+        except CorruptFileError:
+            await self.drop_part()
+            raise
+        try:
+            await file.sync()
+        finally:
+            self._part = None
+            await file.close()
+        await self._name_it(snapshot_id, size)
+        return parsed
+
+    async def drop_part(self) -> None:
+        """Give up what is being fetched."""
+        if self._part is not None:
+            (snapshot_id, file, _), self._part = self._part, None
+            await file.close()
+            await self._disk.remove(self._part_path(snapshot_id))
+
+    async def _open_part(self, snapshot_id: SnapshotId) -> DiskFile:
+        path = self._part_path(snapshot_id)
+        await self._disk.remove(path)
+        return await self._disk.open(path, create=True)
+
+    async def _name_it(self, snapshot_id: SnapshotId, size: int) -> None:
+        await self._disk.rename(self._part_path(snapshot_id), self.path(snapshot_id))
+        await self._disk.sync_directory(self._directory)
+        self._sizes[snapshot_id] = size
+
+    def _part_path(self, snapshot_id: SnapshotId) -> Path:
+        return self._directory / (snapshot_name(snapshot_id) + PART_SUFFIX)
+
+    # Reading.
+
+    async def read(self, snapshot_id: SnapshotId) -> ParsedSnapshot:
+        """CorruptFileError, naming the file, if it is not whole."""
+        path = self.path(snapshot_id)
+        return parse_snapshot(await self._disk.read_file(path), name=str(path))
+
+    async def chunk(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> SnapshotChunk:
+        """For FetchSnapshot. SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE."""
+        if snapshot_id not in self._sizes:
+            raise KafkaError(ErrorCode.snapshot_not_found, f"there is no snapshot {snapshot_name(snapshot_id)}")
+        if self._served is None or self._served[0] != snapshot_id:
+            self._served = (snapshot_id, await self._disk.read_file(self.path(snapshot_id)))
+        data = self._served[1]
+        if not 0 <= position < len(data):
+            raise KafkaError(
+                ErrorCode.position_out_of_range,
+                f"snapshot {snapshot_name(snapshot_id)} has {len(data)} bytes, asked for was position {position}",
+            )
+        return SnapshotChunk(len(data), position, data[position : position + max_bytes])
+
+    # Removing.
+
+    async def remove_before(self, snapshot_id: SnapshotId) -> int:
+        """Remove those that end before this one; how many."""
+        older = [known for known in self.ids if known < snapshot_id]
+        for known in older:
+            del self._sizes[known]
+            if self._served is not None and self._served[0] == known:
+                self._served = None
+            await self._disk.remove(self.path(known))
+        return len(older)
+
+    async def close(self) -> None:
+        await self.drop_part()
