@@ -80,7 +80,6 @@ class FollowedPartition:
         partition.is_log_being_replaced = True
         try:
             await adopt(self._logs, self.topic_id_partition.topic_partition, state)
-            partition.is_never_in_isr = not partition.is_in_isr
         finally:
             partition.is_log_being_replaced = False
             self._take_log()

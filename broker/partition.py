@@ -63,8 +63,8 @@ class Partition:
         self.log = log
         self.registration: PartitionRegistration | None = None
         self.leadership: Leadership | None = None
-        self.is_never_in_isr = False
-        """Not once in the ISR since state was adopted from the tier."""
+        self._was_in_isr = False
+        """With this log."""
         self.is_log_being_replaced = False
         """The old log is closed already, which is no failure."""
         self.log_end_news = Sleepers()
@@ -95,6 +95,11 @@ class Partition:
     def is_in_isr(self) -> bool:
         """As the cluster's metadata has it now."""
         return self.registration is not None and self._services.node_id in self.registration.isr
+
+    @property
+    def is_never_in_isr(self) -> bool:
+        """Not once in the ISR since state was adopted from the tier, by this process or an earlier one."""
+        return self.log.is_adopted and not self._was_in_isr
 
     def leader(self) -> Leadership:
         """NOT_LEADER_OR_FOLLOWER unless this replica leads."""
@@ -131,8 +136,7 @@ class Partition:
     def note_registration(self, registration: PartitionRegistration) -> None:
         """Take note of what the cluster knows now, which may be ahead of the role that is being changed."""
         self.registration = registration
-        if self.is_in_isr:
-            self.is_never_in_isr = False
+        self._was_in_isr = self._was_in_isr or self.is_in_isr
         leadership = self.leadership
         if leadership is not None and registration.leader_epoch == leadership.leader_epoch:
             leadership.on_registration(registration)
@@ -147,6 +151,7 @@ class Partition:
         assert self.leadership is None, f"{self.partition}: the log of a leader is never replaced"
         self.log.listeners.remove(self._on_offsets)
         self.log = log
+        self._was_in_isr = self.is_in_isr
         self._log_end_offset = log.log_end_offset
         log.listeners.append(self._on_offsets)
 

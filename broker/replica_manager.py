@@ -204,6 +204,8 @@ class ReplicaManager:
         role = _Role(registration.leader, registration.leader_epoch)
         name = partition.partition.topic_partition
         partition.note_registration(registration)
+        if partition.is_in_isr and partition.log.is_adopted:
+            await self._confirm_adoption(partition)
         if self._roles.pop(name, None) == role:
             self._roles[name] = role
             return
@@ -212,6 +214,13 @@ class ReplicaManager:
         else:
             await self._follow(partition, registration)
         self._roles[name] = role
+
+    async def _confirm_adoption(self, partition: Partition) -> None:
+        """It has joined the ISR. Tried again at the next image if the disk fails."""
+        try:
+            await partition.log.confirm_adoption()
+        except OSError as error:
+            _log.warning("%s: could not be noted as a full replica: %s", partition.partition, error)
 
     async def _lead(self, partition: Partition, registration: PartitionRegistration) -> None:
         await self._fetchers.remove(partition.partition)

@@ -33,6 +33,7 @@ from .disk import Disk
 from .epochs import EpochEntry
 from .file_names import (
     ADOPT_SUFFIX,
+    ADOPTED_FILE,
     DELETE_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -76,6 +77,7 @@ async def build_sibling(disk: Disk, sibling: Path, state: AdoptedState) -> None:
     await disk.write_file(sibling / LEADER_EPOCH_CHECKPOINT, encode_leader_epochs(state.epochs))
     if state.producer_snapshot is not None:
         await disk.write_file(offset_file(sibling, state.start_offset, SNAPSHOT_SUFFIX), state.producer_snapshot)
+    await disk.write_file(sibling / ADOPTED_FILE, b"")
     for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         await disk.write_file(offset_file(sibling, state.start_offset, suffix), b"")
 

@@ -5,6 +5,7 @@
 | `<20-digit base offset>.log` `.index` `.timeindex` `.txnindex` | a segment and its indexes |
 | `<20-digit offset>.snapshot` | the producer state at that offset |
 | `leader-epoch-checkpoint`, `partition.metadata` | one each a partition |
+| `adopted` | empty: the log was rebuilt from the tier and has not been in sync since; our own |
 | `<name>.deleted`, `.cleaned`, `.swap`, `.tmp` | left by an interrupted deletion, compaction, atomic write |
 | `<topic>-<partition>` | a partition's directory |
 | the same, cut if too long, with `.<32 hex digits>` and `-delete` or `-stray` | goes; another incarnation's |
@@ -27,6 +28,7 @@ TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
+ADOPTED_FILE: Final = "adopted"
 DELETE_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
 ADOPT_SUFFIX: Final = ".adopt"

@@ -27,6 +27,7 @@ from .checkpoints import PARTITION_METADATA, encode_leader_epochs, encode_partit
 from .config import LogConfig
 from .disk import Buffer
 from .epochs import EpochEnd, LeaderEpochCache
+from .file_names import ADOPTED_FILE
 from .flusher import Flusher
 from .index import AbortedTransaction
 from .producer_state import AppendOrigin
@@ -116,6 +117,13 @@ class PartitionLog:
     def log_start_known(self) -> bool:
         """False for a tiered log that was opened without a log-start entry: see `set_log_start_from_ledger`."""
         return self._state.log_start_known
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether the log was rebuilt from the tier, by this process or an earlier one, and has not been in sync since
+        (`confirm_adoption`).
+        """
+        return self._state.is_adopted
 
     @property
     def local_log_start_offset(self) -> int:
@@ -275,6 +283,15 @@ class PartitionLog:
     async def set_log_start_from_ledger(self, offset: int) -> None:
         """Tell a tiered log whose log start is not known where its first remote segment begins."""
         await self._trimming.set_log_start_from_ledger(offset)
+
+    @uninterrupted
+    async def confirm_adoption(self) -> None:
+        """The replica has been in sync: it is one like any other from now on, also after a restart."""
+        state = self._state
+        if state.is_adopted:
+            await state.disk.remove(state.directory / ADOPTED_FILE)
+            await state.disk.sync_directory(state.directory)
+            state.is_adopted = False
 
     @uninterrupted
     async def delete_local_segments(self, up_to_offset: int) -> int:

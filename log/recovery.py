@@ -58,6 +58,7 @@ from .disk import DirectoryEntry, Disk
 from .epochs import EpochEntry, LeaderEpochCache
 from .errors import CorruptFileError
 from .file_names import (
+    ADOPTED_FILE,
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -80,7 +81,7 @@ logger = logging.getLogger(__name__)
 
 LEFTOVER_SUFFIXES: Final = (".deleted", ".cleaned", ".tmp")
 SWAP_SUFFIX: Final = ".swap"
-OWN_NAMES: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, "quorum-state"})
+OWN_NAMES: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, ADOPTED_FILE, "quorum-state"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +130,7 @@ class _Listing:
     foreign: list[str]
     has_epochs: bool
     has_metadata: bool
+    is_adopted: bool
 
 
 def _classify(entries: Sequence[DirectoryEntry]) -> _Listing:
@@ -159,6 +161,7 @@ def _classify(entries: Sequence[DirectoryEntry]) -> _Listing:
         foreign=foreign,
         has_epochs=LEADER_EPOCH_CHECKPOINT in names,
         has_metadata=PARTITION_METADATA in names,
+        is_adopted=ADOPTED_FILE in names,
     )
 
 
@@ -200,7 +203,9 @@ class _Loader:
         producers = ProducerStateManager()
         if segments:
             producers = await self._open_tail(segments, snapshots, epochs, scan_from)
-        return await self._assemble(topic_id, segments, snapshots, epochs, producers), self._report
+        state = await self._assemble(topic_id, segments, snapshots, epochs, producers)
+        state.is_adopted = listing.is_adopted
+        return state, self._report
 
     # The small files.
 

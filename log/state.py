@@ -74,6 +74,8 @@ class LogState:
     high_watermark: int
     log_end_offset: int
     recovery_point: int
+    is_adopted: bool = False
+    """Whether it was rebuilt from the tier and nobody has confirmed it since."""
     failure: str | None = None
     """Why the log takes and serves nothing more, in words."""
     leader_epoch_floor: int = 0

@@ -123,6 +123,25 @@ async def test_F6_empty_follower_begins_at_the_next_upload_and_holds_the_leaders
     assert log.epochs.entries == nodes.partition(1, "t").log.epochs.entries
 
 
+async def test_rule_7_replica_that_restarts_before_it_was_in_the_isr_counts_as_empty(nodes: Nodes) -> None:
+    await nodes.topic("t", 1, 2, **TIERED)
+    await produce(nodes, 1, 40)
+    await all_closed_segments_tiered(nodes, 1)
+    await replace(nodes, 2)
+    marker = nodes.directory(2) / "t-0" / "adopted"
+    await until(lambda: not marker.exists())
+    assert not nodes.partition(2, "t").is_never_in_isr
+    await nodes.stop(2)
+    marker.write_bytes(b"")  # as if it had stopped before it joined
+    await produce(nodes, 1, 40)
+    await until(lambda: nodes.registration("t").isr == (1,))
+    tiered_to = await all_closed_segments_tiered(nodes, 1)
+    await nodes.start(2)
+    await until(lambda: nodes.registration("t").isr == (1, 2))
+    assert nodes.partition(2, "t").log.local_log_start_offset == tiered_to
+    await until(lambda: not marker.exists())
+
+
 async def test_F1_option_off_copies_all_that_is_local(nodes: Nodes) -> None:
     await nodes.topic("t", 1, 2, **TIERED)
     await produce(nodes, 1, 40)

@@ -252,6 +252,41 @@ async def test_a_replica_without_producers_is_adopted_too() -> None:
         "00000000000000000006.index",
         "00000000000000000006.log",
         "00000000000000000006.timeindex",
+        "adopted",
         "leader-epoch-checkpoint",
         "partition.metadata",
     ]
+
+
+async def test_rule_7_adoption_is_remembered_until_it_is_confirmed() -> None:
+    """So that a replica which restarts before it was in the ISR counts as empty still."""
+    disk = MemoryDisk()
+    manager = await node_with_old_replica(disk)
+    old = manager.get(TP)
+    assert old is not None
+    assert not old.is_adopted
+    log = await adopt(manager, TP, STATE)
+    assert log.is_adopted
+    again = (await loaded(disk.restart(), config=TIERED)).get(TP)
+    assert again is not None
+    assert again.is_adopted
+    assert not again.recovery_report.messages
+    await log.confirm_adoption()
+    assert not log.is_adopted
+    confirmed = (await loaded(disk.restart(), config=TIERED)).get(TP)
+    assert confirmed is not None
+    assert not confirmed.is_adopted
+
+
+async def test_confirmation_that_fails_is_made_up_for() -> None:
+    disk = MemoryDisk()
+    log = await adopt(await node_with_old_replica(disk), TP, STATE)
+    for fault in failures():
+        disk.faults = fault
+        try:
+            await log.confirm_adoption()
+        except OSError:
+            assert log.is_adopted
+    disk.faults = None
+    await log.confirm_adoption()
+    assert not log.is_adopted
