@@ -295,6 +295,11 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys):
         values = {key: getattr(self, key.replace(".", "_")) for key in KEYS}
         return {key: _as_text(value) for key, value in values.items() if value is not None}
 
+    def static_properties(self) -> dict[str, str]:
+        """The keys that the broker's file gave, as text."""
+        given = self.model_fields_set
+        return {key: value for key, value in self.as_properties().items() if key.replace(".", "_") in given}
+
     def with_dynamic(self, *overrides: Mapping[str, str]) -> BrokerConfig:
         """This configuration with dynamic keys replaced, later mappings winning; ConfigError for a value that is wrong.
 
@@ -305,6 +310,14 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys):
             return self
         values = self.model_dump(by_alias=True, exclude_unset=True)
         return _validated({**values, **merged}, "dynamic broker configs")
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple | frozenset):
+        return ",".join(sorted(str(item) for item in value))
+    return str(value)
 
 
 KEYS = frozenset(BrokerConfig.model_fields[name].alias or name for name in BrokerConfig.model_fields) - {
@@ -319,15 +332,13 @@ DYNAMIC_KEYS = frozenset(
     or key
     in {"log.roll.ms", "log.index.interval.bytes", "message.max.bytes", "min.insync.replicas", "compression.type"}
 ) - {"log.retention.check.interval.ms", "log.retention.hours", "log.retention.minutes", "log.segment.delete.delay.ms"}
+DEFAULT_PROPERTIES: Mapping[str, str] = {
+    key: _as_text(field.default)
+    for key in sorted(KEYS)
+    if not (field := BrokerConfig.model_fields[key.replace(".", "_")]).is_required() and field.default is not None
+}
+"""What a key says where nobody sets it; without the keys that then have no value."""
 _ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple | frozenset):
-        return ",".join(sorted(str(item) for item in value))
-    return str(value)
 
 
 def load(path: Path) -> tuple[BrokerConfig, list[str]]:

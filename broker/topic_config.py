@@ -15,7 +15,7 @@ from ..log.config import INT64_MAX, LogConfig
 from ..protocol.errors import KafkaError
 from ..protocol.records import TimestampType
 from .cluster_view import ClusterImage, ClusterView
-from .config import DYNAMIC_KEYS, BrokerConfig, ConfigError
+from .config import DEFAULT_PROPERTIES, DYNAMIC_KEYS, BrokerConfig, ConfigError
 
 BROKER_KEYS: Mapping[str, str] = {
     "segment.bytes": "log.segment.bytes",
@@ -38,6 +38,12 @@ BROKER_KEYS: Mapping[str, str] = {
 }
 """Topic key -> the broker key that gives its default."""
 
+FALLBACKS: Mapping[str, tuple[str, ...]] = {
+    "log.retention.ms": ("log.retention.minutes", "log.retention.hours"),
+    "log.roll.ms": ("log.roll.hours",),
+}
+"""Broker key -> the keys that say the same in other units where it is absent, the first wins."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -52,13 +58,26 @@ class ConfigSource(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedConfig:
-    """One config in force."""
+class ConfigSynonym:
+    """A place that gives a config its value, or would if those before it did not."""
 
     name: str
     value: str
     source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedConfig:
+    """One config in force; `synonyms` in the order in which they win."""
+
+    name: str
+    value: str
     is_read_only: bool
+    synonyms: tuple[ConfigSynonym, ...]
+
+    @property
+    def source(self) -> ConfigSource:
+        return self.synonyms[0].source if self.synonyms else ConfigSource.DEFAULT_CONFIG
 
 
 def config_in_force(config: BrokerConfig, image: ClusterImage) -> BrokerConfig:
@@ -137,37 +156,50 @@ def describe_topic(
     """Every config of a topic with its value in force on this broker. KafkaError if the topic's own are wrong."""
     in_force = config_in_force(config, image)
     values = LogConfig.from_topic_configs(topic_configs, log_defaults(in_force)).as_topic_configs()
-    return [
-        DescribedConfig(
-            name=name,
-            value=topic_configs.get(name, value),
-            source=(
-                ConfigSource.DYNAMIC_TOPIC_CONFIG
-                if name in topic_configs
-                else _broker_source(BROKER_KEYS.get(name), config, image)
-            ),
-            is_read_only=False,
-        )
-        for name, value in sorted({**values, **topic_configs}.items())
-    ]
+    described = []
+    for name, value in sorted({**values, **topic_configs}.items()):
+        synonyms = _broker_synonyms(BROKER_KEYS[name], config, image) if name in BROKER_KEYS else ()
+        if name in topic_configs:
+            own = ConfigSynonym(name, topic_configs[name], ConfigSource.DYNAMIC_TOPIC_CONFIG)
+            synonyms = (own, *synonyms)
+        described.append(DescribedConfig(name, value, is_read_only=False, synonyms=synonyms))
+    return described
 
 
 def describe_broker(config: BrokerConfig, image: ClusterImage) -> list[DescribedConfig]:
     """Every key of this broker that has a value, but the plugins' own keys: they may hold secrets."""
     in_force = config_in_force(config, image).as_properties()
     return [
-        DescribedConfig(name, value, _broker_source(name, config, image), is_read_only=name not in DYNAMIC_KEYS)
+        DescribedConfig(
+            name, value, is_read_only=name not in DYNAMIC_KEYS, synonyms=_broker_synonyms(name, config, image)
+        )
         for name, value in sorted(in_force.items())
     ]
 
 
-def _broker_source(key: str | None, config: BrokerConfig, image: ClusterImage) -> ConfigSource:
-    if key is not None:
-        if key in DYNAMIC_KEYS:
-            if key in image.broker_configs.get(str(config.node_id), {}):
-                return ConfigSource.DYNAMIC_BROKER_CONFIG
-            if key in image.broker_configs.get("default", {}):
-                return ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
-        if key.replace(".", "_") in config.model_fields_set:
-            return ConfigSource.STATIC_BROKER_CONFIG
-    return ConfigSource.DEFAULT_CONFIG
+def describe_all_brokers(image: ClusterImage) -> list[DescribedConfig]:
+    """The dynamic defaults of the cluster."""
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+    return [
+        DescribedConfig(key, value, is_read_only=False, synonyms=(ConfigSynonym(key, value, source),))
+        for key, value in sorted(image.broker_configs.get("default", {}).items())
+    ]
+
+
+def _broker_synonyms(key: str, config: BrokerConfig, image: ClusterImage) -> tuple[ConfigSynonym, ...]:
+    """What gives a broker key its value: each source in turn, in each the key itself before its fallbacks."""
+    dynamic = image.broker_configs
+    sources: list[tuple[ConfigSource, Mapping[str, str]]] = [
+        (ConfigSource.DYNAMIC_BROKER_CONFIG, _dynamic_only(dynamic.get(str(config.node_id), {}))),
+        (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, _dynamic_only(dynamic.get("default", {}))),
+        (ConfigSource.STATIC_BROKER_CONFIG, config.static_properties()),
+        (ConfigSource.DEFAULT_CONFIG, DEFAULT_PROPERTIES),
+    ]
+    names = (key, *FALLBACKS.get(key, ()))
+    return tuple(
+        ConfigSynonym(name, values[name], source) for source, values in sources for name in names if name in values
+    )
+
+
+def _dynamic_only(configs: Mapping[str, str]) -> Mapping[str, str]:
+    return {key: value for key, value in configs.items() if key in DYNAMIC_KEYS}

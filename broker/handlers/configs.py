@@ -12,9 +12,9 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ..cluster_view import ClusterView
 from ..config import DYNAMIC_KEYS, BrokerConfig, ConfigError
 from ..topic_config import (
-    ConfigSource,
     DescribedConfig,
     config_in_force,
+    describe_all_brokers,
     describe_broker,
     describe_topic,
     log_defaults,
@@ -62,7 +62,11 @@ class ConfigHandlers:
                     "error_message": message,
                     "resource_type": resource.resource_type,
                     "resource_name": resource.resource_name,
-                    "configs": tuple(_described(entry) for entry in described if keys is None or entry.name in keys),
+                    "configs": tuple(
+                        _described(entry, with_synonyms=request.include_synonyms)
+                        for entry in described
+                        if keys is None or entry.name in keys
+                    ),
                 }
             )
         return {"results": results}
@@ -76,9 +80,7 @@ class ConfigHandlers:
         if resource_type != ResourceType.BROKER:
             raise KafkaError(ErrorCode.invalid_request, f"resource type {resource_type} has no configs here")
         if name == "":
-            source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
-            configs = image.broker_configs.get("default", {})
-            return [DescribedConfig(key, value, source, is_read_only=False) for key, value in sorted(configs.items())]
+            return describe_all_brokers(image)
         if name != str(self._config.node_id):
             raise KafkaError(
                 ErrorCode.invalid_request, f"this is broker {self._config.node_id}; ask broker {name} for its configs"
@@ -188,13 +190,16 @@ def _merged(configs: Mapping[str, str], changes: Mapping[str, str | None]) -> di
     return {key: value for key, value in {**configs, **changes}.items() if value is not None}
 
 
-def _described(entry: DescribedConfig) -> Plain:
+def _described(entry: DescribedConfig, *, with_synonyms: bool) -> Plain:
     return {
         "name": entry.name,
         "value": entry.value,
         "read_only": entry.is_read_only,
         "config_source": int(entry.source),
         "is_sensitive": False,
-        "synonyms": (),
+        "synonyms": tuple(
+            {"name": synonym.name, "value": synonym.value, "source": int(synonym.source)}
+            for synonym in (entry.synonyms if with_synonyms else ())
+        ),
         "documentation": None,
     }
