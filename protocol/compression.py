@@ -2,7 +2,7 @@
 
 | codec | written | read |
 |---|---|---|
-| gzip | one member | the same |
+| gzip | one member | any number of members, one behind the other (as Java's GZIPInputStream) |
 | snappy | xerial framing (snappy-java): length-prefixed blocks of 32 KiB | that, or one raw block (librdkafka) |
 | lz4 | one frame, independent blocks of 64 KiB (the Java reader insists), no content size | one frame of any kind |
 | zstd | one frame | one frame, content size known or not |
@@ -24,6 +24,8 @@ import zstandard
 Buffer = bytes | bytearray | memoryview
 
 _GZIP_WBITS = 31
+_GZIP_MEMBERS_MAX = 1000
+"""What is left behind each member is copied: a batch of nothing but empty members must not cost its size squared."""
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _XERIAL_MAGIC_SIZE = 8
 _XERIAL_BLOCK_SIZE = 32 * 1024
@@ -78,18 +80,26 @@ def _none_decompress(data: Buffer, limit: int) -> bytes:
 
 
 def _gzip_decompress(data: Buffer, limit: int) -> bytes:
-    inflate = zlib.decompressobj(wbits=_GZIP_WBITS)
-    try:
-        out = inflate.decompress(data, limit + 1)
-    except zlib.error as error:
-        raise ValueError(f"gzip: {error}") from error
-    if len(out) > limit:
-        raise _too_large("gzip", limit)
-    if not inflate.eof:
-        raise _incomplete("gzip")
-    if inflate.unused_data:
-        raise _trailing("gzip", len(inflate.unused_data))
-    return out
+    members = []
+    room = limit
+    rest: Buffer = data
+    while True:
+        inflate = zlib.decompressobj(wbits=_GZIP_WBITS)
+        try:
+            out = inflate.decompress(rest, room + 1)
+        except zlib.error as error:
+            raise ValueError(f"gzip: {error}") from error
+        if len(out) > room:
+            raise _too_large("gzip", limit)
+        if not inflate.eof:
+            raise _incomplete("gzip")
+        members.append(out)
+        room -= len(out)
+        if not inflate.unused_data:
+            return b"".join(members)
+        if len(members) == _GZIP_MEMBERS_MAX:
+            raise ValueError(f"gzip: more than {_GZIP_MEMBERS_MAX} members")
+        rest = inflate.unused_data
 
 
 def _snappy_decompress(data: Buffer, limit: int) -> bytes:

@@ -76,3 +76,26 @@ def test_lz4_frame_is_what_the_java_reader_accepts() -> None:
 def test_gzip_output_does_not_depend_on_the_clock() -> None:
     assert compress(Compression.GZIP, TEXT)[4:8] == bytes(4)
     assert zlib.decompress(compress(Compression.GZIP, TEXT), wbits=31) == TEXT
+
+
+def gzipped(*parts: bytes) -> bytes:
+    return b"".join(compress(Compression.GZIP, part) for part in parts)
+
+
+def test_gzip_of_several_members_is_read_whole() -> None:
+    assert decompress(Compression.GZIP, gzipped(TEXT, b"", b"tail"), limit=LIMIT) == TEXT + b"tail"
+
+
+def test_gzip_limit_counts_all_members() -> None:
+    packed = gzipped(TEXT, TEXT)
+    assert decompress(Compression.GZIP, packed, limit=2 * len(TEXT)) == TEXT * 2
+    with pytest.raises(ValueError, match=r"gzip: .* limit"):
+        decompress(Compression.GZIP, packed, limit=2 * len(TEXT) - 1)
+    with pytest.raises(ValueError, match="gzip: more than 1000 members"):
+        decompress(Compression.GZIP, gzipped(b"") * 1001, limit=LIMIT)
+
+
+@pytest.mark.parametrize("spoil", [lambda z: z[:-1], lambda z: z + b"more", lambda z: z + gzipped(b"x")[:12]])
+def test_gzip_that_is_damaged_behind_its_first_member_is_refused(spoil) -> None:
+    with pytest.raises(ValueError, match="gzip"):
+        decompress(Compression.GZIP, spoil(gzipped(b"one", b"two")), limit=LIMIT)
