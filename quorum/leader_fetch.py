@@ -194,7 +194,9 @@ def _known_key(replica: Replica, key: ReplicaKey) -> ReplicaKey:
 
 
 def _note_position(replica: Replica, role: Leader, request: FetchRequest) -> bool:
-    """What the fetcher has on disk, and when it last had all; False for an observer too many."""
+    """What the fetcher has on disk, and when it last had all; False for one without an id, or one too many."""
+    if request.replica.id < 0:
+        return False
     key = _known_key(replica, request.replica)
     is_voter = replica.voters.contains(request.replica)
     position = role.positions.get(key)

@@ -1,0 +1,74 @@
+"""Clusters of cores under random schedules: safety while faults last, progress once they are gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from .cluster import Cluster, Faults
+
+
+def disturb(cluster: Cluster, rounds: int, *, snapshots: bool = False) -> None:
+    """Faults and appends, chosen by the cluster's seed."""
+    chance = cluster.random
+    for number in range(rounds):
+        cluster.run_until(for_ms=chance.randint(1, 700))
+        node_id = chance.choice(sorted(cluster.nodes))
+        kind = chance.random()
+        if kind < 0.15:
+            cluster.crash(node_id, is_machine=chance.random() < 0.5)
+        elif kind < 0.35:
+            for other_id, other in sorted(cluster.nodes.items()):
+                if other.core is None:
+                    cluster.start(other_id)
+        elif kind < 0.45:
+            cluster.cut(node_id, chance.choice(sorted(cluster.nodes)), both_ways=chance.random() < 0.5)
+        elif kind < 0.55:
+            cluster.cuts.clear()
+        elif kind < 0.6 and snapshots:
+            cluster.snapshot(node_id, trim=chance.random() < 0.7)
+        leader = cluster.leader()
+        if leader is not None:
+            cluster.append(leader, *(f"{number}.{index}".encode() for index in range(chance.randint(1, 3))))
+
+
+def converge(cluster: Cluster) -> None:
+    """Without faults: a leader, everything committed everywhere."""
+    cluster.heal()
+    for node_id, node in sorted(cluster.nodes.items()):
+        if node.core is None:
+            cluster.start(node_id)
+    assert cluster.run_until(lambda: cluster.leader() is not None)
+    cluster.run_until(for_ms=5_000)
+    leader = cluster.leader()
+    assert leader is not None
+    cluster.append(leader, b"last")
+    end = leader.core.log_end_offset
+    assert cluster.run_until(lambda: all(node.high_watermark >= end for node in cluster.nodes.values())), [
+        (node.id, node.fatal, node.core and node.core.state, node.high_watermark, node.disk.end_offset)
+        for node in cluster.nodes.values()
+    ]
+    assert cluster.values()[-1] == b"last"
+
+
+def simulate(seed: int, *, rounds: int = 25) -> Cluster:
+    voters = 3 if seed % 3 else 5
+    faults = Faults(drop=0.05 if seed % 2 else 0.0, slow_disk=0.02)
+    cluster = Cluster(range(1, voters + 1), seed=seed, observers=(9,), faults=faults)
+    disturb(cluster, rounds, snapshots=seed % 4 < 2)
+    converge(cluster)
+    assert not [node.fatal for node in cluster.nodes.values() if node.fatal]
+    cluster.check_logs_match()
+    cluster.check_acknowledged()
+    return cluster
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_Q13_invariants_hold_under_random_faults(seed: int) -> None:
+    cluster = simulate(seed)
+    assert len(cluster.acknowledged) > 3
+
+
+@pytest.mark.slow
+def test_Q13_invariants_hold_for_many_seeds() -> None:
+    for seed in range(100, 300):
+        simulate(seed)
