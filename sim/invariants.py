@@ -17,7 +17,7 @@ the committed prefix back; replicas that still believe in what was lost are left
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ..log.epochs import EpochEntry
@@ -60,6 +60,9 @@ class PartitionInvariants:
         self._leaders: dict[int, int] = {}
         self._last: dict[int, ReplicaStatus] = {}
         self._doubts: dict[int, int] = {}
+        """From which offset on a replica may remember what was lost."""
+        self._forgiven_epoch = -1
+        """Leaders up to this epoch commit nothing any more."""
 
     def observe(self, now: ReplicaStatus) -> None:
         """InvariantViolationError."""
@@ -78,19 +81,15 @@ class PartitionInvariants:
         """The process has ended: the next one begins anew."""
         self._last.pop(node_id, None)
 
-    def forgive(self, from_offset: int) -> None:
-        """Every in-sync copy from this offset on was lost, and that was permitted."""
+    def forgive(self, from_offset: int, replicas: Collection[int]) -> None:
+        """Every in-sync copy from this offset on was lost, and that was permitted; the replicas may not know it yet."""
         if from_offset >= self.committed_end:
             return
         self.committed_end = from_offset
         self._committed = tuple(entry for entry in self._committed if entry.start_offset < from_offset)
-        for node_id, status in self._last.items():
-            if status.high_watermark > from_offset:
-                self._doubts[node_id] = min(from_offset, self._doubts.get(node_id, from_offset))
-
-    def doubt(self, node_id: int) -> None:
-        """This node may remember more than is committed now (it was down when something was forgiven)."""
-        self._doubts[node_id] = min(self.committed_end, self._doubts.get(node_id, self.committed_end))
+        self._forgiven_epoch = max(self._leaders, default=-1)
+        for node_id in replicas:
+            self._doubts[node_id] = min(from_offset, self._doubts.get(node_id, from_offset))
 
     def _violated(self, invariant: str, detail: str) -> InvariantViolationError:
         return InvariantViolationError(invariant, f"{self.name}: {detail}")
@@ -123,8 +122,8 @@ class PartitionInvariants:
             raise self._violated("monotonic watermark", detail)
 
     def _check_leader(self, now: ReplicaStatus) -> None:
-        is_newest = now.leads_epoch == max(self._leaders, default=-1)
-        if is_newest and now.log_end_offset < self.committed_end and now.node_id not in self._doubts:
+        is_newest = now.leads_epoch == max(self._leaders, default=-1) and not self._is_forgiven(now)
+        if is_newest and now.log_end_offset < self.committed_end:
             detail = (
                 f"node {now.node_id} leads epoch {now.leads_epoch}, its log ends at {now.log_end_offset}; "
                 f"{self.committed_end} was committed"
@@ -133,9 +132,7 @@ class PartitionInvariants:
 
     def _commit(self, now: ReplicaStatus) -> None:
         """Take up what the leader says is committed."""
-        if now.high_watermark <= self.committed_end:
-            return
-        if now.node_id in self._doubts and now.leads_epoch != max(self._leaders):
+        if now.high_watermark <= self.committed_end or self._is_forgiven(now):
             return
         difference = first_difference(now.epochs, self._committed, now.log_start_offset, self.committed_end)
         if difference is not None:
@@ -147,6 +144,9 @@ class PartitionInvariants:
         self._committed = _joined(self._committed, own)
         self.committed_end = now.high_watermark
         self._doubts.pop(now.node_id, None)
+
+    def _is_forgiven(self, now: ReplicaStatus) -> bool:
+        return now.leads_epoch is not None and now.leads_epoch <= self._forgiven_epoch
 
     def _check_follower(self, now: ReplicaStatus) -> None:
         if now.high_watermark > self.committed_end and now.node_id not in self._doubts:

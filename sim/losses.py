@@ -7,7 +7,7 @@ loses all. A record acknowledged by all in-sync replicas may be gone only where 
     --------------------------------------------------------------  -------------------------------------------
     no machine crash since it was last level with the committed     (all of it)
     machine crash, flush.messages = n                               the larger of what its files held after the crash
-                                                                    and the log's end - (n - 1)
+                                                                    and what was committed there - (n - 1)
     wiped                                                           0
 
 If no member of the ISR has all of it, the loss begins at the lowest of these ends: which member leads next is not
@@ -28,9 +28,12 @@ class PartitionLosses:
     _ends: dict[int, int] = field(default_factory=dict)
     """What nodes that lost something still hold."""
 
-    def machine_crashed(self, node_id: int, *, surviving_end: int, log_end_offset: int) -> None:
-        """`log_end_offset` is that of the instant before, `surviving_end` what a reader of its files finds now."""
-        promised_end = log_end_offset - (self.flush_messages - 1)
+    def machine_crashed(self, node_id: int, *, surviving_end: int, committed_end: int) -> None:
+        """`surviving_end` is what a reader of its files finds now; of what was committed, this log had everything below
+        `committed_end` the instant before. An append is flushed after it became visible: what was not committed yet was
+        promised to nobody.
+        """
+        promised_end = committed_end - (self.flush_messages - 1)
         self._lower(node_id, max(surviving_end, promised_end))
 
     def wiped(self, node_id: int) -> None:

@@ -100,7 +100,7 @@ def test_offsets_out_of_order() -> None:
 def test_forgiven_losses() -> None:
     invariants = committed()
     invariants.forget(1)
-    invariants.forgive(6)
+    invariants.forgive(6, (1, 2, 3))
     shorter = ((0, 0), (1, 6))
     invariants.observe(status(1, hw=6, end=6, epoch=1, leads=True, epochs=shorter))
     invariants.observe(status(1, hw=9, end=9, epoch=1, leads=True, epochs=shorter))

@@ -9,31 +9,31 @@ NEVER = 2**63 - 1
 
 def test_one_member_that_kept_it_is_enough() -> None:
     losses = PartitionLosses(NEVER)
-    losses.machine_crashed(1, surviving_end=3, log_end_offset=10)
+    losses.machine_crashed(1, surviving_end=3, committed_end=10)
     assert losses.excused_from([1, 2], 10) is None
     assert losses.excused_from([1], 10) == 3
 
 
 def test_all_members_lost_it_from_the_lowest_end_on() -> None:
     losses = PartitionLosses(NEVER)
-    losses.machine_crashed(1, surviving_end=3, log_end_offset=10)
-    losses.machine_crashed(2, surviving_end=7, log_end_offset=10)
+    losses.machine_crashed(1, surviving_end=3, committed_end=10)
+    losses.machine_crashed(2, surviving_end=7, committed_end=10)
     assert losses.excused_from([1, 2], 10) == 3
     assert losses.excused_from([2], 10) == 7
 
 
 def test_flush_messages_bounds_what_is_permitted() -> None:
     losses = PartitionLosses(1)
-    losses.machine_crashed(1, surviving_end=3, log_end_offset=10)
+    losses.machine_crashed(1, surviving_end=3, committed_end=10)
     assert losses.excused_from([1], 10) is None
     every_fourth = PartitionLosses(4)
-    every_fourth.machine_crashed(1, surviving_end=3, log_end_offset=10)
+    every_fourth.machine_crashed(1, surviving_end=3, committed_end=10)
     assert every_fourth.excused_from([1], 10) == 7
 
 
 def test_what_was_not_committed_needs_no_excuse() -> None:
     losses = PartitionLosses(NEVER)
-    losses.machine_crashed(1, surviving_end=8, log_end_offset=10)
+    losses.machine_crashed(1, surviving_end=8, committed_end=10)
     assert losses.excused_from([1], 8) is None
 
 

@@ -1,0 +1,131 @@
+"""Takes brokers, their files and the store apart into the values that the checkers of replicas judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ..broker.cluster_view import ClusterImage
+from ..broker.node import Broker
+from ..broker.partition import Partition
+from ..plugins.layout import segment_key
+from ..protocol.topics import TopicPartition
+from ..remote.lineage import is_within_lineage
+from .checkers import Anomaly
+from .filesystem import SimFilesystem
+from .objects import SimObjectStore
+from .replica_checkers import (
+    ProducerView,
+    ReplicaState,
+    StoredBatch,
+    TieredSegment,
+    batches_of,
+    check_partition,
+)
+
+Brokers = Mapping[int, Broker | None]
+
+
+def not_converged(brokers: Brokers, image: ClusterImage) -> list[tuple[str, str]]:
+    """What still keeps the cluster from being at rest: partition and reason."""
+    return [
+        (f"{topic.name}-{number}", reason)
+        for _, topic in sorted(image.topics.items())
+        for number in sorted(topic.partitions)
+        for reason in _unrest(TopicPartition(topic.name, number), brokers, image)
+    ]
+
+
+def _unrest(name: TopicPartition, brokers: Brokers, image: ClusterImage) -> Iterator[str]:
+    registration = image.partition(name)
+    assert registration is not None, name
+    if set(registration.isr) != set(registration.replicas):
+        yield f"ISR {list(registration.isr)} of replicas {list(registration.replicas)}"
+    leader = brokers.get(registration.leader)
+    led = None if leader is None else leader.hosted.partitions.get(name)
+    if led is None or led.leadership is None or led.leadership.leader_epoch != registration.leader_epoch:
+        yield f"leader {registration.leader} does not lead epoch {registration.leader_epoch}"
+        return
+    end = led.log.log_end_offset
+    for node_id in registration.replicas:
+        broker = brokers.get(node_id)
+        replica = None if broker is None else broker.hosted.partitions.get(name)
+        if replica is None:
+            yield f"replica {node_id} is not hosted"
+        elif (replica.log.log_end_offset, replica.log.high_watermark) != (end, end):
+            log = replica.log
+            yield f"replica {node_id} is at {log.high_watermark}/{log.log_end_offset}, the leader's log ends at {end}"
+
+
+def replica_anomalies(
+    name: TopicPartition,
+    brokers: Brokers,
+    files: Mapping[int, SimFilesystem],
+    directory: Path,
+    store: SimObjectStore,
+    image: ClusterImage,
+) -> list[Anomaly]:
+    """What the checkers of replicas find in one partition."""
+    registration = image.partition(name)
+    if registration is None:
+        return []
+    hosted = {node_id: _hosted(brokers.get(node_id), name) for node_id in registration.replicas}
+    replicas = [
+        _replica_state(node_id, partition, files[node_id], directory / str(name))
+        for node_id, partition in hosted.items()
+        if partition is not None
+    ]
+    leader = brokers.get(registration.leader)
+    tier = [] if leader is None else list(_tier(leader, name, store))
+    return check_partition(replicas, tier, registration.leader, registration.isr)
+
+
+def _hosted(broker: Broker | None, name: TopicPartition) -> Partition | None:
+    return None if broker is None else broker.hosted.partitions.get(name)
+
+
+def _replica_state(node_id: int, partition: Partition, files: SimFilesystem, directory: Path) -> ReplicaState:
+    log = partition.log
+    return ReplicaState(
+        node_id=node_id,
+        partition=str(log.topic_partition),
+        log_start_offset=log.log_start_offset,
+        local_log_start_offset=log.local_log_start_offset,
+        high_watermark=log.high_watermark,
+        log_end_offset=log.log_end_offset,
+        epochs=log.epochs.entries,
+        batches=tuple(_local_batches(files, directory)),
+        producers={
+            producer_id: ProducerView(
+                entry.producer_epoch,
+                entry.last_sequence,
+                entry.batches[-1].last_offset if entry.batches else -1,
+                entry.current_txn_first_offset,
+            )
+            for producer_id, entry in log.producers.entries.items()
+        },
+    )
+
+
+def _local_batches(files: SimFilesystem, directory: Path) -> Iterator[StoredBatch]:
+    for path, inode in files.walk(directory):
+        if path.suffix == ".log":
+            yield from batches_of(bytes(inode.content))
+
+
+def _tier(leader: Broker, name: TopicPartition, store: SimObjectStore) -> Iterator[TieredSegment]:
+    partition = leader.hosted.partitions[name]
+    ledger = None if leader.tier is None else leader.tier.manager.ledger(partition.partition)
+    if ledger is None:
+        return
+    log = partition.log
+    for segment in ledger.finished():
+        if is_within_lineage(segment, log.epochs, log.log_end_offset):
+            data = store.objects.get(segment_key(segment, None))
+            yield TieredSegment(
+                name=str(segment.segment_id.id),
+                start_offset=segment.start_offset,
+                end_offset=segment.end_offset,
+                epochs=segment.segment_leader_epochs,
+                batches=None if data is None else batches_of(data),
+            )

@@ -1,0 +1,127 @@
+"""Looks at the brokers after every event, and tells the invariants what has changed. One line for each transition.
+
+    event of a process -> its broker's partitions -> those whose fingerprint changed -> `ReplicaStatus` -> invariants
+
+A fingerprint is a few offsets and identities, so that an event that changed nothing costs little. Between two events
+nothing can change: that is what asyncio promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..broker.node import Broker
+from ..broker.partition import Partition
+from ..protocol.topics import TopicPartition
+from .invariants import PartitionInvariants, ReplicaStatus
+from .losses import PartitionLosses
+from .process import Process
+
+Record = Callable[[str, str], None]
+"""Host and text: a line of the trace."""
+
+
+class ReplicaObserver:
+    """Of all replicas of a run. `hosts` gives the broker that runs as a process, None while it is not up."""
+
+    def __init__(self, broker_of: Callable[[Process], Broker | None], record: Record) -> None:
+        self.invariants: dict[TopicPartition, PartitionInvariants] = {}
+        self.losses: Mapping[TopicPartition, PartitionLosses] = {}
+        self.looks = 0
+        self._broker_of = broker_of
+        self._record = record
+        self._fingerprints: dict[tuple[int, TopicPartition], tuple[Any, ...]] = {}
+        self._statuses: dict[tuple[int, TopicPartition], ReplicaStatus] = {}
+
+    def on_event(self, process: Process | None) -> None:
+        """InvariantViolationError if something must not be."""
+        broker = None if process is None else self._broker_of(process)
+        if process is None or broker is None:
+            return
+        node_id = broker.config.node_id
+        for name, partition in broker.hosted.partitions.items():
+            log = partition.log
+            fingerprint = (
+                log.high_watermark,
+                log.log_end_offset,
+                partition.leadership,
+                log.epochs.version,
+                log.local_log_start_offset,
+                log.log_start_offset,
+                partition.registration,
+                log,
+            )
+            key = (node_id, name)
+            if self._fingerprints.get(key) != fingerprint:
+                self._fingerprints[key] = fingerprint
+                self._look(key, partition, process)
+
+    def process_ended(self, node_id: int) -> None:
+        """What it believed is gone."""
+        for key in [key for key in self._fingerprints if key[0] == node_id]:
+            del self._fingerprints[key]
+            self._statuses.pop(key, None)
+            self.of(key[1]).forget(node_id)
+
+    def of(self, name: TopicPartition) -> PartitionInvariants:
+        return self.invariants.setdefault(name, PartitionInvariants(str(name)))
+
+    def status(self, node_id: int, name: TopicPartition) -> ReplicaStatus | None:
+        """As of the last event; None if the node is down or has no such replica."""
+        return self._statuses.get((node_id, name))
+
+    def _look(self, key: tuple[int, TopicPartition], partition: Partition, process: Process) -> None:
+        self.looks += 1
+        node_id, name = key
+        now = _status(node_id, process.number, partition)
+        before = self._statuses.get(key)
+        self._statuses[key] = now
+        text = _transition(before, now)
+        if text:
+            self._record(process.host, f"{name} {_columns(now)} {text}")
+        invariants = self.of(name)
+        invariants.observe(now)
+        losses = self.losses.get(name)
+        if losses is not None:
+            losses.is_running(node_id, now.log_end_offset, invariants.committed_end)
+
+
+def _status(node_id: int, incarnation: int, partition: Partition) -> ReplicaStatus:
+    log = partition.log
+    return ReplicaStatus(
+        node_id=node_id,
+        incarnation=incarnation,
+        leader_epoch=partition.leader_epoch,
+        leads_epoch=None if partition.leadership is None else partition.leadership.leader_epoch,
+        log_start_offset=log.log_start_offset,
+        local_log_start_offset=log.local_log_start_offset,
+        high_watermark=log.high_watermark,
+        log_end_offset=log.log_end_offset,
+        epochs=log.epochs.entries,
+    )
+
+
+def _columns(now: ReplicaStatus) -> str:
+    role = "follower" if now.leads_epoch is None else "leader"
+    return f"epoch={now.leader_epoch} {role} hw={now.high_watermark} end={now.log_end_offset}"
+
+
+def _transition(before: ReplicaStatus | None, now: ReplicaStatus) -> str:
+    """What has happened, in words; empty for appends and a rising high watermark."""
+    if before is None:
+        return f"-> hosted, starts at {now.log_start_offset}, locally at {now.local_log_start_offset}"
+    news = []
+    if now.leads_epoch != before.leads_epoch:
+        news.append(f"leads epoch {now.leads_epoch}" if now.leads_epoch is not None else "leads no more")
+    elif now.leader_epoch != before.leader_epoch:
+        news.append(f"follows epoch {now.leader_epoch}")
+    if now.log_end_offset < before.log_end_offset:
+        news.append(f"truncated from {before.log_end_offset}")
+    if now.log_start_offset != before.log_start_offset:
+        news.append(f"log start {before.log_start_offset} -> {now.log_start_offset}")
+    if now.local_log_start_offset != before.local_log_start_offset:
+        news.append(f"local start {before.local_log_start_offset} -> {now.local_log_start_offset}")
+    if now.high_watermark < before.high_watermark:
+        news.append(f"high watermark back from {before.high_watermark}")
+    return f"-> {', '.join(news)}" if news else ""
