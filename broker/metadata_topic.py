@@ -169,6 +169,8 @@ class BrokerMetadataTopic(MetadataTopicReader):
                     "retention.ms": str(settings.retention_ms),
                     "min.insync.replicas": str(settings.min_insync_replicas),
                     "remote.storage.enable": "false",
+                    # Local segments go once FINISHED is committed: what says where they are must survive a power cut.
+                    "flush.messages": "1",
                 },
             )
             try:

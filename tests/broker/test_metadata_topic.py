@@ -95,6 +95,7 @@ async def test_the_topic_is_created_once_by_any_number_of_brokers(
         "retention.ms": "-1",
         "min.insync.replicas": "1",
         "remote.storage.enable": "false",
+        "flush.messages": "1",
     }
     other = MetadataTopicSettings(num_partitions=9, replication_factor=1, min_insync_replicas=1, retention_ms=5)
     assert await topic.ensure(other) == 4
