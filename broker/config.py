@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,6 +169,14 @@ class LogKeys(_Keys):
     log_flush_interval_messages: PositiveLong = INT64_MAX
     log_flush_interval_ms: PositiveLong | None = None
     log_cleanup_policy: Names = frozenset({"delete"})
+    log_cleaner_enable: Boolean = True
+    log_cleaner_backoff_ms: Annotated[int, Field(ge=0, le=INT64_MAX)] = 15_000
+    log_cleaner_dedupe_buffer_size: PositiveLong = 128 * 1024 * 1024
+    log_cleaner_io_max_bytes_per_second: Annotated[float, Field(gt=0)] = sys.float_info.max
+    log_cleaner_min_cleanable_ratio: Annotated[float, Field(ge=0, le=1)] = 0.5
+    log_cleaner_min_compaction_lag_ms: Annotated[int, Field(ge=0, le=INT64_MAX)] = 0
+    log_cleaner_max_compaction_lag_ms: PositiveLong = INT64_MAX
+    log_cleaner_delete_retention_ms: Annotated[int, Field(ge=0, le=INT64_MAX)] = 24 * 3_600_000
     log_message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
     log_preallocate: Boolean = False
     log_segment_delete_delay_ms: NaturalInt = 60_000
@@ -259,6 +268,7 @@ class RemoteKeys(_Keys):
     remote_log_manager_copier_thread_pool_size: PositiveInt = 10
     remote_log_manager_expiration_thread_pool_size: PositiveInt = 10
     remote_log_manager_copy_max_bytes_per_second: PositiveLong = INT64_MAX
+    remote_log_manager_fetch_max_bytes_per_second: PositiveLong = INT64_MAX
     remote_log_manager_copy_timeout_ms: PositiveInt = 300_000
     remote_log_index_file_cache_total_size_bytes: PositiveLong = 1024 * 1024 * 1024
     remote_log_reader_threads: PositiveInt = 10
@@ -330,7 +340,17 @@ DYNAMIC_KEYS = frozenset(
     if key == "follower.fetch.last.tiered.offset.enable"
     or key.startswith(("bootstrap.", "log.retention.", "log.local.retention.", "log.segment.", "log.flush.interval."))
     or key
-    in {"log.roll.ms", "log.index.interval.bytes", "message.max.bytes", "min.insync.replicas", "compression.type"}
+    in {
+        "log.roll.ms",
+        "log.index.interval.bytes",
+        "message.max.bytes",
+        "min.insync.replicas",
+        "compression.type",
+        "log.cleaner.min.cleanable.ratio",
+        "log.cleaner.min.compaction.lag.ms",
+        "log.cleaner.max.compaction.lag.ms",
+        "log.cleaner.delete.retention.ms",
+    }
 ) - {"log.retention.check.interval.ms", "log.retention.hours", "log.retention.minutes", "log.segment.delete.delay.ms"}
 DEFAULT_PROPERTIES: Mapping[str, str] = {
     key: _as_text(field.default)

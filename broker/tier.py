@@ -15,6 +15,7 @@ from ..rlm.chunks import RemoteChunks
 from ..rlm.config import RemoteLogManagerConfig
 from ..rlm.manager import RemoteLogManager
 from ..rlm.pending_deletions import PendingDeletions
+from ..rlm.rate_limit import RateLimit
 from ..rlm.reader import RemoteLogReader
 from ..rlm.times import OffsetsByTime
 from .cluster_view import ClusterView
@@ -32,6 +33,7 @@ def manager_config(config: BrokerConfig) -> RemoteLogManagerConfig:
         task_retry_backoff_max_ms=config.remote_log_manager_task_retry_backoff_max_ms,
         expiration_thread_pool_size=config.remote_log_manager_expiration_thread_pool_size,
         copy_max_bytes_per_second=config.remote_log_manager_copy_max_bytes_per_second,
+        fetch_max_bytes_per_second=config.remote_log_manager_fetch_max_bytes_per_second,
         copier_thread_pool_size=config.remote_log_manager_copier_thread_pool_size,
         copy_timeout_ms=config.remote_log_manager_copy_timeout_ms,
         request_timeout_ms=config.request_timeout_ms,
@@ -72,6 +74,7 @@ class Tier:
         self._chunks = RemoteChunks(
             self.manager.storage,
             self.manager.counters,
+            RateLimit(limits.fetch_max_bytes_per_second),
             chunk_bytes=limits.reader_chunk_bytes,
             cache_bytes=limits.reader_cache_bytes,
             fetches_max=limits.reader_threads,

@@ -8,6 +8,7 @@
 | chunks can be fetched before anybody asks                   | the tier's latency is paid while others are sent |
 | kept chunks and those under way hold `cache_bytes` at most  | many readers must not fill the memory            |
 | at most `fetches_max` fetches at a time                     | nor the tier's connections                       |
+| a fetch waits for `rate_limit` before it takes such a place | consumers must not starve copies of bandwidth    |
 | nothing is kept when nobody has read for a while            | an idle broker needs little memory               |
 """
 
@@ -20,6 +21,7 @@ from ..remote.byte_lru import ByteLru
 from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ..remote.storage import RemoteStorageCorruptError, RemoteStorageManager
 from .metrics import RemoteLogCounters
+from .rate_limit import RateLimit
 
 IDLE_S: Final = 30.0
 
@@ -33,6 +35,7 @@ class RemoteChunks:
         self,
         storage: RemoteStorageManager,
         counters: RemoteLogCounters,
+        rate_limit: RateLimit,
         *,
         chunk_bytes: int,
         cache_bytes: int,
@@ -43,6 +46,7 @@ class RemoteChunks:
         assert 0 < chunk_bytes <= cache_bytes, (chunk_bytes, cache_bytes)
         self._storage = storage
         self._counters = counters
+        self._rate_limit = rate_limit
         self._chunk_bytes = chunk_bytes
         self._cache_bytes = cache_bytes
         self._ahead_chunks = ahead_chunks
@@ -120,6 +124,7 @@ class RemoteChunks:
         end = min(start + self._chunk_bytes, segment.segment_size_in_bytes)
         size = end - start
         try:
+            await self._rate_limit.acquire(size)
             async with self._slots:
                 self._fetching_bytes += size
                 self._kept.make_room(self._fetching_bytes)

@@ -31,6 +31,8 @@ class RemoteLogManagerConfig:
     expiration_thread_pool_size: int = 10
     """Deletions and proofs at the same time, over all partitions."""
     copy_max_bytes_per_second: int = INT64_MAX
+    fetch_max_bytes_per_second: int = INT64_MAX
+    """What is read of segments for consumers, over all partitions; indexes and what a follower needs are free."""
 
     copy_timeout_ms: int = 300_000
     """Of our own: an upload may take this long, and the time of its size at `copy_min_bytes_per_second` on top."""

@@ -20,7 +20,6 @@ Rules:
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from ..log.epochs import LeaderEpochCache
@@ -34,7 +33,7 @@ from ..remote.storage import (
     RemoteStorageManager,
 )
 from .deadlines import MetadataWriter
-from .quota import TokenBucket
+from .rate_limit import RateLimit
 from .view import LocalSegment, PartitionView
 
 _OURS = (RemoteLogSegmentState.COPY_SEGMENT_STARTED, RemoteLogSegmentState.COPY_SEGMENT_FINISHED)
@@ -64,21 +63,6 @@ class CopySupersededError(RemoteLogMetadataError):
     """Nobody wants this copy any more: another leader is at it, or was faster."""
 
 
-class CopyQuota:
-    """Lets copies through at a rate that all of them share."""
-
-    def __init__(self, bytes_per_second: int) -> None:
-        self._bytes_per_second = bytes_per_second
-        self._bucket: TokenBucket | None = None
-
-    async def acquire(self, count: int) -> None:
-        """Wait until `count` bytes may be copied."""
-        now_s = asyncio.get_running_loop().time()
-        if self._bucket is None:
-            self._bucket = TokenBucket(self._bytes_per_second, now_s)
-        await asyncio.sleep(self._bucket.take(count, now_s))
-
-
 class SegmentCopier:
     """See the module's docstring. One for all partitions of a broker."""
 
@@ -86,19 +70,19 @@ class SegmentCopier:
         self,
         storage: RemoteStorageManager,
         writer: MetadataWriter,
-        quota: CopyQuota,
+        rate_limit: RateLimit,
         *,
         custom_metadata_max_bytes: int,
     ) -> None:
         """`storage` keeps deadlines (`WatchedStorage`)."""
         self._storage = storage
         self._writer = writer
-        self._quota = quota
+        self._rate_limit = rate_limit
         self._custom_metadata_max_bytes = custom_metadata_max_bytes
 
     async def admit(self, size_bytes: int) -> None:
         """Wait until a segment of this size may be copied; afterwards look whether it is still to be."""
-        await self._quota.acquire(size_bytes)
+        await self._rate_limit.acquire(size_bytes)
 
     async def copy(
         self, segment: RemoteLogSegmentMetadata, data: LogSegmentData, is_wanted: Callable[[], bool]

@@ -28,12 +28,13 @@ from ..remote.ledger import RemoteLogLedger
 from ..remote.metadata import RemoteLogMetadataManager
 from ..remote.storage import RemoteStorageManager
 from .config import RemoteLogManagerConfig
-from .copier import CopyQuota, SegmentCopier
+from .copier import SegmentCopier
 from .deadlines import MetadataWriter, WatchedStorage
 from .expiry import RemoteSegmentDeleter, raise_if_cancelled
 from .metrics import CopyLag, RemoteLogCounters
 from .partition_task import EXPECTED_FAILURES, Leadership, PartitionTask, TierServices
 from .pending_deletions import PendingDeletions
+from .rate_limit import RateLimit
 from .view import TierMode, TierPolicy
 
 logger = logging.getLogger(__name__)
@@ -73,7 +74,7 @@ class RemoteLogManager:
         writer = MetadataWriter(
             metadata, broker_id=broker_id, timeout_ms=config.request_timeout_ms, wall_clock_ms=wall_clock_ms
         )
-        quota = CopyQuota(config.copy_max_bytes_per_second)
+        rate_limit = RateLimit(config.copy_max_bytes_per_second)
         self.counters = RemoteLogCounters()
         self._metadata = metadata
         self._services = TierServices(
@@ -81,7 +82,7 @@ class RemoteLogManager:
             config=config,
             metadata=metadata,
             copier=SegmentCopier(
-                self.storage, writer, quota, custom_metadata_max_bytes=config.custom_metadata_max_bytes
+                self.storage, writer, rate_limit, custom_metadata_max_bytes=config.custom_metadata_max_bytes
             ),
             deleter=RemoteSegmentDeleter(self.storage, writer, config.expiration_thread_pool_size),
             copy_slots=asyncio.Semaphore(config.copier_thread_pool_size),

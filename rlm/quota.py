@@ -1,4 +1,4 @@
-"""A token bucket: `remote.log.manager.copy.max.bytes.per.second` as a pure value of time."""
+"""A token bucket: a number of bytes per second as a pure value of time."""
 
 from __future__ import annotations
 

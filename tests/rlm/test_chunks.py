@@ -10,6 +10,8 @@ import pytest
 from tierfetch.remote.storage import RemoteStorageCorruptError, RemoteStorageError
 from tierfetch.rlm.chunks import RemoteChunks
 from tierfetch.rlm.metrics import RemoteLogCounters
+from tierfetch.rlm.quota import TokenBucket
+from tierfetch.rlm.rate_limit import RateLimit
 from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 
@@ -56,10 +58,13 @@ async def chunks(storage: CountingStorage) -> AsyncIterator[RemoteChunks]:
     await made.close()
 
 
-def make(storage: CountingStorage, *, cache_bytes: int = 400, fetches_max: int = 3, ahead: int = 2) -> RemoteChunks:
+def make(
+    storage: CountingStorage, *, cache_bytes: int = 400, fetches_max: int = 3, ahead: int = 2, rate: int = 2**63 - 1
+) -> RemoteChunks:
     return RemoteChunks(
         storage,
         RemoteLogCounters(),
+        RateLimit(rate),
         chunk_bytes=CHUNK,
         cache_bytes=cache_bytes,
         fetches_max=fetches_max,
@@ -190,6 +195,7 @@ async def test_idle_cache_lets_go_of_its_memory(storage: CountingStorage) -> Non
     chunks = RemoteChunks(
         storage,
         RemoteLogCounters(),
+        RateLimit(2**63 - 1),
         chunk_bytes=CHUNK,
         cache_bytes=400,
         fetches_max=3,
@@ -202,3 +208,29 @@ async def test_idle_cache_lets_go_of_its_memory(storage: CountingStorage) -> Non
     assert bytes(await chunks.read(SEGMENT, 0, 10)) == LOG[:10]
     await until(lambda: chunks.size_bytes == 0)
     await chunks.close()
+
+
+async def test_fetches_share_the_rate_limit_and_the_cache_is_free(storage: CountingStorage) -> None:
+    """The first chunk may go at once and leaves a debt; what is kept already waits for nothing."""
+    chunks = make(storage, rate=10_000, ahead=0)
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    chunks._rate_limit._bucket = TokenBucket(10_000, began_s)
+    chunks._rate_limit._bucket.take(10_000, began_s)
+    for _ in range(4):
+        await chunks.read(SEGMENT, 0, 400)
+    assert loop.time() - began_s >= 0.03 - 0.002, "four chunks of 100 bytes, the first one at once"
+    assert len(storage.ranges) == 4
+    await chunks.close()
+
+
+async def test_fetch_that_waits_for_the_rate_limit_holds_no_place(storage: CountingStorage) -> None:
+    chunks = make(storage, fetches_max=1, rate=1, ahead=0)
+    await chunks.read(SEGMENT, 0, 1)
+    waiting = asyncio.create_task(chunks.read(SEGMENT, 200, 201))
+    await asyncio.sleep(0.001)
+    assert not waiting.done()
+    assert not chunks._slots.locked()
+    await chunks.close()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tierfetch.remote.ledger import IllegalTransitionError
 from tierfetch.remote.memory import InMemoryRemoteLogMetadataManager, SharedMetadata
-from tierfetch.remote.segment import RemoteLogSegmentState
+from tierfetch.remote.segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from tierfetch.rlm.deadlines import MetadataWriter
 from tierfetch.rlm.expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter
 from tierfetch.rlm.metrics import RemoteLogCounters
@@ -28,6 +30,29 @@ async def metadata() -> InMemoryRemoteLogMetadataManager:
 
 def writer_of(metadata: InMemoryRemoteLogMetadataManager) -> MetadataWriter:
     return MetadataWriter(metadata, broker_id=1, timeout_ms=1000, wall_clock_ms=lambda: 5)
+
+
+async def test_R3_deletions_keep_to_the_expiration_pool(metadata: InMemoryRemoteLogMetadataManager) -> None:
+    """`remote.log.manager.expiration.thread.pool.size`, over all partitions that a deleter works for."""
+    storage, running, most = MemoryRemoteStorage(), 0, 0
+    delete = storage.delete_log_segment_data
+
+    async def counted(segment: RemoteLogSegmentMetadata) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await delete(segment)
+        running -= 1
+
+    storage.delete_log_segment_data = counted
+    writer = writer_of(metadata)
+    segments = [remote(number, 10 * number, 10 * number + 10, state=STARTED) for number in range(1, 8)]
+    for segment in segments:
+        await writer.start_copy(segment)
+    deleter = RemoteSegmentDeleter(storage, writer, 2)
+    await asyncio.gather(deleter.delete_all(segments[:4]), deleter.delete_all(segments[4:]))
+    assert (most, running) == (2, 0)
+    assert all(writer.state_of(segment.segment_id) is None for segment in segments)
 
 
 @pytest.mark.parametrize("seen_as", [STARTED, FINISHED, DELETING])

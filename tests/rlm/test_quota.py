@@ -7,8 +7,8 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.rlm.copier import CopyQuota
 from tierfetch.rlm.quota import TokenBucket
+from tierfetch.rlm.rate_limit import RateLimit
 
 
 def test_a_second_of_quota_may_go_at_once_and_debt_holds_up_the_next() -> None:
@@ -40,7 +40,7 @@ def test_rate_is_kept_over_any_time(rate: int, takes: list[tuple[int, float]]) -
 
 
 async def test_copies_wait_for_the_quota_that_they_share() -> None:
-    quota = CopyQuota(1000)
+    quota = RateLimit(1000)
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     await quota.acquire(1010)

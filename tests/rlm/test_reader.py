@@ -25,6 +25,7 @@ from tierfetch.remote.segment import RemoteLogSegmentMetadata
 from tierfetch.remote.storage import RemoteStorageManager
 from tierfetch.rlm.chunks import RemoteChunks
 from tierfetch.rlm.metrics import RemoteLogCounters
+from tierfetch.rlm.rate_limit import RateLimit
 from tierfetch.rlm.reader import RemoteLogReader, RemoteRead, RemoteRecords
 from tierfetch.rlm.times import OffsetsByTime
 from tierfetch.tests import samples
@@ -68,6 +69,7 @@ async def make_readers(
     chunks = RemoteChunks(
         storage,
         RemoteLogCounters(),
+        RateLimit(2**63 - 1),
         chunk_bytes=chunk_bytes,
         cache_bytes=cache_bytes,
         fetches_max=4,

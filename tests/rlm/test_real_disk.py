@@ -16,6 +16,7 @@ from tierfetch.rlm.chunks import RemoteChunks
 from tierfetch.rlm.manager import RemoteLogManager
 from tierfetch.rlm.metrics import RemoteLogCounters
 from tierfetch.rlm.pending_deletions import PendingDeletions
+from tierfetch.rlm.rate_limit import RateLimit
 from tierfetch.rlm.reader import RemoteLogReader, RemoteRead
 from tierfetch.tests.log.logs import NOW_MS, Clock, append, open_log, read_bytes
 
@@ -55,7 +56,13 @@ async def test_R1_R4_through_the_tier_and_back(tmp_path: Path) -> None:
     assert (await audit(ledger, storage, now_ms=NOW_MS, deep=True)).findings == ()
 
     chunks = RemoteChunks(
-        manager.storage, RemoteLogCounters(), chunk_bytes=8192, cache_bytes=65536, fetches_max=4, ahead_chunks=2
+        manager.storage,
+        RemoteLogCounters(),
+        RateLimit(2**63 - 1),
+        chunk_bytes=8192,
+        cache_bytes=65536,
+        fetches_max=4,
+        ahead_chunks=2,
     )
     indexes = await RemoteIndexCache.open(disk, tmp_path / "data", manager.storage)
     reader = RemoteLogReader(metadata, chunks, indexes, max_wait_ms=5000)
