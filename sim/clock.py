@@ -22,7 +22,8 @@ class WallClock:
         self._loop = loop
 
     def now_ms(self) -> int:
-        return EPOCH_MS + self.skew_ms + int(self._loop.time() * 1000 * (1 + self.drift_ppm / 1e6))
+        now_s = self._loop.time()
+        return EPOCH_MS + self.skew_ms + int(now_s * 1000 + now_s * self.drift_ppm / 1000)
 
     def jump(self, by_ms: int) -> None:
         """As when an operator, or NTP, sets it."""

@@ -82,6 +82,10 @@ class SimCluster:
                     self.tell(view)
         return self.image
 
+    def close(self) -> None:
+        """Let go of the views."""
+        self._views.clear()
+
     def tell(self, view: SimClusterView) -> None:
         """Let the view hear of the newest image, after the way there."""
         loop = self.network.loop

@@ -113,9 +113,8 @@ class Host:
         elif process is not None:
             world.network.process_died(process)
         world.record(self.name, f"{kind} crash, {at_risk} changes not durable")
-        started, self._started = self._started, None
-        if started is not None and not started.done():
-            started.set_exception(ProcessDiedError(f"{self.name} crashed while it started"))
+        if self._started is not None and not self._started.done():
+            self._started.set_exception(ProcessDiedError(f"{self.name} crashed while it started"))
         self._down()
 
     def pause(self) -> None:
@@ -136,6 +135,12 @@ class Host:
         self._world.count("wipe")
         self._world.record(self.name, "is wiped")
         self.files.wipe()
+
+    def discard(self) -> None:
+        """The world ends: whatever still runs has no effect any more."""
+        if self.disk is not None:
+            self.disk.crash()
+        self._down()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run client code on this host, in a process of its own that crashes never hit."""
@@ -200,6 +205,6 @@ class Host:
         self.process = self.node = self.disk = None
         self._locked = set()
         ended, self._ended = self._ended, None
-        self._stop_wanted = None
+        self._stop_wanted = self._started = None
         if ended is not None and not ended.done():
             ended.set_result(None)

@@ -136,6 +136,11 @@ class Network:
         if of_process is not None:
             of_process.pop(transport, None)
 
+    def close(self) -> None:
+        """Let go of everything."""
+        for held in (self.listeners, self._transports, self._silent, self._links):
+            held.clear()
+
     # Links.
 
     def link(self, source: str, target: str) -> Link:

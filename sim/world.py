@@ -18,7 +18,8 @@ Rules:
 * The scenario and its checkers are outside of the simulated machines: no fault hits them, and their connections come
   from the host "outside". Clients with a host of their own are run by `Host.run`.
 * The garbage collector's moments are no events: it is off during a run, and a crashed process is kept as it was until
-  `close`, so that no `finally` of it ever runs.
+  `close`, so that no `finally` of it ever runs. What was there before the world is frozen until then: `close` has to
+  look at the world's own objects only.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sys
+import warnings
 from collections import Counter
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from random import Random
 from types import TracebackType
@@ -46,6 +49,9 @@ T = TypeVar("T")
 
 __all__ = ["Host", "World"]
 
+COLLECTIONS_MAX: Final = 10
+"""Each may bring a few more clean-ups to their end, which leaves more to collect."""
+
 PACKAGE: Final = __package__.partition(".")[0]
 
 
@@ -54,6 +60,7 @@ class World:
 
     def __init__(self, seed: int, *, sink: Callable[[str], None] | None = None, records_logs: bool = False) -> None:
         """`sink` gets each line as it is written; `records_logs`: also what the nodes log (not part of the digest)."""
+        gc.freeze()
         self.seed = seed
         self.loop = SimLoop(self.rng("loop"))  # type: ignore[abstract]  # asyncio means it to be incomplete
         self.network = Network(self.loop, self.rng("network"))
@@ -113,6 +120,8 @@ class World:
 
     def record(self, host: str, text: str) -> None:
         """One line: a state transition, or a fault."""
+        if self.loop.is_closed():
+            return
         line = f"{self.loop.time():13.6f} {host:<12} {text}"
         self.lines += 1
         self._digest.update(line.encode())
@@ -144,23 +153,44 @@ class World:
         """Drop the world. Idempotent."""
         if self.loop.is_closed():
             return
-        left = [*self._buried, *asyncio.all_tasks(self.loop)]
         self.loop.close()
-        for host in self.hosts.values():
-            if host.disk is not None:
-                host.disk.crash()
-        level = logging.root.manager.disable
-        logging.disable(logging.CRITICAL)
-        for task in left:
+        with _silence():
+            for host in self.hosts.values():
+                host.discard()
+            self.network.close()
+            self.cluster.close()
+            self._unwind([*self._buried, *asyncio.all_tasks(self.loop)])
+            self._buried.clear()
+            for _ in range(COLLECTIONS_MAX):
+                if not gc.collect():
+                    break
+        gc.unfreeze()
+
+    @staticmethod
+    def _unwind(tasks: list[asyncio.Task[Any]]) -> None:
+        """End what was cut off in the middle. Its `finally` blocks run now, and can do nothing any more: the loop, the
+        network and the disks are dead.
+        """
+        for task in tasks:
             if not task.done():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 with suppress(BaseException):
                     task.get_coro().close()
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Nothing that ends badly is told: neither by loggers nor by the interpreter."""
+    level, hook = logging.root.manager.disable, sys.unraisablehook
+    logging.disable(logging.CRITICAL)
+    sys.unraisablehook = lambda _: None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        sys.unraisablehook = hook
         logging.disable(level)
-        self._buried.clear()
-        left.clear()
-        self.hosts.clear()
-        gc.collect()
 
 
 class _LogLines(logging.Handler):

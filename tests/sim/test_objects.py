@@ -1,0 +1,129 @@
+"""The simulated object store: a tier as any other, until its faults are turned on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from tierfetch.remote.storage import RemoteResourceNotFoundError, RemoteStorageError
+from tierfetch.sim.world import World
+from tierfetch.tests.conformance.remote_storage import (
+    PARTITION,
+    RemoteStorageConformance,
+    listed,
+    make_data,
+    make_metadata,
+    pattern,
+)
+
+LOG = pattern(100_000)
+METADATA = make_metadata(len(LOG))
+
+
+class TestSimObjectStore(RemoteStorageConformance):
+    @pytest.fixture
+    async def storage(self):
+        with World(1) as world:
+            world.store.faults.slow_factor = 0
+            storage = world.store.storage("broker-1")
+            yield storage
+            await storage.close()
+
+
+def simulate(scenario: Coroutine[Any, Any, Any], world: World) -> Any:
+    with world:
+        return world.run(scenario, limit_s=1000)
+
+
+def test_an_error_means_that_nothing_happened():
+    async def scenario():
+        storage = world.store.storage("a")
+        world.store.faults.error_share = 1
+        with pytest.raises(RemoteStorageError, match="injected"):
+            await storage.copy_log_segment_data(METADATA, make_data(LOG))
+        assert not world.store.objects
+
+    world = World(1)
+    simulate(scenario(), world)
+    assert world.counters["store error"] == 1
+
+
+def test_a_lost_reply_means_that_it_did():
+    async def scenario():
+        storage = world.store.storage("a")
+        world.store.faults.lost_reply_share = 1
+        with pytest.raises(RemoteStorageError, match="no answer"):
+            await storage.copy_log_segment_data(METADATA, make_data(LOG))
+        assert len(world.store.objects) == 1, "the first object of the segment"
+        with pytest.raises(RemoteStorageError, match="no answer"):
+            await storage.delete_log_segment_data(METADATA)
+
+    world = World(1)
+    simulate(scenario(), world)
+
+
+def test_a_half_upload_shows_nothing_and_a_delete_takes_it_away():
+    async def scenario():
+        storage = world.store.storage("a")
+        world.store.faults.half_upload_share = 1
+        with pytest.raises(RemoteStorageError, match="broke off"):
+            await storage.copy_log_segment_data(METADATA, make_data(LOG))
+        assert not world.store.objects
+        assert len(world.store.unfinished) == 1
+        world.store.faults.heal()
+        await storage.delete_log_segment_data(METADATA)
+        assert not world.store.unfinished
+
+    world = World(1)
+    simulate(scenario(), world)
+
+
+def test_an_outage_fails_everything_until_it_ends():
+    async def scenario():
+        storage = world.store.storage("a")
+        await storage.copy_log_segment_data(METADATA, make_data(LOG))
+        world.store.faults.is_out = True
+        with pytest.raises(RemoteStorageError):
+            await storage.log_segment_size(METADATA)
+        world.store.faults.is_out = False
+        assert await storage.log_segment_size(METADATA)
+
+    simulate(scenario(), world := World(1))
+
+
+def test_a_late_listing_shows_what_was():
+    async def scenario():
+        storage = world.store.storage("a")
+        world.store.faults.list_delay_s = 5
+        await storage.copy_log_segment_data(METADATA, make_data(LOG))
+        assert await listed(storage, PARTITION) == []
+        assert await storage.log_segment_size(METADATA) is not None
+        await asyncio.sleep(5)
+        shown = await listed(storage, PARTITION)
+        assert shown
+        await storage.delete_log_segment_data(METADATA)
+        assert await listed(storage, PARTITION) == shown
+        with pytest.raises(RemoteResourceNotFoundError):
+            await storage.fetch_log_segment(METADATA, 0, 10)
+        await asyncio.sleep(5)
+        assert await listed(storage, PARTITION) == []
+
+    simulate(scenario(), world := World(1))
+
+
+def test_bytes_take_time():
+    async def scenario():
+        storage = world.store.storage("a")
+        began = world.now_s
+        await storage.copy_log_segment_data(METADATA, make_data(LOG))
+        quick = world.now_s - began
+        world.store.faults.slow_factor = 100
+        began = world.now_s
+        await storage.copy_log_segment_data(METADATA, make_data(LOG))
+        return quick, world.now_s - began
+
+    quick, slow = simulate(scenario(), world := World(1))
+    assert slow > 20 * quick
