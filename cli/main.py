@@ -14,8 +14,11 @@ import click
 
 _COMMANDS = {
     "broker": ("broker", "broker", "Run a broker until it is told to stop (SIGTERM or SIGINT)."),
+    "controller": ("controller", "controller", "Run a controller until it is told to stop (SIGTERM or SIGINT)."),
     "demo": ("demo", "demo", "Kill and wipe a follower, bring it back from the tier, time it and prove it equal."),
     "dump-log": ("dump_log", "dump_log", "Show batches, records and indexes of log files, as kafka-dump-log does."),
+    "format": ("format", "format_command", "Format the log directories of a controller."),
+    "quorum": ("quorum", "quorum", "Describe the metadata quorum; add and remove controllers."),
     "tier": ("tier", "tier", "List and verify what lies in a remote tier."),
 }
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ..protocol.api import ApiKey
 from ..protocol.dispatch import (
@@ -46,7 +46,7 @@ from .voters import KRAFT_VERSION_DYNAMIC, KRAFT_VERSION_STATIC
 
 R = TypeVar("R")
 
-KRAFT_VERSION_FEATURE = SupportedFeature("kraft.version", KRAFT_VERSION_STATIC, KRAFT_VERSION_DYNAMIC)
+KRAFT_VERSION_FEATURE: Final = SupportedFeature("kraft.version", KRAFT_VERSION_STATIC, KRAFT_VERSION_DYNAMIC)
 
 
 class QuorumHandlers:
@@ -67,6 +67,7 @@ class QuorumHandlers:
             ApiKey.ADD_RAFT_VOTER: self._add_voter,
             ApiKey.REMOVE_RAFT_VOTER: self._remove_voter,
             ApiKey.UPDATE_RAFT_VOTER: self._update_voter,
+            ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
         }
 
     async def _vote(self, context: RequestContext, body: Any) -> Any:
@@ -87,6 +88,15 @@ class QuorumHandlers:
             return wire.describe_response(response, self._node.wall_clock_ms)
 
         return await _answered(context, self._ask(wire.read_describe_request, body, DescribeQuorumResponse, write))
+
+    async def _describe_cluster(self, context: RequestContext, body: Any) -> Any:
+        """The controllers, for admin clients that look for the active one; brokers are not asked for here."""
+        if getattr(body, "endpoint_type", wire.CONTROLLER_ENDPOINTS) != wire.CONTROLLER_ENDPOINTS:
+            message = "this listener knows the controllers: ask for endpoint type 2"
+            return wire.cluster_error(ErrorCode.mismatched_endpoint_type, message)
+        return wire.cluster_response(
+            self._node.config.cluster_id, self._node.leader_and_epoch, self._node.voters.voters
+        )
 
     async def _remove_voter(self, context: RequestContext, body: Any) -> Any:
         return await _answered(

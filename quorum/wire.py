@@ -35,12 +35,14 @@ from .messages import (
     VoteResponse,
 )
 from .state import NO_DIRECTORY_ID, Endpoint, LeaderAndEpoch, OffsetAndEpoch, ReplicaKey
-from .voters import VoterNode
+from .voters import VoterNode, VoterSet
 
 TOPIC: Final = "__cluster_metadata"
 PARTITION: Final = 0
 UNKNOWN_ID: Final = -1
 PRE_VOTE_SINCE: Final = 2
+CONTROLLER_ENDPOINTS: Final = 2
+"""As DescribeCluster says it."""
 REQUEST_ERRORS: Final = frozenset({ErrorCode.invalid_request, ErrorCode.inconsistent_cluster_id})
 """Said for the response as a whole."""
 
@@ -219,6 +221,29 @@ def _progress(replica: ReplicaProgress, wall_clock: WallClock) -> Body:
         "last_fetch_timestamp": -1 if replica.last_fetch_ms < 0 else wall_clock(replica.last_fetch_ms),
         "last_caught_up_timestamp": -1 if replica.last_caught_up_ms < 0 else wall_clock(replica.last_caught_up_ms),
     }
+
+
+# DescribeCluster of a controller listener.
+
+
+def cluster_response(cluster_id: str | None, leader: LeaderAndEpoch, voters: VoterSet) -> Body:
+    nodes = [
+        {"broker_id": node.id, "host": node.endpoint.host, "port": node.endpoint.port, "is_fenced": False}
+        for node in voters
+        if node.endpoint is not None
+    ]
+    return {
+        "error_code": ErrorCode.none,
+        "error_message": None,
+        "endpoint_type": CONTROLLER_ENDPOINTS,
+        "cluster_id": cluster_id or "",
+        "controller_id": UNKNOWN_ID if leader.leader_id is None else leader.leader_id,
+        "brokers": nodes,
+    }
+
+
+def cluster_error(error: ErrorCode, message: str) -> Body:
+    return {"error_code": error, "error_message": message, "cluster_id": "", "brokers": []}
 
 
 # AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter.

@@ -1,0 +1,119 @@
+"""`tierfetch format`: make log directories a node's, as Kafka's storage tool does."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import click
+
+from ..broker.environment import NodeEnvironment
+from ..log.errors import CorruptFileError
+from ..log.properties import ConfigError, parse_host_and_port
+from ..protocol.errors import KafkaError
+from ..protocol.topics import uuid_from_text
+from ..quorum.controller_config import ControllerConfig, load
+from ..quorum.errors import QuorumStartError
+from ..quorum.formatting import FormatOrder, FormatResult, format_directories, new_directory_id
+from ..quorum.state import Endpoint, ReplicaKey
+from ..quorum.voters import VoterNode, VoterSet
+
+_INITIAL = "--initial-controllers"
+
+
+@click.command("format")
+@click.option("--cluster-id", "-t", required=True, help="22 characters of URL-safe base64, the same on every node.")
+@click.option(
+    "--config",
+    "-c",
+    "path",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The node's properties file.",
+)
+@click.option("--standalone", "-s", is_flag=True, help="This controller is the only first voter of a dynamic quorum.")
+@click.option(
+    _INITIAL,
+    "-I",
+    "initial",
+    metavar="ID@HOST:PORT:DIRECTORY-ID,...",
+    help="The first voters of a dynamic quorum, this controller among them; the same on all of them.",
+)
+@click.option(
+    "--no-initial-controllers", "-N", "without", is_flag=True, help="Write no voters: this node joins a quorum."
+)
+@click.option("--ignore-formatted", "-g", is_flag=True, help="Pass over directories that are formatted already.")
+def format_command(
+    cluster_id: str, path: Path, standalone: bool, initial: str | None, without: bool, ignore_formatted: bool
+) -> None:
+    """Format the log directories of a controller.
+
+    With controller.quorum.voters in the configuration the voters are static, and none of the three options about voters
+    is allowed. Without it exactly one of them is needed.
+    """
+    try:
+        uuid_from_text(cluster_id)
+        config, _ = load(path)
+        order = _order(config, cluster_id, standalone=standalone, initial=initial, without=without)
+        result = asyncio.run(_format(order, ignore_formatted))
+    except (ConfigError, ValueError, QuorumStartError, KafkaError, CorruptFileError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    for directory in result.formatted:
+        is_first = order.first_voters is not None and directory == order.directories[0]
+        click.echo(f"Formatting {'dynamic metadata voter' if is_first else 'log'} directory {directory}.")
+    if not result.formatted:
+        click.echo("All of the log directories are already formatted.")
+
+
+async def _format(order: FormatOrder, ignore_formatted: bool) -> FormatResult:
+    machine = NodeEnvironment()
+    try:
+        return await format_directories(
+            machine.disk, order, ignore_formatted=ignore_formatted, rng=machine.rng, now_ms=machine.now_ms
+        )
+    finally:
+        await machine.disk.close()
+
+
+def _order(
+    config: ControllerConfig, cluster_id: str, *, standalone: bool, initial: str | None, without: bool
+) -> FormatOrder:
+    """UsageError for options that contradict each other or the configuration."""
+    chosen = [standalone, initial is not None, without].count(True)
+    if config.controller_quorum_voters and chosen:
+        raise click.UsageError(
+            "controller.quorum.voters makes the voters static: remove it from the configuration, or leave out "
+            f"--standalone, {_INITIAL} and --no-initial-controllers"
+        )
+    if not config.controller_quorum_voters and chosen != 1:
+        raise click.UsageError(
+            "Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
+            f"--standalone, {_INITIAL}, or --no-initial-controllers."
+        )
+    key = ReplicaKey(config.node_id, new_directory_id(random.SystemRandom()))
+    voters: VoterSet | None = None
+    if standalone:
+        voters = VoterSet.of([VoterNode(key, (config.endpoint,))])
+    elif initial is not None:
+        voters = _initial_voters(initial, config.endpoint.name)
+        if config.node_id not in voters.by_id:
+            raise click.UsageError(f"{_INITIAL} must name this controller, node.id={config.node_id}")
+        key = voters.by_id[config.node_id].key
+    return FormatOrder(cluster_id, key, config.directories, voters)
+
+
+def _initial_voters(text: str, listener_name: str) -> VoterSet:
+    """`id@host:port:directory-id`, separated by commas. ValueError."""
+    voters: dict[int, VoterNode] = {}
+    for item in (part.strip() for part in text.split(",") if part.strip()):
+        id_text, _, rest = item.partition("@")
+        address, _, directory = rest.rpartition(":")
+        if not id_text.isdecimal() or not address:
+            raise ValueError(f"{_INITIAL}: expected id@host:port:directory-id, found {item!r}")
+        if int(id_text) in voters:
+            raise ValueError(f"{_INITIAL}: node id {id_text} is named twice")
+        host, port = parse_host_and_port(address)
+        key = ReplicaKey(int(id_text), uuid_from_text(directory))
+        voters[key.id] = VoterNode(key, (Endpoint(listener_name, host, port),))
+    return VoterSet.of(voters.values())

@@ -1,0 +1,5 @@
+"""The `tierfetch quorum` commands."""
+
+from .command import quorum
+
+__all__ = ["quorum"]

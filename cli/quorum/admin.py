@@ -1,0 +1,96 @@
+"""Asks the leader of a metadata quorum: finds it through any controller, and asks again when it has moved."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Self
+
+from ...protocol.api import ApiKey
+from ...protocol.client import Address, KafkaClient
+from ...protocol.errors import ErrorCode, KafkaError
+
+TIMEOUT_S: Final = 15.0
+RETRY_S: Final = 0.1
+_CONTROLLERS: Final = {
+    "include_cluster_authorized_operations": False,
+    "endpoint_type": 2,
+    "include_fenced_brokers": False,
+}
+_METADATA_LOG: Final = {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]}
+_MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.not_controller, ErrorCode.broker_not_available})
+
+
+class NoLeaderError(Exception):
+    """No controller could name a leader that answers in time."""
+
+
+class QuorumAdmin:
+    """`async with QuorumAdmin(controllers) as admin:`; each question within `TIMEOUT_S`."""
+
+    def __init__(self, controllers: Sequence[Address]) -> None:
+        assert controllers, "an admin needs a controller to ask"
+        self._controllers = list(controllers)
+
+    async def __aenter__(self) -> Self:
+        self._client = KafkaClient(client_id="tierfetch-cli", random=random.Random())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()
+
+    async def cluster(self) -> Any:
+        """DescribeCluster of the first controller that answers. OSError of the last one that did not."""
+        failure: OSError | None = None
+        for address in self._controllers:
+            try:
+                return await self._client.request(address, ApiKey.DESCRIBE_CLUSTER, _CONTROLLERS, timeout_s=TIMEOUT_S)
+            except OSError as error:
+                failure = error
+        assert failure is not None
+        raise failure
+
+    async def describe(self) -> Any:
+        """The partition of DescribeQuorum, as the leader says it. KafkaError, NoLeaderError."""
+        answer = await self.ask_leader(ApiKey.DESCRIBE_QUORUM, _METADATA_LOG)
+        return answer.topics[0].partitions[0]
+
+    async def ask_leader(self, api: ApiKey, body: Mapping[str, Any]) -> Any:
+        """The leader's answer without an error. KafkaError for any other answer, NoLeaderError."""
+        reason = "no controller names one"
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                while True:
+                    try:
+                        answer = await self._ask(api, body)
+                    except OSError as error:
+                        reason = str(error)
+                    else:
+                        if answer is not None:
+                            return answer
+                    await asyncio.sleep(RETRY_S)
+        except TimeoutError:
+            raise NoLeaderError(f"the quorum's leader did not answer within {TIMEOUT_S:g} s: {reason}") from None
+
+    async def _ask(self, api: ApiKey, body: Mapping[str, Any]) -> Any:
+        """None: there is no leader, or it has moved."""
+        cluster = await self.cluster()
+        nodes = {node.broker_id: Address(node.host, node.port) for node in cluster.brokers}
+        if cluster.controller_id not in nodes:
+            return None
+        answer = await self._client.request(nodes[cluster.controller_id], api, body, timeout_s=TIMEOUT_S)
+        error = _error_of(answer)
+        if error in _MOVED:
+            return None
+        if error is not ErrorCode.none:
+            raise KafkaError(error, getattr(answer, "error_message", None) or f"{api.name} was refused")
+        return answer
+
+
+def _error_of(answer: Any) -> ErrorCode:
+    """The first error of an answer."""
+    if answer.error_code is not ErrorCode.none:
+        return ErrorCode(answer.error_code)
+    partitions = [partition for topic in getattr(answer, "topics", ()) for partition in topic.partitions]
+    return next((item.error_code for item in partitions if item.error_code is not ErrorCode.none), ErrorCode.none)

@@ -1,0 +1,141 @@
+"""`tierfetch quorum`: what a metadata quorum says of itself, and changes of its voters."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+from rich.console import Console
+
+from ...log.checkpoints import META_PROPERTIES, decode_meta_properties
+from ...log.errors import CorruptFileError
+from ...log.properties import ConfigError, parse_host_and_port
+from ...protocol.api import ApiKey
+from ...protocol.client import Address
+from ...protocol.errors import KafkaError
+from ...protocol.topics import uuid_from_text, uuid_to_text
+from ...quorum.controller_config import load
+from .admin import TIMEOUT_S, NoLeaderError, QuorumAdmin
+from .report import replication, replication_table, status
+
+T = TypeVar("T")
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+FAULTS: Final = (OSError, KafkaError, NoLeaderError, ConfigError, CorruptFileError, ValueError)
+PIPE_WIDTH: Final = 200
+"""Columns of a table that does not go to a terminal."""
+
+_bootstrap = click.option(
+    "--bootstrap-controller",
+    "bootstrap",
+    default="127.0.0.1:9093",
+    show_default=True,
+    metavar="HOST:PORT,...",
+    help="Controllers, any one of which may answer.",
+)
+
+
+@click.group("quorum")
+def quorum() -> None:
+    """Describe the metadata quorum; add and remove controllers."""
+
+
+@quorum.command("describe")
+@_bootstrap
+@click.option("--status", "what", flag_value="status", help="Leader, high watermark, voters.")
+@click.option("--replication", "what", flag_value="replication", help="How far each voter and observer is.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+def describe(bootstrap: str, what: str | None, as_json: bool) -> None:
+    """What the leader knows of the quorum."""
+    if what is None:
+        raise click.UsageError("say what: --status or --replication")
+
+    async def ask(admin: QuorumAdmin) -> tuple[str, Any]:
+        return (await admin.cluster()).cluster_id, await admin.describe()
+
+    cluster_id, partition = _run(bootstrap, ask)
+    if what == "status":
+        summary = status(cluster_id, partition)
+        if as_json:
+            click.echo(json.dumps(summary, indent=1))
+        else:
+            for name, value in summary.items():
+                click.echo(f"{name + ':':<24}{json.dumps(value) if isinstance(value, list) else value}")
+        return
+    rows = replication(partition)
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    console = Console(soft_wrap=False)
+    (console if console.is_terminal else Console(width=PIPE_WIDTH)).print(replication_table(rows))
+
+
+@quorum.command("add")
+@_bootstrap
+@click.option(
+    "--config",
+    "path",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The new controller's properties file; it must run, as an observer until now.",
+)
+def add(bootstrap: str, path: Path) -> None:
+    """Make a running controller a voter of a dynamic quorum."""
+    try:
+        config, _ = load(path)
+        file = config.metadata_directory / META_PROPERTIES
+        properties = decode_meta_properties(file.read_bytes(), name=str(file))
+    except FAULTS as error:
+        raise click.ClickException(str(error)) from None
+    endpoint = config.endpoint
+    body = {
+        "cluster_id": properties.cluster_id,
+        "timeout_ms": int(TIMEOUT_S * 1000),
+        "voter_id": config.node_id,
+        "voter_directory_id": properties.directory_id,
+        "listeners": [{"name": endpoint.name, "host": endpoint.host, "port": endpoint.port}],
+    }
+    _run(bootstrap, lambda admin: admin.ask_leader(ApiKey.ADD_RAFT_VOTER, body))
+    directory = "" if properties.directory_id is None else uuid_to_text(properties.directory_id)
+    click.echo(
+        f"Added controller {config.node_id} with directory id {directory} and endpoint {endpoint.name}://"
+        f"{endpoint.host}:{endpoint.port}"
+    )
+
+
+@quorum.command("remove")
+@_bootstrap
+@click.option("--controller-id", "node_id", required=True, type=int, help="Node id of the voter.")
+@click.option("--controller-directory-id", "directory", required=True, help="As `describe --replication` shows it.")
+def remove(bootstrap: str, node_id: int, directory: str) -> None:
+    """Take a voter out of a dynamic quorum; it goes on as an observer."""
+
+    async def ask(admin: QuorumAdmin) -> Any:
+        body = {
+            "cluster_id": (await admin.cluster()).cluster_id,
+            "voter_id": node_id,
+            "voter_directory_id": uuid_from_text(directory),
+        }
+        return await admin.ask_leader(ApiKey.REMOVE_RAFT_VOTER, body)
+
+    _run(bootstrap, ask)
+    click.echo(f"Removed controller {node_id} with directory id {directory}")
+
+
+def _run(bootstrap: str, ask: Callable[[QuorumAdmin], Awaitable[T]]) -> T:
+    """ClickException says in one line what went wrong."""
+
+    async def run() -> T:
+        controllers = [Address(*parse_host_and_port(part)) for part in bootstrap.split(",") if part.strip()]
+        async with QuorumAdmin(controllers) as admin:
+            return await ask(admin)
+
+    try:
+        coroutine: Coroutine[Any, Any, T] = run()
+        return asyncio.run(coroutine)
+    except FAULTS as error:
+        raise click.ClickException(str(error)) from None

@@ -1,0 +1,69 @@
+"""What DescribeQuorum says, as a table and as JSON; the words are those of `kafka-metadata-quorum`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+from ...protocol.topics import uuid_to_text
+from ...quorum.state import NO_DIRECTORY_ID
+
+
+def status(cluster_id: str, partition: Any) -> dict[str, Any]:
+    """A summary: the leader, the high watermark, and how far the slowest voter lags."""
+    leader_end = next(
+        (item.log_end_offset for item in partition.current_voters if item.replica_id == partition.leader_id), -1
+    )
+    followers = [item for item in partition.current_voters if item.replica_id != partition.leader_id]
+    newest = max((item.last_caught_up_timestamp for item in partition.current_voters), default=-1)
+    return {
+        "ClusterId": cluster_id,
+        "LeaderId": partition.leader_id,
+        "LeaderEpoch": partition.leader_epoch,
+        "HighWatermark": partition.high_watermark,
+        "MaxFollowerLag": max((leader_end - item.log_end_offset for item in followers), default=0),
+        "MaxFollowerLagTimeMs": max((_lag_ms(item, newest) for item in followers), default=0),
+        "CurrentVoters": [_replica(item) for item in partition.current_voters],
+        "CurrentObservers": [_replica(item) for item in partition.observers],
+    }
+
+
+def replication(partition: Any) -> list[dict[str, Any]]:
+    """A row for each replica, the leader first."""
+    leader = next(item for item in partition.current_voters if item.replica_id == partition.leader_id)
+    followers = [item for item in partition.current_voters if item is not leader]
+    kinds = [(leader, "Leader"), *((item, "Follower") for item in followers)]
+    kinds += [(item, "Observer") for item in partition.observers]
+    return [
+        {
+            "NodeId": item.replica_id,
+            "DirectoryId": _directory(item),
+            "LogEndOffset": item.log_end_offset,
+            "Lag": leader.log_end_offset - item.log_end_offset,
+            "LastFetchTimestamp": item.last_fetch_timestamp,
+            "LastCaughtUpTimestamp": item.last_caught_up_timestamp,
+            "Status": kind,
+        }
+        for item, kind in kinds
+    ]
+
+
+def replication_table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(*rows[0])
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    return table
+
+
+def _lag_ms(item: Any, newest: int) -> int:
+    return -1 if item.last_caught_up_timestamp < 0 else max(0, newest - item.last_caught_up_timestamp)
+
+
+def _replica(item: Any) -> dict[str, Any]:
+    return {"id": item.replica_id, "directoryId": _directory(item)}
+
+
+def _directory(item: Any) -> str | None:
+    directory_id = getattr(item, "replica_directory_id", None)
+    return None if directory_id in (None, NO_DIRECTORY_ID) else uuid_to_text(directory_id)

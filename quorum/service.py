@@ -1,0 +1,100 @@
+"""A replica of the quorum with its listener: what a controller process consists of, below what the records mean.
+
+    start                                          stop, the other way round
+    ---------------------------------------------  ------------------------------------------------------
+    listener bound: its port is known              what is under way is answered, at most `CLOSE_DEADLINE_S`
+    replica started (see `node`)                   leadership handed over, log flushed and closed
+    listener accepts                               no new connections
+
+Who applies the log hands in a `QuorumListener` and the handlers of its own requests, which the same port then serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Final, Self
+
+from ..log.directory_lock import lock_directory
+from ..log.disk import Disk
+from ..log.log_directory import HeldLock
+from ..protocol.api import ApiKey
+from ..protocol.dispatch import Handler
+from ..protocol.server import Server, ServerLimits
+from .controller_config import ControllerConfig
+from .delivery import QuorumListener
+from .handlers import QuorumHandlers, api_versions_handler
+from .node import QuorumNode
+
+CLOSE_DEADLINE_S: Final = 2.0
+
+HandlersOf = Callable[[QuorumNode], Mapping[int, Handler]]
+
+
+class QuorumService:
+    """`async with QuorumService(config, ...) as service:` has it serving. QuorumStartError, OSError of the listener."""
+
+    def __init__(
+        self,
+        config: ControllerConfig,
+        *,
+        disk: Disk,
+        rng: Random,
+        now_ms: Callable[[], int],
+        lock: Callable[[Path], HeldLock] = lock_directory,
+        listeners: Sequence[QuorumListener] = (),
+        handlers_of: HandlersOf | None = None,
+    ) -> None:
+        self.config = config
+        self._disk = disk
+        self._rng = rng
+        self._now_ms = now_ms
+        self._lock = lock
+        self._listeners = listeners
+        self._handlers_of = handlers_of
+        self._stack = AsyncExitStack()
+        self.node: QuorumNode
+        self.server: Server
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _start(self) -> None:
+        config, listener = self.config, self.config.listener
+        table: dict[int, Handler] = {}
+        limits = ServerLimits(connections_max=config.max_connections, request_size_max=config.socket_request_max_bytes)
+        self.server = Server(table, listener_name=listener.name, limits=limits)
+        self._stack.push_async_callback(self.server.close, deadline_s=CLOSE_DEADLINE_S)
+        await self.server.bind(listener.host, listener.port)
+        endpoint = replace(config.endpoint, port=config.endpoint.port or self.server.port)
+        self.node = QuorumNode(
+            config.raft_config(config.node_id, (endpoint,)),
+            log_dir=config.metadata_directory,
+            disk=self._disk,
+            rng=self._rng,
+            now_ms=self._now_ms,
+            static_voters=config.static_voters,
+            log_config=config.log_config,
+            lock=self._lock,
+        )
+        for applied_by in self._listeners:
+            self.node.add_listener(applied_by)
+        handlers = self.server.handlers
+        handlers[ApiKey.API_VERSIONS] = api_versions_handler(lambda: frozenset(handlers))
+        handlers |= QuorumHandlers(self.node).table()
+        if self._handlers_of is not None:
+            handlers |= self._handlers_of(self.node)
+        self._stack.push_async_callback(self.node.stop)
+        await self.node.start()
+        await self.server.serve()
