@@ -1,0 +1,84 @@
+"""Small things that concern the cluster as a whole: DescribeCluster, and blocks of producer ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from ..protocol.errors import ErrorCode, KafkaError
+from .records import BrokerEndpoint, ProducerIdsRecord
+from .state import ControllerResult, ControllerState, Plain, check_broker_epoch
+
+PRODUCER_ID_BLOCK_SIZE: Final = 1_000
+INT64_MAX: Final = 2**63 - 1
+BROKER_ENDPOINTS: Final = 1
+CONTROLLER_ENDPOINTS: Final = 2
+
+
+def allocate_producer_ids(state: ControllerState, request: Any) -> ControllerResult:
+    """AllocateProducerIds (KIP-730): ids that nobody else is given, ever."""
+    try:
+        check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
+    except KafkaError as error:
+        return ControllerResult(response=_block(error.code, -1, 0))
+    first = state.image.next_producer_id
+    if first > INT64_MAX - PRODUCER_ID_BLOCK_SIZE:
+        return ControllerResult(response=_block(ErrorCode.unknown_server_error, -1, 0))
+    record = ProducerIdsRecord(
+        broker_id=request.broker_id,
+        broker_epoch=request.broker_epoch,
+        next_producer_id=first + PRODUCER_ID_BLOCK_SIZE,
+    )
+    return ControllerResult([record], _block(ErrorCode.none, first, PRODUCER_ID_BLOCK_SIZE))
+
+
+def _block(code: ErrorCode, start: int, length: int) -> Plain:
+    return {"error_code": code, "producer_id_start": start, "producer_id_len": length}
+
+
+def describe_cluster(state: ControllerState, request: Any, listener_name: str, leader_id: int) -> ControllerResult:
+    """DescribeCluster as a controller answers it: its own kind, or the brokers as they are reached on a listener."""
+    endpoint_type = getattr(request, "endpoint_type", BROKER_ENDPOINTS)
+    if endpoint_type == CONTROLLER_ENDPOINTS:
+        nodes = [
+            _node(controller_id, controller.end_points, listener_name)
+            for controller_id, controller in sorted(state.image.controllers.items())
+        ]
+    elif endpoint_type == BROKER_ENDPOINTS:
+        include_fenced = getattr(request, "include_fenced_brokers", False)
+        nodes = [
+            {**_node(broker.broker_id, broker.end_points, listener_name), "rack": broker.rack}
+            | ({"is_fenced": broker.fenced} if hasattr(request, "include_fenced_brokers") else {})
+            for _, broker in sorted(state.image.brokers.items())
+            if include_fenced or not broker.fenced
+        ]
+    else:
+        message = f"endpoint type {endpoint_type} is neither brokers (1) nor controllers (2)"
+        code = ErrorCode.unsupported_endpoint_type
+        return ControllerResult(response=_cluster(state, code, message, BROKER_ENDPOINTS, leader_id, []))
+    reachable = [node for node in nodes if node["host"]]
+    return ControllerResult(response=_cluster(state, ErrorCode.none, None, endpoint_type, leader_id, reachable))
+
+
+def _node(node_id: int, end_points: Iterable[BrokerEndpoint], listener_name: str) -> dict[str, Any]:
+    known = list(end_points)
+    chosen = next((item for item in known if item.name == listener_name), known[0] if known else None)
+    return {
+        "broker_id": node_id,
+        "host": chosen.host if chosen else "",
+        "port": chosen.port if chosen else 0,
+        "rack": None,
+    }
+
+
+def _cluster(
+    state: ControllerState, code: ErrorCode, message: str | None, endpoint_type: int, leader_id: int, nodes: Any
+) -> Plain:
+    return {
+        "error_code": code,
+        "error_message": message,
+        "endpoint_type": endpoint_type,
+        "cluster_id": state.config.cluster_id,
+        "controller_id": leader_id,
+        "brokers": nodes,
+    }

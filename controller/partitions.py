@@ -1,0 +1,95 @@
+"""CreatePartitions: a topic grows; and, where a feature level of our own allows it, shrinks by its last partitions.
+
+Kafka has no record that removes a partition, and a Java node could not read one. So removing needs `tierfetch.version`
+1, which is finalized only if every registered node supports it, and which keeps out every node that does not.
+Otherwise it is UNSUPPORTED_VERSION. It is asked for by a tagged field of the request that Kafka's tools never send:
+without it a smaller count is the mistake that Kafka takes it for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..protocol.errors import ErrorCode, KafkaError
+from .assignments import check_assignment, new_partitions
+from .config import REMOVE_PARTITIONS_LEVEL, TIERFETCH_VERSION
+from .features import request_flag
+from .placement import ReplicaPlacer
+from .records import MetadataRecord, RemovePartitionsRecord
+from .registrations import TopicRegistration
+from .state import ControllerResult, ControllerState
+
+
+def create_partitions(state: ControllerState, request: Any) -> ControllerResult:
+    """CreatePartitions; each topic is done, or refused, by itself."""
+    records: list[MetadataRecord] = []
+    results = []
+    names = [topic.name for topic in request.topics]
+    budget = state.config.partitions_per_request_max
+    for topic in request.topics:
+        code, message = ErrorCode.none, None
+        try:
+            if names.count(topic.name) > 1:
+                raise KafkaError(ErrorCode.invalid_request, f"topic {topic.name!r} is asked for twice")
+            changes = _change_count(state, topic, budget)
+            budget -= len(changes)
+            records += changes
+        except KafkaError as error:
+            code, message = error.code, error.message
+        results.append({"name": topic.name, "error_code": code, "error_message": message})
+    if request_flag(request, "validate_only"):
+        records = []
+    return ControllerResult(records, {"results": results})
+
+
+def _change_count(state: ControllerState, asked: Any, budget: int) -> Sequence[MetadataRecord]:
+    topic = state.image.topic(asked.name)
+    if topic is None:
+        raise KafkaError(ErrorCode.unknown_topic_or_partition, f"topic {asked.name!r} does not exist")
+    before, after = len(topic.partitions), int(asked.count)
+    if after < before and request_flag(asked, "remove_last_partitions"):
+        return [_remove_last(state, topic, after)]
+    if after == before:
+        raise KafkaError(ErrorCode.invalid_partitions, f"topic {topic.name!r} has {before} partitions already")
+    if after < before:
+        raise KafkaError(
+            ErrorCode.invalid_partitions, f"topic {topic.name!r} has {before} partitions; {after} would be fewer"
+        )
+    if after - before > budget:
+        maximum = state.config.partitions_per_request_max
+        raise KafkaError(
+            ErrorCode.policy_violation, f"one request may create at most {maximum} partitions: use several requests"
+        )
+    return list(new_partitions(state, topic.topic_id, before, _assignments(state, topic, asked, after - before)))
+
+
+def _assignments(state: ControllerState, topic: TopicRegistration, asked: Any, count: int) -> Sequence[tuple[int, ...]]:
+    first = min(topic.partitions, default=None)
+    factor = len(topic.partitions[first].replicas) if first is not None else state.config.default_replication_factor
+    if asked.assignments is None:
+        return ReplicaPlacer(state.image.brokers.values(), state.random).place(count, factor)
+    if len(asked.assignments) != count:
+        raise KafkaError(
+            ErrorCode.invalid_replica_assignment,
+            f"topic {topic.name!r}: {count} partitions are to be added, but {len(asked.assignments)} are assigned",
+        )
+    assignments = [tuple(item.broker_ids) for item in asked.assignments]
+    for number, replicas in enumerate(assignments, len(topic.partitions)):
+        check_assignment(state, replicas, factor, f"{topic.name}-{number}")
+    return assignments
+
+
+def _remove_last(state: ControllerState, topic: TopicRegistration, count: int) -> RemovePartitionsRecord:
+    level = state.image.features.get(TIERFETCH_VERSION, 0)
+    if level < REMOVE_PARTITIONS_LEVEL:
+        raise KafkaError(
+            ErrorCode.unsupported_version,
+            f"removing partitions needs {TIERFETCH_VERSION} {REMOVE_PARTITIONS_LEVEL}, and it is {level}: finalize it"
+            " first, which no Apache Kafka node supports",
+        )
+    if count < 1:
+        raise KafkaError(
+            ErrorCode.invalid_partitions, f"topic {topic.name!r} must keep at least 1 partition, not {count}"
+        )
+    return RemovePartitionsRecord(topic_id=topic.topic_id, count=count)
