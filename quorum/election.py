@@ -76,6 +76,7 @@ def on_vote_response(replica: Replica, peer_id: int, request: VoteRequest, respo
     if poll is None:
         return
     poll.send_at_ms.pop(peer_id, None)
+    poll.unreachable.discard(peer_id)
     (poll.granted if response.granted and response.error is ErrorCode.none else poll.rejected).add(peer_id)
 
 
@@ -83,6 +84,7 @@ def on_vote_failed(replica: Replica, peer_id: int, request: VoteRequest) -> None
     poll = _poll_of(replica, request)
     if poll is not None and peer_id in poll.send_at_ms:
         poll.send_at_ms[peer_id] = replica.retry_at()
+        poll.unreachable.add(peer_id)
 
 
 def poll_unattached(replica: Replica, role: Unattached) -> None:
@@ -120,9 +122,12 @@ def is_won(replica: Replica, poll: Poll) -> bool:
 
 
 def is_lost(replica: Replica, poll: Poll) -> bool:
-    """Whether those that have not refused are too few."""
-    refused = sum(node.id in poll.rejected for node in replica.voters)
-    return len(replica.voters) - refused < replica.voters.majority
+    """Whether those that may still say yes are too few. Who cannot be reached says nothing, unless others refused:
+    then it is better to wait for a random time than for the dead."""
+    if not poll.rejected:
+        return False
+    lost = sum(node.id in poll.rejected or node.id in poll.unreachable for node in replica.voters)
+    return len(replica.voters) - lost < replica.voters.majority
 
 
 def deadlines(replica: Replica) -> Iterator[int]:

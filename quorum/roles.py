@@ -38,10 +38,14 @@ class Unattached:
 
 @dataclass(slots=True)
 class Poll:
-    """Votes, or pre-votes, asked for. `send_at_ms`: by voter; one that answered is not in it."""
+    """Votes, or pre-votes, asked for. `send_at_ms`: by voter; one that answered is not in it.
+
+    `unreachable`: those that the last request did not reach; they are asked again.
+    """
 
     granted: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
+    unreachable: set[int] = field(default_factory=set)
     send_at_ms: dict[int, int] = field(default_factory=dict)
 
 
