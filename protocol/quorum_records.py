@@ -7,8 +7,8 @@
 | KRAFT_VERSION | the level of `kraft.version` | log, snapshot header's batch |
 | KRAFT_VOTERS | the voters with directories and endpoints | log, snapshot header's batch |
 
-Every value begins with its own version (int16), which selects kio's schema. LeaderChange is version 0 where no voter
-has a directory id (kraft.version 0), version 1 otherwise; the others have version 0 only.
+Every value begins with its own version (int16), which selects kio's schema. All are written as version 0, as Apache
+Kafka does: its tools read LeaderChange by the schema of version 0 whatever the record says.
 """
 
 from __future__ import annotations
@@ -31,18 +31,7 @@ from .primitives import MalformedMessageError, Reader
 from .records import Record, build_batch
 
 _VERSION = struct.Struct(">h")
-_LEADER_CHANGE_WITH_DIRECTORIES: Final = 1
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class ReplicaKey:
-    """A replica by id and, where it is known, by the directory its log lies in."""
-
-    id: int
-    directory_id: UUID | None = None
-
-    def __str__(self) -> str:
-        return str(self.id) if self.directory_id is None else f"{self.id} ({self.directory_id})"
+WRITTEN_VERSION: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +53,14 @@ class Voter:
     min_kraft_version: int = 0
     max_kraft_version: int = 1
 
-    @property
-    def key(self) -> ReplicaKey:
-        return ReplicaKey(self.voter_id, self.directory_id)
-
 
 @dataclass(frozen=True, slots=True)
 class LeaderChange:
-    """First record of an epoch."""
+    """First record of an epoch; voters by their ids."""
 
     leader_id: int
-    voters: tuple[ReplicaKey, ...]
-    granting_voters: tuple[ReplicaKey, ...]
+    voters: tuple[int, ...]
+    granting_voters: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +105,8 @@ _SCHEMAS: Final[Mapping[ControlType, _Schema]] = {
     ControlType.KRAFT_VERSION: _Schema("k_raft_version_record", "KRaftVersionRecord"),
     ControlType.KRAFT_VOTERS: _Schema("voters_record", "VotersRecord"),
 }
-_NEWEST_VERSIONS: Final = {ControlType.LEADER_CHANGE: _LEADER_CHANGE_WITH_DIRECTORIES}
+_NEWEST_VERSIONS: Final = {ControlType.LEADER_CHANGE: 1}
+"""That can be read, where it is not 0."""
 
 
 @cache
@@ -152,7 +138,7 @@ def parse_quorum_record(record: Record) -> QuorumRecord | None:
 def _value_of(kind: ControlType, entity: Any) -> QuorumRecord:
     match kind:
         case ControlType.LEADER_CHANGE:
-            return LeaderChange(entity.leader_id, _keys(entity.voters), _keys(entity.granting_voters))
+            return LeaderChange(entity.leader_id, _ids(entity.voters), _ids(entity.granting_voters))
         case ControlType.SNAPSHOT_HEADER:
             return SnapshotHeader(entity.last_contained_log_timestamp)
         case ControlType.SNAPSHOT_FOOTER:
@@ -163,8 +149,8 @@ def _value_of(kind: ControlType, entity: Any) -> QuorumRecord:
             return Voters(tuple(_voter(voter) for voter in entity.voters))
 
 
-def _keys(voters: Sequence[Any]) -> tuple[ReplicaKey, ...]:
-    return tuple(ReplicaKey(voter.voter_id, getattr(voter, "voter_directory_id", None)) for voter in voters)
+def _ids(voters: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(voter.voter_id for voter in voters)
 
 
 def _voter(voter: Any) -> Voter:
@@ -179,10 +165,10 @@ def _voter(voter: Any) -> Voter:
 
 def quorum_record(value: QuorumRecord, *, offset: int, timestamp_ms: int) -> Record:
     """The record of a control batch that says it."""
-    kind, version, fields = _fields_of(value)
-    entity_type = _entity_type(kind, version)
+    kind, fields = _fields_of(value)
+    entity_type = _entity_type(kind, WRITTEN_VERSION)
     buffer = io.BytesIO()
-    entity_writer(entity_type)(buffer, build_entity(entity_type, {"version": version, **fields}))
+    entity_writer(entity_type)(buffer, build_entity(entity_type, {"version": WRITTEN_VERSION, **fields}))
     return Record(offset=offset, timestamp=timestamp_ms, key=control_key(kind), value=buffer.getvalue())
 
 
@@ -197,32 +183,23 @@ def build_quorum_batch(
     return build_batch(records, base_offset=base_offset, partition_leader_epoch=partition_leader_epoch, is_control=True)
 
 
-def _fields_of(value: QuorumRecord) -> tuple[ControlType, int, dict[str, Any]]:
+def _fields_of(value: QuorumRecord) -> tuple[ControlType, dict[str, Any]]:
     match value:
         case LeaderChange(leader_id, voters, granting):
-            has_directories = any(key.directory_id is not None for key in voters)
-            version = _LEADER_CHANGE_WITH_DIRECTORIES if has_directories else 0
             fields = {
                 "leader_id": leader_id,
-                "voters": [_key_fields(key, version) for key in voters],
-                "granting_voters": [_key_fields(key, version) for key in granting],
+                "voters": [{"voter_id": voter} for voter in voters],
+                "granting_voters": [{"voter_id": voter} for voter in granting],
             }
-            return ControlType.LEADER_CHANGE, version, fields
+            return ControlType.LEADER_CHANGE, fields
         case SnapshotHeader(timestamp_ms):
-            return ControlType.SNAPSHOT_HEADER, 0, {"last_contained_log_timestamp": timestamp_ms}
+            return ControlType.SNAPSHOT_HEADER, {"last_contained_log_timestamp": timestamp_ms}
         case SnapshotFooter():
-            return ControlType.SNAPSHOT_FOOTER, 0, {}
+            return ControlType.SNAPSHOT_FOOTER, {}
         case KRaftVersion(level):
-            return ControlType.KRAFT_VERSION, 0, {"k_raft_version": level}
+            return ControlType.KRAFT_VERSION, {"k_raft_version": level}
         case Voters(voters):
-            return ControlType.KRAFT_VOTERS, 0, {"voters": [_voter_fields(voter) for voter in voters]}
-
-
-def _key_fields(key: ReplicaKey, version: int) -> dict[str, Any]:
-    fields: dict[str, Any] = {"voter_id": key.id}
-    if version >= _LEADER_CHANGE_WITH_DIRECTORIES:
-        fields["voter_directory_id"] = key.directory_id
-    return fields
+            return ControlType.KRAFT_VOTERS, {"voters": [_voter_fields(voter) for voter in voters]}
 
 
 def _voter_fields(voter: Voter) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from ..protocol.quorum_records import (
     build_quorum_batch,
     parse_quorum_record,
 )
-from ..protocol.quorum_records import ReplicaKey as RecordKey
 from ..protocol.records import Record, build_batch, iter_batches, iter_records
 from .effects import (
     AppendRecords,
@@ -46,13 +45,13 @@ RECORD_BATCH_BYTES_MAX: Final = 1024 * 1024
 # A leader's append.
 
 
-def append_bytes(effect: AppendRecords, voters: VoterSet, now_ms: int) -> bytes:
-    """The batches of an append as they go to the log; `voters` tell the directories of a LeaderChange's voters."""
+def append_bytes(effect: AppendRecords, now_ms: int) -> bytes:
+    """The batches of an append as they go to the log."""
     out = []
     for group in _groups(effect.batches):
         first = group[0]
         if isinstance(first, ControlBatch):
-            values = [_record(record, voters) for record in first.records]
+            values = [_record(record) for record in first.records]
             out.append(
                 build_quorum_batch(
                     values, base_offset=first.base_offset, timestamp_ms=now_ms, partition_leader_epoch=effect.epoch
@@ -81,19 +80,14 @@ def _groups(batches: Sequence[ControlBatch | DataBatch]) -> Iterator[list[Contro
         yield group
 
 
-def _record(record: ControlRecord, voters: VoterSet) -> QuorumRecord:
+def _record(record: ControlRecord) -> QuorumRecord:
     match record:
         case LeaderChangeRecord(leader_id, voter_ids, granting_ids):
-            return LeaderChange(leader_id, _keys(voter_ids, voters), _keys(granting_ids, voters))
+            return LeaderChange(leader_id, voter_ids, granting_ids)
         case KRaftVersionRecord(level):
             return KRaftVersion(level)
         case VotersRecord(voter_set):
             return voters_record(voter_set)
-
-
-def _keys(ids: Sequence[int], voters: VoterSet) -> tuple[RecordKey, ...]:
-    nodes = voters.by_id
-    return tuple(RecordKey(id_, _known(nodes[id_].key.directory_id) if id_ in nodes else None) for id_ in ids)
 
 
 def _known(directory_id: UUID) -> UUID | None:

@@ -60,22 +60,20 @@ class _Snapshot:
 
 
 class LogOwner:
-    """`voters` gives the set in effect at the end of the log, `fallback` the one of a log that names none."""
+    """`configured` are the voters of a log that names none."""
 
     def __init__(
         self,
         log: MetadataLog,
         *,
         now_ms: Callable[[], int],
-        voters: Callable[[], VotersAt],
-        fallback: VotersAt,
+        configured: VotersAt,
         metrics: QuorumMetrics,
         tell: Callable[[OwnerEvent], None],
     ) -> None:
         self._log = log
         self._now_ms = now_ms
-        self._voters = voters
-        self._fallback = fallback
+        self._configured = configured
         self._metrics = metrics
         self._tell = tell
         self._orders: deque[LogEffect | InstallSnapshot | SnapshotChunkAppend | _Snapshot] = deque()
@@ -147,7 +145,7 @@ class LogOwner:
                 await self._cut(order)
 
     async def _append(self, order: AppendRecords) -> None:
-        data = append_bytes(order, self._voters().voters, self._now_ms())
+        data = append_bytes(order, self._now_ms())
         await self._log.append(data)
         self._metrics.appended_records += order.end_offset - order.base_offset
         self._completed(order)
@@ -172,7 +170,9 @@ class LogOwner:
             self._tell(SnapshotRejected(snapshot_id, str(error)))
             return
         await self._log.begin_at_snapshot(wire_id)
-        self._tell(SnapshotInstalled(snapshot_id, voters_of_snapshot(snapshot_id.offset, parsed.setup, self._fallback)))
+        self._tell(
+            SnapshotInstalled(snapshot_id, voters_of_snapshot(snapshot_id.offset, parsed.setup, self._configured))
+        )
 
     async def _cut(self, order: _Snapshot) -> None:
         if order.snapshot_id not in self._log.snapshots.ids:

@@ -182,8 +182,7 @@ class QuorumNode:
         self._owner = LogOwner(
             self.log,
             now_ms=self._now_ms,
-            voters=lambda: self._core.voters_at_end,
-            fallback=self._configured,
+            configured=self._configured,
             metrics=self.metrics,
             tell=self._step,
         )
