@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from . import consume, produce, replace, replication, startup
+from . import append, consume, election, produce, replace, replication, startup
 from .lab.jars import KafkaUnavailableError, kafka_jars
 from .measure import Results
 from .systems import KAFKA, TIERFETCH, System
@@ -23,6 +23,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "produce": produce.run,
     "consume": consume.run,
     "startup": startup.run,
+    "append": append.run,
+    "election": election.run,
 }
 
 
