@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
-from .adoption import AdoptedState, build_sibling, complete_sibling, remove_sibling
+from .adoption import AdoptedState, build_sibling, complete_sibling, move_into_place, remove_sibling
 from .file_names import adopt_directory
 from .log_directory import LogDirectory
 from .manager import LogManager
@@ -68,8 +68,7 @@ async def _commit(
     had_replica = partition in directory.logs or partition in directory.failures
     try:
         await manager.put_aside(directory, partition)
-        await disk.rename(sibling, directory.path / str(partition))
-        await disk.sync_directory(directory.path)
+        await move_into_place(disk, sibling, directory.path / str(partition))
         return await directory.open_log(partition, is_clean=True)
     except OSError:
         if had_replica or await disk.exists(directory.path / str(partition)):

@@ -1,6 +1,7 @@
 """Directories that are built beside a partition's own, and what the next start makes of them after a crash.
 
-    build the sibling -> save the log start -> complete it -> [live -> -delete] -> [sibling -> live] -> sync -> open
+    build the sibling -> save the log start -> complete it -> [live -> -delete] -> [sibling -> live] -> sync
+      -> remove what held the sibling -> open
 
 | crash                              | found                                 | becomes                   |
 |------------------------------------|---------------------------------------|---------------------------|
@@ -9,6 +10,7 @@
 | after the log start is saved       | the live directory, `.adopt`          | the old one, from there on |
 | after the live directory was moved | `.adopt` alone, with its `.log`       | the new replica           |
 | after the sibling was moved        | the live directory, perhaps `-delete` | the new replica           |
+|                                    | and an empty `.adopt`                 |                           |
 
 A sibling that does not become the replica is removed. The `.log` completes it: it is made last, and all the rest, the
 log start included, is durable by then; the live directory is moved away only after it. Before a new one is built
@@ -32,7 +34,6 @@ from .checkpoints import (
 from .disk import Disk
 from .epochs import EpochEntry
 from .file_names import (
-    ADOPT_SUFFIX,
     ADOPTED_FILE,
     DELETE_SUFFIX,
     LOG_SUFFIX,
@@ -40,6 +41,7 @@ from .file_names import (
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     adopt_directory,
+    is_adoption,
     marked_directory,
     offset_file,
     parse_directory,
@@ -73,6 +75,7 @@ async def build_sibling(disk: Disk, sibling: Path, state: AdoptedState) -> None:
     """Make the directory of a replica that holds `state`, except for its `.log`; all of it is durable afterwards."""
     await disk.make_directory(sibling)
     await disk.sync_directory(sibling.parent)
+    await disk.sync_directory(sibling.parent.parent)
     await disk.write_file(sibling / PARTITION_METADATA, encode_partition_metadata(state.topic_id))
     await disk.write_file(sibling / LEADER_EPOCH_CHECKPOINT, encode_leader_epochs(state.epochs))
     if state.producer_snapshot is not None:
@@ -89,34 +92,42 @@ async def complete_sibling(disk: Disk, sibling: Path, state: AdoptedState) -> No
 
 async def remove_sibling(disk: Disk, live: Path, unique: str) -> None:
     """Remove what an earlier attempt has left beside the live directory; a part of it must never look whole."""
-    sibling = adopt_directory(live)
-    if await disk.exists(sibling):
+    holder = adopt_directory(live).parent
+    if await disk.exists(holder):
         going = marked_directory(live, unique, DELETE_SUFFIX)
-        await disk.rename(sibling, going)
+        await disk.rename(holder, going)
         await disk.sync_directory(live.parent)
         await disk.remove_tree(going)
 
 
+async def move_into_place(disk: Disk, sibling: Path, live: Path) -> None:
+    """Make the sibling the replica, durably. Nothing is at `live`."""
+    await disk.rename(sibling, live)
+    await disk.sync_directory(live.parent)
+    await disk.remove_tree(sibling.parent)
+
+
 async def resolve_adoptions(disk: Disk, log_directory: Path, partition: TopicPartition | None = None) -> None:
     """Finish or drop what was interrupted, as in the table: of one partition, or at start-up of all."""
-    siblings = [each for each in await _siblings(disk, log_directory) if partition in (None, each[1])]
-    for path, sibling_of in siblings:
-        live = log_directory / str(sibling_of)
-        if not await disk.exists(live) and await _is_whole(disk, path):
-            await disk.rename(path, live)
-        else:
-            await disk.remove_tree(path)
-    if siblings:
+    entries = [entry.name for entry in await disk.list_directory(log_directory) if is_adoption(entry.name)]
+    if partition is not None:
+        holder = adopt_directory(log_directory / str(partition)).parent.name
+        entries = [name for name in entries if name == holder]
+    for name in entries:
+        await _resolve(disk, log_directory, log_directory / name)
+    if entries:
         await disk.sync_directory(log_directory)
 
 
-async def _siblings(disk: Disk, log_directory: Path) -> list[tuple[Path, TopicPartition]]:
-    found = []
-    for entry in await disk.list_directory(log_directory):
-        name = parse_directory(entry.name) if entry.is_directory else None
-        if name is not None and name.marker == ADOPT_SUFFIX:
-            found.append((log_directory / entry.name, name.topic_partition))
-    return found
+async def _resolve(disk: Disk, log_directory: Path, holder: Path) -> None:
+    for entry in await disk.list_directory(holder):
+        live = log_directory / entry.name
+        name = parse_directory(entry.name)
+        is_ours = name is not None and not name.marker and adopt_directory(live).parent == holder
+        if is_ours and not await disk.exists(live) and await _is_whole(disk, holder / entry.name):
+            await move_into_place(disk, holder / entry.name, live)
+            return
+    await disk.remove_tree(holder)
 
 
 async def _is_whole(disk: Disk, sibling: Path) -> bool:

@@ -9,11 +9,12 @@
 | `<name>.deleted`, `.cleaned`, `.swap`, `.tmp` | left by an interrupted deletion, compaction, atomic write |
 | `<topic>-<partition>` | a partition's directory |
 | the same, cut if too long, with `.<32 hex digits>` and `-delete` or `-stray` | goes; another incarnation's |
-| `<topic>-<partition>.adopt` | is being built, to take the place of the live one |
+| `<32 hex digits of the name's hash>.adopt/<topic>-<partition>` | is being built, to take the place of the live one |
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,8 @@ NAME_BYTES_MAX: Final = 255
 
 _SEGMENT_FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)")
 _PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
-_MARKED_DIRECTORY = re.compile(r"(.+?)(?:\.[0-9a-f]{32}(-delete|-stray)|(\.adopt))")
+_MARKED_DIRECTORY = re.compile(r"(.+?)\.[0-9a-f]{32}(-delete|-stray)")
+_ADOPTION_DIRECTORY = re.compile(r"[0-9a-f]{32}\.adopt")
 
 
 def offset_file(directory: Path, offset: int, suffix: str) -> Path:
@@ -53,7 +55,7 @@ def parse_offset_file(name: str) -> tuple[int, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryName:
-    """A partition's directory; `marker` is one of the three suffixes, or empty for the live one.
+    """A partition's directory; `marker` is one of the two suffixes, or empty for the live one.
 
     The topic of a long name with `-delete` or `-stray` may have lost its end.
     """
@@ -72,7 +74,7 @@ def parse_directory(name: str) -> DirectoryName | None:
         check_topic_name(match[1])
     except ValueError:
         return None
-    return DirectoryName(TopicPartition(match[1], int(match[2])), (marked[2] or marked[3]) if marked else "")
+    return DirectoryName(TopicPartition(match[1], int(match[2])), marked[2] if marked else "")
 
 
 def marked_directory(directory: Path, unique: str, marker: str) -> Path:
@@ -85,5 +87,13 @@ def marked_directory(directory: Path, unique: str, marker: str) -> Path:
 
 
 def adopt_directory(directory: Path) -> Path:
-    """The sibling in which the successor of a partition's directory is built."""
-    return directory.with_name(directory.name + ADOPT_SUFFIX)
+    """Where the successor of a partition's directory is built: in a sibling of its own, and there under its full name,
+    which may be too long to carry a suffix.
+    """
+    digest = hashlib.blake2s(directory.name.encode(), digest_size=16).hexdigest()
+    return directory.with_name(digest + ADOPT_SUFFIX) / directory.name
+
+
+def is_adoption(name: str) -> bool:
+    """Whether a directory in a log dir is one in which a successor is built."""
+    return _ADOPTION_DIRECTORY.fullmatch(name) is not None

@@ -22,7 +22,7 @@ from ..remote.storage import (
     SegmentSource,
 )
 from .layout import object_name
-from .object_storage import ObjectRemoteStorage, StorageConfig
+from .object_storage import ObjectRemoteStorage, StorageConfig, try_to_clean_up
 from .threads import Abandoned, AbandonedError, BlockingCalls
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class FsspecObjectStore:
                 return call(abandoned)
 
         try:
-            return await self._calls.run(on_thread)
+            return await self._calls.run(key, on_thread)
         except AbandonedError as error:
             raise RemoteStorageError(f"{key}: abandoned") from error
 
@@ -86,7 +86,7 @@ class FsspecObjectStore:
             await self._write(key, temporary, source)
             await self._call(key, lambda abandoned: self._publish(key, temporary, abandoned))
         except BaseException:
-            await self._remove_quietly(key, temporary)
+            await try_to_clean_up(self._call(key, lambda _: self._remove(temporary)))
             raise
         stored = await self.size(key)
         if stored != source.size:
@@ -102,8 +102,10 @@ class FsspecObjectStore:
                     raise RemoteStorageError(f"{source.path}: ends at byte {position} of {source.size}")
                 await self._call(key, lambda _, chunk=chunk: file.write(chunk))  # type: ignore[misc]
                 position += len(chunk)
-        finally:
-            await self._call(key, lambda _: file.close())
+        except BaseException:
+            await try_to_clean_up(self._call(key, lambda _: file.close()))
+            raise
+        await self._call(key, lambda _: file.close())
 
     def _create(self, path: str) -> Any:
         self._fs.makedirs(self._fs._parent(path), exist_ok=True)
@@ -113,12 +115,6 @@ class FsspecObjectStore:
         self._fs.makedirs(self._fs._parent(self._path(key)), exist_ok=True)
         abandoned.check()
         self._fs.mv(temporary, self._path(key))
-
-    async def _remove_quietly(self, key: str, path: str) -> None:
-        try:
-            await self._call(key, lambda _: self._remove(path))
-        except RemoteStorageError:
-            return  # the delete of the segment removes it later
 
     def _remove(self, path: str) -> None:
         try:
@@ -143,6 +139,7 @@ class FsspecObjectStore:
             return None
 
     async def delete(self, keys: Sequence[str]) -> None:
+        await self._calls.settled(keys)
         for key in keys:
             await self._call(key, lambda _, key=key: self._remove(self._path(key)))  # type: ignore[misc]
 
@@ -165,13 +162,15 @@ class FsspecObjectStore:
         for path, size in await self._call(key_prefix, find):
             yield key_prefix + path.rpartition("/")[2], size
 
-    async def directories(self) -> AsyncIterator[str]:
+    async def directories(self, key_prefix: str) -> AsyncIterator[str]:
+        directory = self._path(key_prefix).rstrip("/")
+
         def names(_: Abandoned) -> list[str]:
             self._fs.invalidate_cache()
-            found = self._fs.ls(self._root, detail=False) if self._fs.exists(self._root) else []
+            found = self._fs.ls(directory, detail=False) if self._fs.exists(directory) else []
             return sorted(path.rstrip("/").rpartition("/")[2] for path in found)
 
-        for name in await self._call(self._root, names):
+        for name in await self._call(directory, names):
             yield name
 
     async def close(self) -> None:

@@ -2,6 +2,11 @@
 
     [prefix/]<topic>-<partition>-<topic uuid>/<20-digit start offset>-<segment uuid>.<suffix>
 
+Where the first part would be longer than a file system's names may be (255 bytes; Java's has no answer to that), the
+topic goes on in a second one; `~` is in no topic's name:
+
+    [prefix/]<200 characters of the topic>~/<the rest>-<partition>-<topic uuid>/...
+
 The one place that knows names. A name is built from validated parts only (topic names are checked, uuids and numbers
 are rendered), so nothing from outside can leave the prefix.
 """
@@ -15,19 +20,29 @@ from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ..remote.storage import IndexType, RemoteObject
 
 LOG_SUFFIX = "log"
+NAME_BYTES_MAX = 255
+_CUT_AT = 200
+_CUT_MARK = "~"
 _DIRECTORY = re.compile(r"(.+)-(\d{1,10})-([\w-]{22})")
 _NAME = re.compile(r"(\d{20})-([\w-]{22})\.([a-z_]+)")
 _SUFFIXES = {kind.value: kind for kind in IndexType}
 
 
 def partition_directory(partition: TopicIdPartition) -> str:
+    """Of one part, or of two with a slash between them."""
     check_topic_name(partition.topic)
-    return f"{partition.topic}-{partition.partition}-{uuid_to_text(partition.topic_id)}"
+    name = f"{partition.topic}-{partition.partition}-{uuid_to_text(partition.topic_id)}"
+    return name if len(name) <= NAME_BYTES_MAX else f"{name[:_CUT_AT]}{_CUT_MARK}/{name[_CUT_AT:]}"
+
+
+def has_more_parts(directory: str) -> bool:
+    """Whether a directory at the top is the first part of a name that was cut."""
+    return directory.endswith(_CUT_MARK)
 
 
 def partition_of(directory: str) -> TopicIdPartition | None:
     """The inverse of `partition_directory`; None for a foreign name."""
-    match = _DIRECTORY.fullmatch(directory)
+    match = _DIRECTORY.fullmatch(directory.replace(f"{_CUT_MARK}/", "", 1))
     if match is None:
         return None
     try:

@@ -6,6 +6,7 @@ by rename after fsync; unfinished ones lie in a directory of their own that Java
 
 from __future__ import annotations
 
+import asyncio
 import os
 import uuid
 from collections.abc import AsyncIterator, Sequence
@@ -19,7 +20,7 @@ from pydantic import Field
 
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageError, SegmentSource
 from .layout import object_name
-from .object_storage import ObjectRemoteStorage, StorageConfig
+from .object_storage import ObjectRemoteStorage, StorageConfig, try_to_clean_up
 
 STORAGE_DIRECTORY = "kafka-tiered-storage"
 UNFINISHED_DIRECTORY = ".unfinished"
@@ -52,6 +53,8 @@ class DirectoryObjectStore:
     def __init__(self, directory: Path) -> None:
         self._root = directory.absolute() / STORAGE_DIRECTORY
         self._unfinished = directory.absolute() / UNFINISHED_DIRECTORY
+        self._publishing: dict[str, set[asyncio.Future[None]]] = {}
+        """By key: renames, which go on in their threads if who asked for them is cancelled."""
 
     async def put(self, key: str, source: SegmentSource) -> None:
         target = self._root / key
@@ -61,12 +64,25 @@ class DirectoryObjectStore:
             await aiofiles.os.makedirs(target.parent, exist_ok=True)
             try:
                 await self._write(temporary, source)
-                await aiofiles.os.rename(temporary, target)
-                for directory in (target.parent, self._root, self._root.parent):
-                    await self._sync_directory(directory)
+                await self._publish(key, temporary, target)
+                for directory in (target.parent, *target.parent.relative_to(self._root.parent).parents):
+                    await self._sync_directory(self._root.parent / directory)
             except BaseException:
-                await _remove(temporary)
+                await try_to_clean_up(_remove(temporary))
                 raise
+
+    async def _publish(self, key: str, temporary: Path, target: Path) -> None:
+        renaming = asyncio.ensure_future(aiofiles.os.rename(temporary, target))
+        self._publishing.setdefault(key, set()).add(renaming)
+        renaming.add_done_callback(lambda ended: self._published(key, ended))
+        await asyncio.shield(renaming)
+
+    def _published(self, key: str, ended: asyncio.Future[None]) -> None:
+        self._publishing[key].discard(ended)
+        if not self._publishing[key]:
+            del self._publishing[key]
+        if not ended.cancelled():
+            ended.exception()  # nobody may wait for it any more
 
     async def _write(self, temporary: Path, source: SegmentSource) -> None:
         async with aiofiles.open(temporary, "wb") as file:
@@ -101,6 +117,8 @@ class DirectoryObjectStore:
 
     async def delete(self, keys: Sequence[str]) -> None:
         for key in keys:
+            if (publishing := self._publishing.get(key)) is not None:
+                await asyncio.wait(list(publishing))
             async with storage_errors(key):
                 await _remove(self._root / key)
 
@@ -122,11 +140,12 @@ class DirectoryObjectStore:
                 if size is not None:
                     yield key_prefix + name, size
 
-    async def directories(self) -> AsyncIterator[str]:
-        async with storage_errors(str(self._root)):
-            if not await aiofiles.os.path.isdir(self._root):
+    async def directories(self, key_prefix: str) -> AsyncIterator[str]:
+        directory = self._root / key_prefix
+        async with storage_errors(str(directory)):
+            if not await aiofiles.os.path.isdir(directory):
                 return
-            for name in sorted(await aiofiles.os.listdir(self._root)):
+            for name in sorted(await aiofiles.os.listdir(directory)):
                 yield name
 
     async def close(self) -> None:

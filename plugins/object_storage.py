@@ -5,15 +5,16 @@
     delete   `.log` first, then the rest, then what an abandoned attempt left; absent objects are no error
 
 Every call has a deadline: `request_timeout_ms`, and for a copy the time its size takes at `copy_min_bytes_per_second`
-on top. A plugin is an `ObjectStore` (seven calls) and a configuration.
+on top; cleaning up after one that failed gets `CLEAN_UP_S_MAX` more. A plugin is an `ObjectStore` (seven calls) and a
+configuration.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Final, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -24,10 +25,21 @@ from ..remote.storage import (
     LogSegmentData,
     RemoteObject,
     RemoteStorageCorruptError,
+    RemoteStorageError,
     RemoteStorageTimeoutError,
     SegmentSource,
 )
-from .layout import describe_object, partition_directory, partition_of, segment_key, segment_keys, segment_stem
+from .layout import (
+    describe_object,
+    has_more_parts,
+    partition_directory,
+    partition_of,
+    segment_key,
+    segment_keys,
+    segment_stem,
+)
+
+CLEAN_UP_S_MAX: Final = 5.0
 
 
 def dotted(name: str) -> str:
@@ -61,7 +73,8 @@ class ObjectStore(Protocol):
 
     async def size(self, key: str) -> int | None: ...
 
-    async def delete(self, keys: Sequence[str]) -> None: ...
+    async def delete(self, keys: Sequence[str]) -> None:
+        """Not before a `put` of the same keys that was cancelled can have no effect any more."""
 
     async def discard_unfinished(self, key_prefix: str) -> None:
         """Remove what interrupted `put`s of keys with this beginning left behind."""
@@ -69,10 +82,19 @@ class ObjectStore(Protocol):
     def list(self, key_prefix: str) -> AsyncIterator[tuple[str, int]]:
         """(key, size in bytes) of every object below the prefix."""
 
-    def directories(self) -> AsyncIterator[str]:
-        """What comes before the first `/` of the keys, each once."""
+    def directories(self, key_prefix: str) -> AsyncIterator[str]:
+        """What stands before the next `/` behind the prefix, which ends with one or is empty; each once."""
 
     async def close(self) -> None: ...
+
+
+async def try_to_clean_up(work: Awaitable[object]) -> None:
+    """After a failed `put`: what cannot be removed now, or not in time, is removed by the delete of its segment."""
+    try:
+        async with asyncio.timeout(CLEAN_UP_S_MAX):
+            await work
+    except (OSError, RemoteStorageError):
+        return
 
 
 @asynccontextmanager
@@ -138,8 +160,12 @@ class ObjectRemoteStorage:
             yield describe_object(key, size, partition)
 
     async def list_partitions(self) -> AsyncIterator[TopicIdPartition]:
-        async for directory in self._store.directories():
-            if (partition := partition_of(directory)) is not None:
+        async for directory in self._store.directories(""):
+            if has_more_parts(directory):
+                async for rest in self._store.directories(f"{directory}/"):
+                    if (partition := partition_of(f"{directory}/{rest}")) is not None:
+                        yield partition
+            elif (partition := partition_of(directory)) is not None:
                 yield partition
 
     async def close(self) -> None:

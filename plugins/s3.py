@@ -32,7 +32,7 @@ from ..remote.storage import (
     RemoteStorageError,
     SegmentSource,
 )
-from .object_storage import ObjectRemoteStorage, StorageConfig
+from .object_storage import ObjectRemoteStorage, StorageConfig, try_to_clean_up
 from .threads import AbandonedError, BlockingCalls
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class S3ObjectStore:
                 return call()
 
         try:
-            return await self._calls.run(on_thread)
+            return await self._calls.run(what, on_thread)
         except AbandonedError as error:
             raise RemoteStorageError(f"{what}: abandoned before it began") from error
 
@@ -136,10 +136,10 @@ class S3ObjectStore:
             parts = await self._send_parts(key, upload_id, source, part_bytes)
             is_ours = await self._unless_stored(key, source.size, lambda: self._complete_upload(key, upload_id, parts))
         except BaseException:
-            await asyncio.shield(self._abort_quietly(key, upload_id))
+            await try_to_clean_up(self._abort(key, upload_id))
             raise
         if not is_ours:
-            await self._abort_quietly(key, upload_id)
+            await try_to_clean_up(self._abort(key, upload_id))
 
     def _create_upload(self, key: str) -> str:
         return self._client.create_multipart_upload(
@@ -211,11 +211,8 @@ class S3ObjectStore:
             )
         return False
 
-    async def _abort_quietly(self, key: str, upload_id: str) -> None:
-        try:
-            await self._call(key, lambda: self._abort_upload(self._prefix + key, upload_id))
-        except RemoteStorageError:
-            return  # the delete of the segment aborts it later
+    async def _abort(self, key: str, upload_id: str) -> None:
+        await self._call(key, lambda: self._abort_upload(self._prefix + key, upload_id))
 
     def _abort_upload(self, full_key: str, upload_id: str) -> None:
         self._client.abort_multipart_upload(Bucket=self._bucket, Key=full_key, UploadId=upload_id)
@@ -250,6 +247,7 @@ class S3ObjectStore:
             for failed in answer.get("Errors", []):
                 raise RemoteStorageError(f"{failed.get('Key')}: not deleted: {failed.get('Code')}")
 
+        await self._calls.settled(keys)
         for first in range(0, len(keys), DELETE_KEYS_MAX):
             chunk = keys[first : first + DELETE_KEYS_MAX]
             await self._call(chunk[0], lambda chunk=chunk: delete(chunk))  # type: ignore[misc]
@@ -271,10 +269,10 @@ class S3ObjectStore:
             for entry in page.get("Contents", []):
                 yield entry["Key"].removeprefix(self._prefix), entry["Size"]
 
-    async def directories(self) -> AsyncIterator[str]:
-        async for page in self._pages("", Delimiter="/"):
+    async def directories(self, key_prefix: str) -> AsyncIterator[str]:
+        async for page in self._pages(key_prefix, Delimiter="/"):
             for entry in page.get("CommonPrefixes", []):
-                yield entry["Prefix"].removeprefix(self._prefix).rstrip("/")
+                yield entry["Prefix"].removeprefix(self._prefix + key_prefix).rstrip("/")
 
     async def _pages(self, key_prefix: str, **request: str) -> AsyncIterator[Any]:
         def page(request: Any) -> Any:

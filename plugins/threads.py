@@ -1,16 +1,18 @@
 """Blocking SDK calls on a plugin's own threads, with a word for a call whose caller has gone.
 
 A thread cannot be killed. A call that was cancelled or ran out of time goes on until its SDK's own timeout;
-`Abandoned` is its flag, looked at before every step that would make something visible.
+`Abandoned` is its flag, looked at before every step that would make something visible. The step that it is at may still
+take effect: who deletes what it writes waits until it has ended (`settled`), or the deletion would come first and what
+was written stay for ever.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -38,15 +40,26 @@ class BlockingCalls:
 
     def __init__(self, name: str, threads_max: int) -> None:
         self._pool = ThreadPoolExecutor(threads_max, thread_name_prefix=name)
+        self._abandoned: dict[Future[Any], str] = {}
+        """Calls that nobody waits for any more, and the key that each works on."""
 
-    async def run(self, call: Callable[[Abandoned], T]) -> T:
+    async def run(self, key: str, call: Callable[[Abandoned], T]) -> T:
         abandoned = Abandoned()
-        future = asyncio.get_running_loop().run_in_executor(self._pool, call, abandoned)
+        future = self._pool.submit(call, abandoned)
         try:
-            return await future
+            return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
             abandoned.set()
+            if not future.done():
+                self._abandoned[future] = key
             raise
+
+    async def settled(self, keys: Collection[str]) -> None:
+        """Returns once no abandoned call works on any of `keys`."""
+        self._abandoned = {future: key for future, key in self._abandoned.items() if not future.done()}
+        running = [asyncio.wrap_future(future) for future, key in self._abandoned.items() if key in keys]
+        if running:
+            await asyncio.gather(*(asyncio.shield(future) for future in running), return_exceptions=True)
 
     async def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

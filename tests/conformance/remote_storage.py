@@ -197,20 +197,32 @@ class RemoteStorageConformance:
         assert [partition async for partition in storage.list_partitions()] == []
         partitions = [
             TopicIdPartition(PARTITION.topic_id, topic, number)
-            for topic, number in (("a", 0), ("a-1", 0), ("a", 10), ("-.7_", 2_147_483_647))
+            for topic, number in (
+                ("a", 0),
+                ("a-1", 0),
+                ("a", 10),
+                ("-.7_", 2_147_483_647),
+                ("t" * 249, 0),
+                ("t" * 249, 1),
+                ("t" * 248 + "-", 1),
+            )
         ]
         for number, partition in enumerate(partitions, start=1):
             await storage.copy_log_segment_data(make_metadata(3, number=number, partition=partition), make_data(b"abc"))
         assert sorted([partition async for partition in storage.list_partitions()]) == sorted(partitions)
 
-    async def test_a_long_topic_name(self, storage: RemoteStorageManager) -> None:
-        """The longest names of directories, `<topic>-<partition>-<uuid>`, that a file system takes have 255 bytes."""
-        partition = TopicIdPartition(PARTITION.topic_id, "t" * 230, 3)
+    @pytest.mark.parametrize("length", [230, 231, 249])
+    @pytest.mark.parametrize("number", [3, 2_147_483_647])
+    async def test_a_long_topic_name(self, storage: RemoteStorageManager, length: int, number: int) -> None:
+        """A topic's name may have 249 characters; a name of a file system, 255 bytes."""
+        partition = TopicIdPartition(PARTITION.topic_id, "t" * length, number)
         metadata = make_metadata(3, partition=partition)
         await storage.copy_log_segment_data(metadata, make_data(b"abc", transactions=b"x" * 34))
         assert await storage.fetch_log_segment(metadata, 0, 3) == b"abc"
+        assert {entry.segment_id for entry in await listed(storage, partition)} == {metadata.segment_id}
         await storage.delete_log_segment_data(metadata)
         assert await storage.log_segment_size(metadata) is None
+        assert await listed(storage, partition) == []
 
     async def test_a_copy_whose_source_fails_shows_no_segment(self, storage: RemoteStorageManager) -> None:
         log = pattern(self.large_bytes + 5)

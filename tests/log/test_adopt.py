@@ -20,6 +20,7 @@ from tierfetch.log.producers import ProducerStateManager
 from tierfetch.protocol.control import ControlType
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import parse_header
+from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
 from tierfetch.tests.log.logs import append, data_batch, marker_batch, offsets_of, read_bytes
 from tierfetch.tests.log.nodes import LIVE, LOG_DIR, TOPIC_ID, TP, loaded
@@ -290,3 +291,26 @@ async def test_confirmation_that_fails_is_made_up_for() -> None:
     disk.faults = None
     await log.confirm_adoption()
     assert not log.is_adopted
+
+
+@pytest.mark.parametrize("is_crash", [True, False])
+@pytest.mark.parametrize("partition", [0, 99_999])
+async def test_topic_with_the_longest_name_is_adopted(partition: int, is_crash: bool) -> None:
+    """No name on the way is longer than a file system takes, and a crash anywhere leaves one of the two."""
+    name = TopicPartition("t" * 249, partition)
+    for fault in failures(crash=is_crash):
+        disk = MemoryDisk()
+        manager = await loaded(disk, config=TIERED)
+        log = await manager.create(name, TOPIC_ID)
+        for _ in range(4):
+            await append(log, epoch=0)
+        disk.settle()
+        disk.faults = fault
+        with suppress(DiskCrash, OSError):
+            await adopt(manager, name, STATE)
+        disk.faults = None
+        assert all(len(part) <= 255 for path in disk.files() for part in path.parts), disk.files()
+        again = await loaded(disk.restart(Random(fault.n)), config=TIERED)
+        assert set(again.logs) == {name}
+        assert again.logs[name].log_end_offset in (4, 6)
+        assert fault.fired or again.logs[name].log_end_offset == 6

@@ -15,6 +15,7 @@ from tierfetch.log.config import LogConfig
 from tierfetch.log.file_names import (
     DirectoryName,
     adopt_directory,
+    is_adoption,
     marked_directory,
     parse_directory,
     parse_offset_file,
@@ -307,6 +308,9 @@ def test_names() -> None:
         parsed = parse_directory(long.name)
         assert parsed is not None
         assert (parsed.topic_partition.partition, parsed.marker) == (12, marker)
-    assert parse_directory(adopt_directory(Path("/d/a-b.c-7")).name) == DirectoryName(tp, ".adopt")
+    sibling = adopt_directory(Path("/d/a-b.c-7"))
+    assert (sibling.name, sibling.parent.parent) == ("a-b.c-7", Path("/d"))
+    assert is_adoption(sibling.parent.name)
+    assert parse_directory(sibling.parent.name) is None
     for name in ("remote-log-index-cache", "a", "-1", "..-0", "a b-0"):
         assert parse_directory(name) is None

@@ -83,6 +83,10 @@ async def test_a_copy_is_durable_up_to_the_configured_directory(
     directory = root / segment_key(metadata, None).partition("/")[0]
     assert synced[-4].parent == tmp_path / ".unfinished"
     assert synced[-3:] == [directory, root, tmp_path]
+    long = make_metadata(3, partition=TopicIdPartition(PARTITION.topic_id, "t" * 249, 0))
+    await storage_at(tmp_path).copy_log_segment_data(long, make_data(b"abc"))
+    first, second, _ = segment_key(long, None).split("/")
+    assert synced[-4:] == [root / first / second, root / first, root, tmp_path]
 
 
 async def test_a_tier_that_cannot_be_written_is_said(tmp_path: Path) -> None:
@@ -105,10 +109,15 @@ def test_foreign_names_are_foreign(name: str) -> None:
     assert describe_object(f"dir/{name}", 5, PARTITION).segment_id is None
 
 
-@pytest.mark.parametrize("topic", ["t", "a-1", "-.7_", "t-0-AAAAAAAAAAAAAAAAAAAAAQ"])
+@pytest.mark.parametrize(
+    "topic", ["t", "a-1", "-.7_", "t-0-AAAAAAAAAAAAAAAAAAAAAQ", *("x" * n for n in (229, 230, 249))]
+)
 def test_a_partition_is_found_again_by_its_directory(topic: str) -> None:
     partition = TopicIdPartition(uuid.UUID(int=2**128 - 2), topic, 12)
-    assert partition_of(partition_directory(partition)) == partition
+    directory = partition_directory(partition)
+    assert partition_of(directory) == partition
+    assert all(len(part) <= 255 for part in directory.split("/"))
+    assert ("/" in directory) == (len(topic) > 229), "the layout of LocalTieredStorage wherever that works"
 
 
 @pytest.mark.parametrize(
