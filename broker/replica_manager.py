@@ -6,6 +6,8 @@ One change at a time a partition, in this order, so that nothing acts on a log t
     ------------------------  ---------------------------------------------------------------------------------------
     hosted, no log            make the log
     hosted, the log failed    open it anew; if it was led here, lead under a new epoch
+    hosted, the disk failed   open it; damage in its files is left to the operator
+      when it was to be opened
     led here, a new epoch     stop its fetcher, make the epoch durable, lead; the tier's task starts
     led elsewhere             stop leading, stop the fetcher of the old epoch, follow the new leader
     led by nobody             stop leading, stop the fetcher
@@ -175,6 +177,8 @@ class ReplicaManager:
             partition = None
         if name in self._to_open_anew:
             await self._open_anew(key)
+        elif partition is None and self._logs.may_open_again(name):
+            await self._logs.reopen(name)
         if partition is None:
             log = await self._logs.create(name, key.topic_id)
             partition = self._hosted.partitions[name] = Partition(

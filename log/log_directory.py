@@ -175,6 +175,7 @@ class LogDirectory:
             raise
         except OSError as error:
             self.failures[partition] = _storage_error(partition, error)
+            self.failures[partition].__cause__ = error
             raise
         self.failures.pop(partition, None)
         self.logs[partition] = log

@@ -110,6 +110,11 @@ class LogManager:
         """Partitions whose log could not be opened, and why."""
         return {partition: error for directory in self.directories for partition, error in directory.failures.items()}
 
+    def may_open_again(self, partition: TopicPartition) -> bool:
+        """Whether its log could not be opened for a reason outside of its files: a disk that was full, say."""
+        failure = self.failures.get(partition)
+        return failure is not None and isinstance(failure.__cause__, OSError)
+
     @property
     def directory_ids(self) -> tuple[UUID, ...]:
         return tuple(directory.directory_id for directory in self.directories)

@@ -6,11 +6,10 @@ everything was flushed. The table, with a test for each row:
 
 | found                                                   | done                                                     |
 |---------------------------------------------------------|----------------------------------------------------------|
-| torn tail: the last segment ends, at or above the       | cut there, and reported with offset and bytes            |
-|   recovery point, in bytes that are no valid batch      |                                                          |
+| torn tail: a segment ends, at or above the recovery     | cut there; later segments, which a power failure may     |
+|   point, in bytes that are no valid batch, or offsets   | leave whole, are removed; reported with offset and bytes |
+|   are missing between it and the next                   |                                                          |
 | the same below the recovery point                       | refused: these bytes had been flushed                    |
-| damaged middle: a segment before the last is not whole, | refused: what lies behind it is not dropped silently     |
-|   or offsets are missing between it and the next        |                                                          |
 | `.index` or `.timeindex` missing or impossible          | made anew from the log                                   |
 | `.txnindex` impossible                                  | the segments from there on are scanned                   |
 | an index without a log: an interrupted removal          | removed                                                  |
@@ -36,9 +35,8 @@ Nothing is cut or removed before all segments were found to be servable, except 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -70,14 +68,13 @@ from .file_names import (
 from .index import RELATIVE_OFFSET_MAX
 from .open_segments import OpenSegments
 from .producers import ProducerStateManager
+from .recovery_report import RecoveryReport
 from .replay import load_producers, replay
 from .segment import LogSegment
 from .segment_recovery import CorruptLogError, SegmentFault, recover_segment
 from .segments import LogSegments
 from .snapshots import ProducerSnapshots
 from .state import LogKeeper, LogState
-
-logger = logging.getLogger(__name__)
 
 LEFTOVER_SUFFIXES: Final = (".deleted", ".cleaned", ".tmp")
 SWAP_SUFFIX: Final = ".swap"
@@ -102,19 +99,6 @@ class LogLocation:
     recovery_point: int = 0
     log_start_offset: int | None = None
     high_watermark: int = 0
-
-
-@dataclass(slots=True)
-class RecoveryReport:
-    """What opening found and did, in sentences for a person; empty if there was nothing to say."""
-
-    messages: list[str] = field(default_factory=list)
-    scanned_segments: int = 0
-    cut_bytes: int = 0
-
-    def note(self, message: str) -> None:
-        self.messages.append(message)
-        logger.warning("%s", message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +311,7 @@ class _Loader:
         if scan_from is not None:
             self._unsaved_from = scan_from.base_offset
             epochs.truncate_from_end(scan_from.base_offset)
-            await self._scan(segments[segments.index(scan_from) :], snapshots, epochs, producers)
+            await self._scan(segments, scan_from, snapshots, epochs, producers)
         return producers
 
     async def _is_whole(self, segment: LogSegment) -> bool:
@@ -339,14 +323,16 @@ class _Loader:
     async def _scan(
         self,
         segments: list[LogSegment],
+        scan_from: LogSegment,
         snapshots: ProducerSnapshots,
         epochs: LeaderEpochCache,
         producers: ProducerStateManager,
     ) -> None:
-        """Scan the last segments of the log; `producers` stand on the first one's base offset."""
-        for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        """Scan the log from there on; `producers` stand on its base offset. What lies behind a cut is removed."""
+        scanned = segments[segments.index(scan_from) :]
+        for segment, following in zip(scanned, [*scanned[1:], None], strict=True):
             file_bytes = segment.size_bytes
-            if segment is not segments[0]:
+            if segment is not scan_from:
                 producers.advance_to(segment.base_offset)
                 snapshots.stage(segment.base_offset, producers.snapshot())
             with segment.pinned():
@@ -360,11 +346,13 @@ class _Loader:
             self._report.scanned_segments += 1
             if following is not None:
                 fault = fault or self._hole(segment, following)
-                if fault is not None:
-                    raise self._corrupt(segment, fault)
-                segment.deactivate(following.base_offset)
-            elif fault is not None:
+            if fault is not None:
                 await self._cut(segment, fault, file_bytes)
+                if following is not None and segment.next_offset != following.base_offset:
+                    await self._remove_behind(segments, segment)
+                    return
+            if following is not None:
+                segment.deactivate(following.base_offset)
 
     def _hole(self, segment: LogSegment, following: LogSegment) -> SegmentFault | None:
         """Offsets that are missing between two segments. Compaction leaves such holes, and so do distant offsets."""
@@ -386,6 +374,17 @@ class _Loader:
             f"{segment.path}: cut at byte {fault.position} (offset {segment.next_offset}), "
             f"{self._report.cut_bytes} bytes behind it are gone: {fault.reason}"
         )
+
+    async def _remove_behind(self, segments: list[LogSegment], last: LogSegment) -> None:
+        while segments[-1] is not last:
+            segment = segments.pop()
+            self._report.note(f"{segment.path}: removed with its {segment.size_bytes} bytes, the log ends below it now")
+            await self._remove(segment)
+
+    async def _remove(self, segment: LogSegment) -> None:
+        await segment.remove_files()
+        await segment.park()
+        self._names_changed = True
 
     def _corrupt(self, segment: LogSegment, fault: SegmentFault) -> CorruptLogError:
         return CorruptLogError(
@@ -474,9 +473,7 @@ class _Loader:
             f"deleted, and is removed"
         )
         while segments:
-            segment = segments.pop()
-            await segment.remove_files()
-            await segment.park()
+            await self._remove(segments.pop())
         await snapshots.remove_above(-1)
         self._names_changed = True
 

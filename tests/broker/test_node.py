@@ -11,6 +11,7 @@ import pytest
 
 from tierfetch.broker.cluster_view import NO_LEADER
 from tierfetch.broker.node import Broker, StartError
+from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.tests.broker.hosting import batch
@@ -173,6 +174,26 @@ async def test_log_that_failed_is_opened_anew(nodes: Nodes, broken: int, monkeyp
     await produce(nodes, 1, "t", b"b")
     await same_logs(nodes, "t", 1, 2)
     assert nodes.partition(1, "t").log.latest_epoch == (1 if broken == 1 else 0)
+
+
+async def test_log_that_a_full_disk_kept_closed_is_opened_when_there_is_room(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tierfetch.broker.replica_manager.TICK_S_MAX", 0.02)
+    await nodes.start(1, 2)
+    await nodes.topic("t", 1, 2)
+    await nodes.stop(2)
+
+    async def full(location: LogLocation) -> PartitionLog:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartitionLog, "open", full)
+        await nodes.start(2)
+        assert not nodes.hosts(2, "t")
+    await until(lambda: nodes.hosts(2, "t"))
+    await produce(nodes, 1, "t", b"a")
+    await same_logs(nodes, "t", 1, 2)
 
 
 async def test_start_that_fails_says_why(nodes: Nodes) -> None:

@@ -16,7 +16,7 @@ from tierfetch.log.directory_lock import LogDirectoryLockedError, lock_directory
 from tierfetch.log.disk_os import OsDisk
 from tierfetch.log.errors import CorruptFileError
 from tierfetch.log.manager import LogManager, Upkeep
-from tierfetch.log.partition_log import PartitionLog
+from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests import samples
@@ -229,10 +229,11 @@ async def test_a_damaged_log_fails_alone() -> None:
     data = bytearray(after.files()[path])
     data[70] ^= 1
     after.put(path, bytes(data))
-    after.put(LOG_DIR / "recovery-point-offset-checkpoint", b"0\n0\n")
+    after.put(LOG_DIR / "recovery-point-offset-checkpoint", b"0\n1\nt 0 1\n")
     manager = await loaded(after)
     assert {str(tp) for tp in manager.logs} == {"u-1"}
     assert {str(tp) for tp in manager.failures} == {"t-0"}
+    assert not manager.may_open_again(TP)
     with pytest.raises(KafkaError, match=r"00000000000000000000\.log is damaged at byte 0") as raised:
         manager.get(TP)
     assert raised.value.code is ErrorCode.kafka_storage_error
@@ -254,6 +255,7 @@ async def test_a_damaged_log_is_looked_at_again_at_the_next_start() -> None:
     data = bytearray(after.files()[path])
     data[70] ^= 1
     after.put(path, bytes(data))
+    after.put(LOG_DIR / "recovery-point-offset-checkpoint", b"0\n1\nt 0 1\n")
     for _ in range(2):
         manager = await loaded(after)
         assert {str(tp) for tp in manager.failures} == {"t-0"}
@@ -387,6 +389,23 @@ async def test_a_deletion_that_fails_leaves_a_failed_partition_that_can_be_opene
         manager.get(TP)
     assert (await manager.reopen(TP)).log_end_offset == 10
     assert not manager.failures
+
+
+async def test_a_log_that_a_full_disk_kept_closed_may_be_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = MemoryDisk()
+    await with_data(disk)
+
+    async def full(location: LogLocation) -> PartitionLog:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartitionLog, "open", full)
+        manager = await loaded(disk.restart("kept"))
+    with pytest.raises(KafkaError, match="No space left"):
+        manager.get(TP)
+    assert manager.may_open_again(TP)
+    assert (await manager.reopen(TP)).log_end_offset == 10
+    assert not manager.may_open_again(TP)
 
 
 async def test_a_failed_log_is_opened_anew() -> None:

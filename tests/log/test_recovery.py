@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -16,7 +17,7 @@ from tierfetch.log.partition_log import PartitionLog
 from tierfetch.log.segment_recovery import CorruptLogError
 from tierfetch.protocol.control import ControlType
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.records import iter_batches
+from tierfetch.protocol.records import iter_batches, parse_header
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
 from tierfetch.tests.log.logs import (
     DIRECTORY,
@@ -128,13 +129,13 @@ async def test_row_damage_below_the_recovery_point_is_refused() -> None:
     [lambda data: flipped(data, batch_starts(data)[1] + 70), lambda data: data[:-5]],
     ids=["wrong CRC", "short"],
 )
-async def test_row_damaged_middle_is_reported_and_not_served(damage: object) -> None:
+async def test_row_damaged_middle_below_the_recovery_point_is_reported_and_not_served(damage: object) -> None:
     whole = await content("_4_log")
     disk = await changed(_4_log=damage(whole))  # type: ignore[operator]
     before = disk.files()
     position = batch_starts(whole)[1]
     with pytest.raises(CorruptLogError, match="data behind it is not dropped silently") as error:
-        await open_log(disk, config=SMALL)
+        await open_log(disk, config=SMALL, recovery_point=7)
     assert error.value.path == name_of("_4_log")
     assert error.value.position == position
     assert f"at byte {position} (offset 6)" in error.value.message
@@ -143,22 +144,48 @@ async def test_row_damaged_middle_is_reported_and_not_served(damage: object) -> 
     }
 
 
-async def test_row_offsets_missing_between_segments_are_refused_unless_compacted() -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: flipped(data, batch_starts(data)[1] + 70),
+        lambda data: data[:-5],
+        lambda data: data[: batch_starts(data)[1]],
+        lambda data: data[: batch_starts(data)[1]] + bytes(300),
+    ],
+    ids=["wrong CRC", "short", "batch missing", "zeros"],
+)
+async def test_row_what_a_power_failure_tore_in_several_segments_is_cut_and_what_lies_behind_is_removed(
+    damage: object,
+) -> None:
+    whole = await content("_4_log")
+    disk = await changed(_4_log=damage(whole))  # type: ignore[operator]
+    log = await open_log(disk, config=SMALL, recovery_point=6)
+    assert (log.log_end_offset, [segment.base_offset for segment in log.segments]) == (6, [0, 4])
+    assert offsets_of(await read_bytes(log)) == list(range(6))
+    assert "00000000000000000008.log: removed with its" in log.recovery_report.messages[-1]
+    assert not [path for path in disk.restart().files() if path.name.startswith(f"{8:020d}.l")]
+    assert log.producers.entries[5].last_sequence == 5
+    assert epochs_of(log) == [(0, 0), (1, 4)]
+    assert (await append(log, epoch=2)).first_offset == 6
+
+
+async def test_row_offsets_missing_between_flushed_segments_are_refused_unless_compacted() -> None:
     whole = await content("_4_log")
     shorter = whole[: batch_starts(whole)[1]]
     with pytest.raises(CorruptLogError, match=r"offsets \[6, 8\) are missing"):
-        await open_log(await changed(_4_log=shorter), config=SMALL)
+        await open_log(await changed(_4_log=shorter), config=SMALL, recovery_point=7)
     compacted = LogConfig(segment_bytes=400, cleanup_policy=frozenset({"compact"}))
     log = await open_log(await changed(_4_log=shorter), config=compacted)
     assert offsets_of(await read_bytes(log)) == [0, 1, 2, 3, 4, 5, 8, 9, 10, 11]
 
 
-async def test_a_segment_that_reaches_into_the_next_is_damaged() -> None:
+async def test_a_segment_that_reaches_into_the_next_is_cut() -> None:
     whole = await content("_4_log")
     extra = data_batch(base_offset=8, epoch=1)
     disk = await changed(_4_log=whole + bytes(extra))
-    with pytest.raises(CorruptLogError, match=r"offsets 8\.\.8 where \[8, 8\) are expected"):
-        await open_log(disk, config=SMALL)
+    log = await open_log(disk, config=SMALL)
+    assert "offsets 8..8 where [8, 8) are expected" in log.recovery_report.messages[0]
+    assert offsets_of(await read_bytes(log)) == list(range(12))
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
@@ -287,11 +314,25 @@ async def test_row_leftovers_are_removed() -> None:
     assert log.recovery_report.messages == []
 
 
-async def test_row_interrupted_compaction_is_refused() -> None:
+async def test_row_interrupted_compaction_is_refused_if_its_segment_is_not_whole() -> None:
     disk = await changed()
     disk.put(DIRECTORY / "00000000000000000000.log.swap", b"left")
-    with pytest.raises(CorruptLogError, match=r"00000000000000000000\.log\.swap is left of a compaction"):
+    before = disk.files()
+    with pytest.raises(CorruptLogError, match=r"an interrupted compaction left is damaged"):
         await open_log(disk, config=SMALL)
+    assert disk.files() == before
+
+
+async def test_row_interrupted_compaction_is_finished() -> None:
+    disk = await changed()
+    segment = DIRECTORY / "00000000000000000000.log"
+    whole = disk.files()[segment]
+    first = parse_header(whole)
+    disk.put(segment.with_name(segment.name + ".swap"), whole[: first.size_bytes])
+    log = await open_log(disk, config=replace(SMALL, cleanup_policy=frozenset({"compact"})))
+    assert "a compaction had been interrupted, and is finished" in log.recovery_report.messages[0]
+    assert disk.files()[segment] == whole[: first.size_bytes]
+    assert not [path for path in disk.files() if path.suffix == ".swap"]
 
 
 async def test_row_foreign_files_are_named_and_left_alone() -> None:
