@@ -3,7 +3,7 @@
 | call               | the node                         | files                  | connections                        |
 |--------------------|----------------------------------|------------------------|------------------------------------|
 | `start`            | enters, in a process of its own  | as they are            | -                                  |
-| `stop`             | leaves in order                  | as it leaves them      | as it closes them                  |
+| `stop`, or it fails | leaves in order                 | as it leaves them      | as it closes them                  |
 | `crash("process")` | gone, nothing is cleaned up      | as the page cache says | closed by the kernel, at once      |
 | `crash("machine")` | gone                             | unsynced ones may lose | half open until it runs again      |
 | `pause`, `resume`  | frozen; what it missed comes late | its calls take effect | accepted and filled by the kernel  |
@@ -167,7 +167,7 @@ class Host:
                 self.node = node
                 self._world.record(self.name, "is up")
                 started.set_result(node)
-                await stop_wanted
+                await self._end_of(node, stop_wanted)
         except Exception as error:  # noqa: BLE001 - the supervisor of this node: its starter is told, else the run fails
             self._world.record(self.name, f"failed: {type(error).__name__}")
             if started.done():
@@ -180,6 +180,16 @@ class Host:
         self._world.bury(process)
         process.kill()
         self._down()
+
+    async def _end_of(self, node: object, stop_wanted: asyncio.Future[None]) -> None:
+        """Until the node shall stop, or says by a future `failed` that it has to."""
+        failed = getattr(node, "failed", None)
+        if not isinstance(failed, asyncio.Future):
+            await stop_wanted
+            return
+        await asyncio.wait([stop_wanted, failed], return_when=asyncio.FIRST_COMPLETED)
+        if failed.done():
+            self._world.record(self.name, f"has failed: {failed.result()}")
 
     def _environment(self, process: Process) -> NodeEnvironment:
         world = self._world

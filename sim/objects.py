@@ -153,9 +153,10 @@ class _Way:
             if key.startswith(key_prefix):
                 yield key, size
 
-    async def directories(self) -> AsyncIterator[str]:
+    async def directories(self, key_prefix: str = "") -> AsyncIterator[str]:
         await self._begin("list")
-        for directory in sorted({key.partition("/")[0] for key, _ in self._store.listing()}):
+        below = [key.removeprefix(key_prefix) for key, _ in self._store.listing() if key.startswith(key_prefix)]
+        for directory in sorted({key.partition("/")[0] for key in below}):
             yield directory
 
     async def close(self) -> None:
