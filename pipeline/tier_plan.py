@@ -1,18 +1,18 @@
 """From options to splits, by asking the store: listing, indexes, leader-epoch checkpoints. No broker is asked.
 
-    list partitions -> survey each -> history of its youngest segment -> bounds -> pieces -> cut at the offset index
+    list partitions -> survey each -> history of its youngest segment -> pieces -> cut at the offset index
 
-Failure points: a store that does not answer (RemoteStorageError), a gap between segments (`failOnDataLoss`), offsets
-that were asked for and are not in the tier (told by name). A topic that was deleted and made anew has two ids; the one
-with the youngest record is the topic.
+Failure points: a store that does not answer (RemoteStorageError), a gap between segments (`failOnDataLoss`). A topic
+that was deleted and made anew has two ids; the brokers say which one lives, else it is the one last written.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from ..log.checkpoints import decode_leader_epochs
 from ..log.epochs import EpochEntry
@@ -26,7 +26,7 @@ from ..remote.storage import IndexType, ListsPartitions, RemoteStorageManager
 from ..remote.survey import Survey, survey
 from .batch_table import OFFSET_END, Selection
 from .decode import decode
-from .options import EARLIEST, LATEST, Offsets, TierOptions
+from .options import TierOptions
 from .plan import Piece, Split, cut, history, pieces_of, youngest
 
 PARTITIONS_AT_ONCE_MAX: Final = 8
@@ -86,13 +86,20 @@ class PlannedSplit:
     split: Split
 
 
-async def find_partitions(storage: RemoteStorageManager, options: TierOptions) -> list[TieredPartition]:
-    """The wanted partitions, by name. TierError if a topic that was named is not in the tier."""
+async def find_partitions(
+    storage: RemoteStorageManager, options: TierOptions, topic_ids: Mapping[str, UUID] | None = None
+) -> list[TieredPartition]:
+    """The wanted partitions, by name; of several incarnations the one of `topic_ids`, or the one last written."""
     if not isinstance(storage, ListsPartitions):
         raise TierError(
             f"{type(storage).__name__} cannot list its partitions; use another plugin for {options.location}"
         )
-    wanted = [partition async for partition in storage.list_partitions() if options.wants(partition.topic)]
+    wanted = [
+        partition
+        async for partition in storage.list_partitions()
+        if options.wants(partition.topic)
+        and (topic_ids is None or topic_ids.get(partition.topic, partition.topic_id) == partition.topic_id)
+    ]
     slots = asyncio.Semaphore(PARTITIONS_AT_ONCE_MAX)
 
     async def look_at(partition: TopicIdPartition) -> TieredPartition:
@@ -100,21 +107,7 @@ async def find_partitions(storage: RemoteStorageManager, options: TierOptions) -
             return await _with_history(storage, await survey(storage, partition))
 
     found = await asyncio.gather(*(look_at(partition) for partition in sorted(wanted)))
-    absent = sorted(set(options.topics) - {partition.partition.topic for partition in found})
-    if absent:
-        raise TierError(f"nothing of topic {', '.join(absent)} is in the tier at {options.location}")
     return _latest_incarnations(found)
-
-
-async def plan_splits(
-    storage: RemoteStorageManager, partitions: Iterable[TieredPartition], options: TierOptions
-) -> list[PlannedSplit]:
-    """Every wanted offset once. TierError for a gap, unless data loss is accepted."""
-    planned: list[PlannedSplit] = []
-    for partition in partitions:
-        bounds = await _bounds(storage, partition, options)
-        planned += await plan_partition(storage, partition, bounds, options)
-    return planned
 
 
 async def plan_partition(
@@ -174,34 +167,6 @@ async def _aborted(
             index = TransactionIndex.decode(await storage.fetch_index(piece.segment, IndexType.TRANSACTION))
             aborted.update(index)
     return sorted(aborted, key=lambda transaction: (transaction.last_offset, transaction.producer_id))
-
-
-# Where to begin and end.
-
-
-async def _bounds(storage: RemoteStorageManager, partition: TieredPartition, options: TierOptions) -> Bounds:
-    start, end = partition.start_offset, partition.readable_end(options)
-    first = _asked(partition, options.startingoffsets, "startingOffsets", start, end)
-    last = _asked(partition, options.endingoffsets, "endingOffsets", end, end)
-    if options.startingtimestamp is not None:
-        first = await offset_for_timestamp(storage, partition, options.startingtimestamp)
-    if options.endingtimestamp is not None:
-        last = await offset_for_timestamp(storage, partition, options.endingtimestamp)
-    return Bounds(first, min(last, end))
-
-
-def _asked(partition: TieredPartition, asked: Offsets, option: str, default: int, end: int) -> int:
-    if isinstance(asked, str):
-        return partition.start_offset if asked == "earliest" else end
-    offset = asked.get(partition.name.topic, {}).get(partition.name.partition, default)
-    if offset in (EARLIEST, LATEST):
-        return partition.start_offset if offset == EARLIEST else end
-    if not partition.start_offset <= offset <= partition.end_offset:
-        raise TierError(
-            f"{option} of {partition.name}: offset {offset} is not in the tier, which holds "
-            f"[{partition.start_offset}, {partition.end_offset})"
-        )
-    return offset
 
 
 async def offset_for_timestamp(storage: RemoteStorageManager, partition: TieredPartition, timestamp_ms: int) -> int:

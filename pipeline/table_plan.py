@@ -1,0 +1,144 @@
+"""The whole of a topic as one table: what the tier holds, then what only the brokers have.
+
+    tier      [start ............. tier end)
+    brokers             [local start .................. end)
+    table     [start ............. tier end)[tail ..... end)        no gap, no overlap
+
+The border is the end of what the tier can tell for sure: with read_committed that is where its oldest open transaction
+began (`TieredPartition.stable_offset`). The brokers say which incarnation of a topic is the living one, and where it
+ends at the moment of planning. Without brokers the table ends with the tier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..protocol.topics import TopicPartition
+from ..remote.storage import RemoteStorageManager
+from .brokers import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Brokers
+from .options import EARLIEST, LATEST, Offsets, TierOptions
+from .tier_plan import (
+    Bounds,
+    PlannedSplit,
+    TieredPartition,
+    TierError,
+    find_partitions,
+    offset_for_timestamp,
+    plan_partition,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TailSplit:
+    """Offsets [first_offset, end_offset) that one task asks the brokers for."""
+
+    partition: TopicPartition
+    first_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionExtent:
+    """Where a partition's table begins, where the tier's part of it ends, where it ends. `tiered` None: no part."""
+
+    name: TopicPartition
+    tiered: TieredPartition | None
+    start_offset: int
+    tier_end_offset: int
+    end_offset: int
+
+
+TableSplit = PlannedSplit | TailSplit
+
+
+class TablePlanner:
+    """`extents`, then `splits`. TierError, RemoteStorageError, BrokersUnavailableError."""
+
+    def __init__(self, options: TierOptions, storage: RemoteStorageManager, brokers: Brokers | None) -> None:
+        self._options = options
+        self._storage = storage
+        self._brokers = brokers
+
+    async def extents(self) -> list[PartitionExtent]:
+        """As it is now, by name of the partition."""
+        if self._brokers is None:
+            tiered = await find_partitions(self._storage, self._options)
+            extents = [self._of_tier(partition) for partition in tiered]
+        else:
+            extents = await self._live_extents(self._brokers)
+        absent = sorted(set(self._options.topics) - {extent.name.topic for extent in extents})
+        if absent:
+            where = "in the tier" if self._brokers is None else "in the tier or on the brokers"
+            raise TierError(f"nothing of topic {', '.join(absent)} is {where} at {self._options.location}")
+        return extents
+
+    async def splits(self, extent: PartitionExtent, bounds: Bounds) -> list[TableSplit]:
+        """Every offset of `bounds` once."""
+        splits: list[TableSplit] = []
+        tier_end = min(bounds.end_offset, extent.tier_end_offset)
+        if extent.tiered is not None and bounds.first_offset < tier_end:
+            splits += await plan_partition(
+                self._storage, extent.tiered, Bounds(bounds.first_offset, tier_end), self._options
+            )
+        first = max(bounds.first_offset, extent.tier_end_offset)
+        if first < bounds.end_offset:
+            splits.append(TailSplit(extent.name, first, bounds.end_offset))
+        return splits
+
+    async def bounds(self, extent: PartitionExtent) -> Bounds:
+        """What the options ask for, within what there is."""
+        options = self._options
+        first = _asked(extent, options.startingoffsets, "startingOffsets", EARLIEST)
+        end = _asked(extent, options.endingoffsets, "endingOffsets", LATEST)
+        if options.startingtimestamp is not None:
+            first = await self._offset_for(extent, options.startingtimestamp)
+        if options.endingtimestamp is not None:
+            end = await self._offset_for(extent, options.endingtimestamp)
+        return Bounds(max(first, extent.start_offset), min(end, extent.end_offset))
+
+    def _of_tier(self, tiered: TieredPartition) -> PartitionExtent:
+        end = tiered.readable_end(self._options)
+        return PartitionExtent(tiered.name, tiered, tiered.start_offset, end, end)
+
+    async def _live_extents(self, brokers: Brokers) -> list[PartitionExtent]:
+        topics = await brokers.topics(self._options.topics or None)
+        wanted = {topic.name: topic for topic in topics if self._options.wants(topic.name)}
+        ids = {name: topic.topic_id for name, topic in wanted.items() if topic.topic_id is not None}
+        found = await find_partitions(self._storage, self._options, ids)
+        tiered = {partition.name: partition for partition in found if partition.partition.topic in wanted}
+        names = [TopicPartition(name, number) for name, topic in wanted.items() for number in topic.leaders]
+        return [await self._live_extent(brokers, name, tiered.get(name)) for name in sorted(names)]
+
+    async def _live_extent(
+        self, brokers: Brokers, name: TopicPartition, tiered: TieredPartition | None
+    ) -> PartitionExtent:
+        start = await brokers.offset(name, EARLIEST_TIMESTAMP)
+        end = await brokers.offset(name, LATEST_TIMESTAMP)
+        if tiered is None or tiered.end_offset == 0:
+            return PartitionExtent(name, None, start, start, end)
+        start = max(start, tiered.start_offset)
+        return PartitionExtent(name, tiered, start, max(start, tiered.readable_end(self._options)), end)
+
+    async def _offset_for(self, extent: PartitionExtent, timestamp_ms: int) -> int:
+        if extent.tiered is not None:
+            found = await offset_for_timestamp(self._storage, extent.tiered, timestamp_ms)
+            if found < extent.tiered.end_offset or self._brokers is None:
+                return found
+        assert self._brokers is not None, extent
+        found = await self._brokers.offset(extent.name, timestamp_ms)
+        return found if found >= 0 else extent.end_offset
+
+
+def _asked(extent: PartitionExtent, asked: Offsets, option: str, default: int) -> int:
+    if isinstance(asked, str):
+        offset = EARLIEST if asked == "earliest" else LATEST
+    else:
+        offset = asked.get(extent.name.topic, {}).get(extent.name.partition, default)
+    if offset in (EARLIEST, LATEST):
+        return extent.start_offset if offset == EARLIEST else extent.end_offset
+    if not extent.start_offset <= offset <= extent.end_offset:
+        raise TierError(
+            f"{option} of {extent.name}: offset {offset} is not there; the table holds "
+            f"[{extent.start_offset}, {extent.end_offset})"
+        )
+    return offset

@@ -1,0 +1,47 @@
+"""How far a micro-batch goes"""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tierfetch.pipeline.stream_offsets import Positions, advance, from_json, to_json
+from tierfetch.pipeline.tier_plan import Bounds
+from tierfetch.protocol.topics import TopicPartition
+
+NAMES = [TopicPartition(topic, partition) for topic in ("a", "b") for partition in (0, 1, 10)]
+positions = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 1000))
+
+
+@given(positions)
+def test_positions_survive_their_checkpoint(at: Positions) -> None:
+    assert from_json(to_json(at)) == at
+
+
+def test_without_a_limit_everything_that_is_there() -> None:
+    a, b, c = NAMES[:3]
+    extents = {a: Bounds(0, 50), b: Bounds(5, 20), c: Bounds(7, 9)}
+    assert advance({a: 10, b: 20}, extents, None) == {a: 50, b: 20, c: 9}
+
+
+def test_a_partition_that_is_gone_or_behind_stays_where_it_was() -> None:
+    a, b = NAMES[:2]
+    assert advance({a: 10, b: 20}, {b: Bounds(0, 15)}, None) == {a: 10, b: 20}
+
+
+@given(
+    positions,
+    st.dictionaries(st.sampled_from(NAMES), st.tuples(st.integers(0, 500), st.integers(0, 500))),
+    st.integers(1, 300),
+)
+def test_a_limited_batch_gets_on_and_never_takes_more(
+    start: Positions, sizes: dict[TopicPartition, tuple[int, int]], limit: int
+) -> None:
+    extents = {name: Bounds(first, first + size) for name, (first, size) in sizes.items()}
+    before = {name: start.get(name, bounds.first_offset) for name, bounds in extents.items()}
+    after = advance(start, extents, limit)
+    taken = {name: after[name] - before[name] for name in extents}
+    left = sum(max(0, extents[name].end_offset - before[name]) for name in extents)
+    assert all(count >= 0 for count in taken.values())
+    assert sum(taken.values()) == min(limit, left)
+    assert all(after[name] <= max(before[name], extents[name].end_offset) for name in extents)

@@ -1,0 +1,1 @@
+"""A real Spark session over real tiers (make test-spark)."""

@@ -1,0 +1,37 @@
+"""One session for all tests; everything here is marked `spark`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tierfetch.cli.local_cluster import LocalCluster, TierSettings
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.filterwarnings("default"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    pytest.importorskip("pyspark", reason='Spark is not installed: make test-spark, or pip install "tierfetch[spark]"')
+    from tierfetch.pipeline import local_session
+
+    session = local_session("local[2]", {"spark.ui.showConsoleProgress": "false"})
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Two brokers that tier into `base/tier`."""
+    base = tmp_path_factory.mktemp("cluster")
+    with LocalCluster(base, (1, 2), tier=TierSettings("local", {"dir": str(base / "tier")})) as cluster:
+        yield cluster

@@ -1,0 +1,182 @@
+"""The tier as a DataFrame: the rows of a consumer"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.processes import poll
+from tierfetch.protocol.records import iter_batches, iter_records
+from tierfetch.tests import samples
+from tierfetch.tests.process.clients import Librdkafka, create_topic
+
+TIMEOUT_S = 60.0
+TIERED = sorted({path.parent.name.rsplit("-0-", 1)[0] for path in samples.TIER.glob("*/*.log")})
+
+
+def table(spark: Any, location: Path, **options: str) -> Any:
+    return spark.read.format("tierfetch").option("location", str(location)).options(**options).load()
+
+
+def offsets(frame: Any) -> list[int]:
+    return [row.offset for row in frame.select("offset").orderBy("offset").collect()]
+
+
+@pytest.mark.parametrize("topic", TIERED)
+def test_P1_rows_of_a_tier_that_kafka_wrote(spark: Any, topic: str) -> None:
+    expected = [
+        (record.offset, record.key, record.value, record.timestamp * 1000, list(record.headers))
+        for path in sorted(samples.tier_directory(topic).glob("*.log"))
+        for position, header in iter_batches(path.read_bytes())
+        if not header.is_control
+        for record in iter_records(path.read_bytes(), position, header)
+    ]
+    frame = table(spark, samples.TIER.parent, topics=topic, isolation="read_uncommitted", splitBytes="30000")
+    found = frame.selectExpr("offset", "key", "value", "unix_micros(timestamp) AS at", "headers").orderBy("offset")
+    rows = [
+        (
+            row.offset,
+            None if row.key is None else bytes(row.key),
+            None if row.value is None else bytes(row.value),
+            row["at"],
+            [(name, None if value is None else bytes(value)) for name, value in row.headers or []],
+        )
+        for row in found.collect()
+    ]
+    assert rows == expected
+
+
+def test_P1_read_committed_is_what_a_consumer_saw(spark: Any) -> None:
+    """Up to where the tier can tell: its oldest open transaction begins at 3296."""
+    frame = table(spark, samples.TIER.parent, topics="s-none")
+    seen = offsets(frame)
+    everything = [
+        offset for offset in offsets(table(spark, samples.TIER.parent, topics="s-none", isolation="read_uncommitted"))
+    ]
+    aborted = {offset for path in samples.log_files("s-none") for offset in aborted_offsets(path)}
+    assert seen == [offset for offset in everything if offset < 3296 and offset not in aborted]
+
+
+def aborted_offsets(path: Path) -> list[int]:
+    """Of one of Kafka's own segments, by its transaction indexes and those behind it."""
+    from tierfetch.log.index import TransactionIndex
+
+    transactions = [
+        transaction
+        for index in path.parent.glob("*.txnindex")
+        for transaction in TransactionIndex.decode(index.read_bytes())
+    ]
+    data = path.read_bytes()
+    return [
+        record.offset
+        for position, header in iter_batches(data)
+        if header.is_transactional and not header.is_control
+        for record in iter_records(data, position, header)
+        if any(
+            header.producer_id == transaction.producer_id
+            and transaction.first_offset <= record.offset <= transaction.last_offset
+            for transaction in transactions
+        )
+    ]
+
+
+def test_only_the_asked_columns_offsets_and_times(spark: Any) -> None:
+    start, end = '{"s-none":{"0":100}}', '{"s-none":{"0":120}}'
+    options = {"topics": "s-none", "isolation": "read_uncommitted", "startingOffsets": start, "endingOffsets": end}
+    frame = table(spark, samples.TIER.parent, **options)
+    assert offsets(frame) == list(range(100, 120))
+    at = frame.selectExpr("unix_millis(min(timestamp))").first()[0]
+    later = table(spark, samples.TIER.parent, topics="s-none", isolation="read_uncommitted", startingTimestamp=str(at))
+    assert offsets(later)[0] <= 100
+    narrow = spark.read.schema("offset LONG, partition INT").format("tierfetch").options(**options)
+    assert narrow.option("location", str(samples.TIER.parent)).load().columns == ["offset", "partition"]
+
+
+def test_a_misspelt_option_is_named(spark: Any) -> None:
+    with pytest.raises(Exception, match="unknown option topic; did you mean topics"):
+        table(spark, samples.TIER.parent, topic="s-none")
+
+
+def test_damage_is_named_or_passed_over(spark: Any, tmp_path: Path) -> None:
+    shutil.copytree(samples.TIER, tmp_path / samples.TIER.name)
+    log = sorted((tmp_path / samples.TIER.name).glob("s-none-0-*/*.log"))[3]
+    content = bytearray(log.read_bytes())
+    positions = [position for position, _ in iter_batches(bytes(content))]
+    content[positions[2] + 100] ^= 1
+    log.write_bytes(content)
+    options = {"topics": "s-none", "isolation": "read_uncommitted"}
+    with pytest.raises(Exception, match=rf"has CRC .* \(batch at byte {positions[2]}\)"):
+        table(spark, tmp_path, **options).count()
+    whole = offsets(table(spark, samples.TIER.parent, **options))
+    left = offsets(table(spark, tmp_path, mode="permissive", **options))
+    lost = set(whole) - set(left)
+    assert 0 < len(lost) < 200
+    assert max(lost) - min(lost) + 1 == len(lost), "one batch"
+    log.write_bytes(content[:-10])
+    with pytest.raises(Exception, match=r"ends within a batch|shorter than its metadata|the data ends|offsets \["):
+        table(spark, tmp_path, **options).count()
+    log.unlink()
+    with pytest.raises(Exception, match="are in no segment of the tier; set failOnDataLoss"):
+        table(spark, tmp_path, **options).count()
+    assert table(spark, tmp_path, failOnDataLoss="false", **options).count() < len(whole)
+
+
+# With a tail on live brokers.
+
+
+@pytest.fixture(scope="module")
+def topic(cluster: LocalCluster) -> str:
+    configs = {"remote.storage.enable": "true", "internal.segment.bytes": "60000", "local.retention.bytes": "1"}
+    create_topic(cluster.bootstrap_servers, "live", configs=configs)
+    for _ in range(6):
+        produce(cluster)
+    tier = cluster.base / "tier"
+    for _ in poll(TIMEOUT_S, "segments to be tiered", 0.2):
+        if len(list(tier.glob("kafka-tiered-storage/live-0-*/*.log"))) >= 5:
+            return "live"
+    raise AssertionError("unreachable: poll raises")
+
+
+def produce(cluster: LocalCluster) -> None:
+    Librdkafka().produce(cluster.bootstrap_servers, "live", [b"%d" % n + b"x" * 1000 for n in range(40)], "none")
+
+
+def test_P1_tier_and_tail_are_the_whole_topic(spark: Any, cluster: LocalCluster, topic: str) -> None:
+    location = cluster.base / "tier"
+    tiered = table(spark, location, topics=topic).count()
+    whole = table(spark, location, topics=topic, brokers=cluster.bootstrap_servers, metadata="true")
+    rows = whole.select("offset", "value", "segment_id").orderBy("offset").collect()
+    assert [row.offset for row in rows] == list(range(240))
+    assert [bytes(row.value) for row in rows] == Librdkafka().consume(cluster.bootstrap_servers, topic, 240)
+    assert sum(row.segment_id is not None for row in rows) == tiered < 240
+
+
+def test_P1_a_stream_reads_everything_once_across_restarts(
+    spark: Any, cluster: LocalCluster, topic: str, tmp_path: Path
+) -> None:
+    def run() -> None:
+        stream = spark.readStream.format("tierfetch").option("location", str(cluster.base / "tier"))
+        stream = stream.options(topics=topic, brokers=cluster.bootstrap_servers, maxOffsetsPerTrigger="70").load()
+        query = (
+            stream.select("offset")
+            .writeStream.format("parquet")
+            .option("path", str(tmp_path / "out"))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(int(TIMEOUT_S))
+        assert len(query.recentProgress) > 1
+
+    run()
+    before = offsets(spark.read.parquet(str(tmp_path / "out")))
+    assert before == list(range(len(before)))
+    assert len(before) >= 240
+    produce(cluster)
+    produce(cluster)
+    run()
+    assert offsets(spark.read.parquet(str(tmp_path / "out"))) == list(range(len(before) + 80))
