@@ -25,60 +25,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl as tls
-from collections import deque
-from dataclasses import dataclass
 from typing import Any, Final
 
 from .api import ApiKey
 from .dispatch import Handler, Handlers, RequestContext, api_versions_error, api_versions_response
 from .server_connection import ServerConnection
+from .server_limits import RequestMemory, ServerLimits
+
+__all__ = ["Server", "ServerLimits"]
 
 log = logging.getLogger(__name__)
 
-SMALL_REQUEST_SIZE: Final = 64 * 1024
 SWEEP_INTERVAL_S: Final = 1.0
 LISTEN_BACKLOG: Final = 128
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerLimits:
-    """Sizes in bytes; the module's table says what each one does."""
-
-    connections_max: int = 10_000
-    request_size_max: int = 100 * 1024 * 1024
-    plain_request_size_max: int = 4 * 1024 * 1024
-    in_flight_max: int = 16
-    request_memory_max: int = 512 * 1024 * 1024
-    idle_timeout_s: float = 600.0
-    receive_timeout_s: float = 60.0
-    send_timeout_s: float = 600.0
-
-
-class RequestMemory:
-    """How many bytes of requests are held. Small ones count and never wait; one large one may overshoot the limit, so
-    that any size gets through.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.used = 0
-        self._waiting: deque[tuple[ServerConnection, int]] = deque()
-
-    def take(self, size: int, connection: ServerConnection) -> bool:
-        """Whether the bytes are taken. If not, `connection.memory_granted(size)` is called when they are."""
-        if size <= SMALL_REQUEST_SIZE or self.used < self.limit:
-            self.used += size
-            return True
-        self._waiting.append((connection, size))
-        return False
-
-    def give_back(self, size: int) -> None:
-        assert size <= self.used, f"{size} bytes given back, {self.used} are taken"
-        self.used -= size
-        while self._waiting and self.used < self.limit:
-            connection, wanted = self._waiting.popleft()
-            self.used += wanted
-            connection.loop.call_soon(connection.memory_granted, wanted)
 
 
 class Server:

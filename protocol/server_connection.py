@@ -24,7 +24,7 @@ import logging
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from .api import ApiKey
 from .codec import (
@@ -35,13 +35,11 @@ from .codec import (
     release_response,
     write_response,
 )
-from .dispatch import CANCELLED_WITH_CONNECTION, RequestContext, api_versions_response
+from .dispatch import CANCELLED_WITH_CONNECTION, Handler, RequestContext, api_versions_response
 from .errors import ErrorCode, KafkaError
 from .primitives import MalformedMessageError
+from .server_limits import RequestMemory, ServerLimits
 from .stream import StreamProtocol
-
-if TYPE_CHECKING:
-    from .server import Server
 
 log = logging.getLogger(__name__)
 
@@ -57,10 +55,29 @@ class _Request:
     answer: asyncio.Future[Any]
 
 
+class Listener(Protocol):
+    """What a connection needs of the listener that made it."""
+
+    limits: ServerLimits
+    memory: RequestMemory
+    listener_name: str
+    handlers: dict[int, Handler]
+    connections: set[ServerConnection]
+    is_closing: bool
+
+    def next_connection_id(self) -> int: ...
+
+    def connection_ended(self, connection: ServerConnection) -> None:
+        """The transport is gone and nothing is being sent any more."""
+
+    def adopt(self, handler: asyncio.Future[Any]) -> None:
+        """Watch over a handler that outlives its connection."""
+
+
 class ServerConnection(StreamProtocol):
     """Made by the listener for each accepted connection."""
 
-    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, server: Listener, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop, server.limits.request_size_max)
         self._server = server
         self._id = server.next_connection_id()
@@ -170,7 +187,7 @@ class ServerConnection(StreamProtocol):
         if size is None:
             return None
         if self._frame_memory is None:
-            if not self._server.memory.take(size, self):
+            if not self._server.memory.take(size, self.memory_granted):
                 self._waits_for_memory = True
                 return None
             self._frame_memory = size
