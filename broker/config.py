@@ -16,19 +16,36 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import javaproperties
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from ..fetcher.policies import bootstrap_policy
+from ..log.properties import (
+    INT32_MAX,
+    INT64_MAX,
+    Boolean,
+    ConfigError,
+    Listener,
+    NaturalInt,
+    Paths,
+    PositiveInt,
+    PositiveLong,
+    PropertyKeys,
+    Unlimited,
+    boolean,
+    comma_list,
+    keys_of,
+    parse_listener,
+    read_properties,
+    unknown_key,
+    validated,
+)
 
-INT32_MAX = 2**31 - 1
-INT64_MAX = 2**63 - 1
-_LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9a-fA-F:]+\]|[^:\[\]/]*):(?P<port>\d+)")
+__all__ = ["DEFAULT_PROPERTIES", "DYNAMIC_KEYS", "KEYS", "BrokerConfig", "ConfigError", "Listener", "load", "parse"]
+
 _PLUGIN_OF_CLASS = {
     "org.apache.kafka.server.log.remote.storage.LocalTieredStorage": "local",
 }
@@ -45,50 +62,13 @@ _WITHOUT_EFFECT = re.compile(
 )
 
 
-class ConfigError(ValueError):
-    """The configuration cannot be used; the message has one line for each problem."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """One endpoint `NAME://host:port`; port 0 lets the system choose."""
-
-    name: str
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
-
-
 def _listener(value: object) -> object:
     if not isinstance(value, str):
         return value
-    match = _LISTENER.fullmatch(value.strip())
-    if match is None or int(match["port"]) > 65535:
-        raise ValueError("expected exactly one NAME://host:port, such as PLAINTEXT://127.0.0.1:9092")
-    if match["name"].upper() != "PLAINTEXT":
+    listener = parse_listener(value)
+    if listener.name != "PLAINTEXT":
         raise ValueError("expected a PLAINTEXT listener: other security protocols are not supported")
-    return Listener(match["name"].upper(), match["host"].strip("[]"), int(match["port"]))
-
-
-def _boolean(value: object) -> object:
-    if isinstance(value, str):
-        lowered = value.strip().lower()
-        if lowered not in {"true", "false"}:
-            raise ValueError("expected true or false")
-        return lowered == "true"
-    return value
-
-
-def _comma_list(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    items = tuple(item.strip() for item in value.split(",") if item.strip())
-    if not items:
-        raise ValueError("expected at least one value, separated by commas")
-    return items
+    return listener
 
 
 def _policy(value: object) -> object:
@@ -105,29 +85,12 @@ def _metadata_plugin(value: object) -> object:
     return _METADATA_PLUGIN_OF_CLASS.get(value, value) if isinstance(value, str) else value
 
 
-Boolean = Annotated[bool, BeforeValidator(_boolean)]
-PositiveInt = Annotated[int, Field(ge=1, le=INT32_MAX)]
-PositiveLong = Annotated[int, Field(ge=1, le=INT64_MAX)]
-NaturalInt = Annotated[int, Field(ge=0, le=INT32_MAX)]
-Unlimited = Annotated[int, Field(ge=-1, le=INT64_MAX)]
-"""-1 means without a limit."""
 UnlimitedOrInherit = Annotated[int, Field(ge=-2, le=INT64_MAX)]
 """-1 means without a limit, -2 the value of the whole log."""
-Paths = Annotated[tuple[Path, ...], BeforeValidator(_comma_list)]
-Names = Annotated[frozenset[Literal["delete", "compact"]], BeforeValidator(_comma_list)]
+Names = Annotated[frozenset[Literal["delete", "compact"]], BeforeValidator(comma_list)]
 
 
-class _Keys(BaseModel):
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        populate_by_name=True,
-        arbitrary_types_allowed=True,
-        alias_generator=lambda name: name.replace("_", "."),
-    )
-
-
-class NodeKeys(_Keys):
+class NodeKeys(PropertyKeys):
     """Who the broker is, where it listens and where its data lies."""
 
     node_id: NaturalInt
@@ -146,12 +109,12 @@ class NodeKeys(_Keys):
     request_timeout_ms: PositiveInt = 30_000
     fetch_max_bytes: Annotated[int, Field(ge=1024, le=INT32_MAX)] = 55 * 1024 * 1024
     max_incremental_fetch_session_cache_slots: NaturalInt = 1000
-    auto_create_topics_enable: Annotated[Literal[False], BeforeValidator(_boolean)] = False
+    auto_create_topics_enable: Annotated[Literal[False], BeforeValidator(boolean)] = False
     num_partitions: PositiveInt = 1
     default_replication_factor: Annotated[int, Field(ge=1, le=32767)] = 1
 
 
-class LogKeys(_Keys):
+class LogKeys(PropertyKeys):
     """Defaults of the topics' configs, and the upkeep of the log directories."""
 
     log_segment_bytes: Annotated[int, Field(ge=1024 * 1024, le=INT32_MAX)] = 1024 * 1024 * 1024
@@ -198,7 +161,7 @@ class LogKeys(_Keys):
         return self.log_roll_ms if self.log_roll_ms is not None else self.log_roll_hours * 3_600_000
 
 
-class ReplicaKeys(_Keys):
+class ReplicaKeys(PropertyKeys):
     """How this broker follows others and judges its followers."""
 
     replica_fetch_max_bytes: NaturalInt = 4 * 1024 * 1024
@@ -225,7 +188,7 @@ class ReplicaKeys(_Keys):
         return self
 
 
-class GroupKeys(_Keys):
+class GroupKeys(PropertyKeys):
     """Consumer groups and their offsets."""
 
     group_min_session_timeout_ms: PositiveInt = 6_000
@@ -252,7 +215,7 @@ class GroupKeys(_Keys):
         return self
 
 
-class RemoteKeys(_Keys):
+class RemoteKeys(PropertyKeys):
     """The remote log manager and its two plugins."""
 
     remote_log_storage_system_enable: Boolean = False
@@ -319,7 +282,7 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys):
         if not merged:
             return self
         values = self.model_dump(by_alias=True, exclude_unset=True)
-        return _validated({**values, **merged}, "dynamic broker configs")
+        return validated(BrokerConfig, {**values, **merged}, "dynamic broker configs")
 
 
 def _as_text(value: object) -> str:
@@ -330,10 +293,7 @@ def _as_text(value: object) -> str:
     return str(value)
 
 
-KEYS = frozenset(BrokerConfig.model_fields[name].alias or name for name in BrokerConfig.model_fields) - {
-    "rsm.config",
-    "rlmm.config",
-}
+KEYS = keys_of(BrokerConfig) - {"rsm.config", "rlmm.config"}
 DYNAMIC_KEYS = frozenset(
     key
     for key in KEYS
@@ -363,14 +323,7 @@ _ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 
 def load(path: Path) -> tuple[BrokerConfig, list[str]]:
     """Read a `.properties` file; returns the configuration and warnings. ConfigError names the file."""
-    try:
-        with path.open("rb") as file:
-            properties = javaproperties.load(file)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except (javaproperties.InvalidUEscapeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not a properties file: {error}") from error
-    return parse(properties, str(path))
+    return parse(read_properties(path), str(path))
 
 
 def parse(properties: Mapping[str, str], source: str) -> tuple[BrokerConfig, list[str]]:
@@ -390,31 +343,10 @@ def parse(properties: Mapping[str, str], source: str) -> tuple[BrokerConfig, lis
             values.setdefault(prefix, {})[given.removeprefix(prefixes[prefix])] = value
         else:
             warnings.append(f"{source}: {_unknown(given)}")
-    return _validated(values, source), warnings
+    return validated(BrokerConfig, values, source), warnings
 
 
 def _unknown(key: str) -> str:
-    nearest = difflib.get_close_matches(key, sorted(KEYS), n=1, cutoff=0.8)
-    if nearest:
-        return f"unknown key {key!r} is ignored; did you mean {nearest[0]!r}?"
-    if _WITHOUT_EFFECT.fullmatch(key):
+    if _WITHOUT_EFFECT.fullmatch(key) and not difflib.get_close_matches(key, KEYS, n=1, cutoff=0.8):
         return f"key {key!r} has no effect in tierfetch"
-    return f"unknown key {key!r} is ignored"
-
-
-def _validated(values: Mapping[str, Any], source: str) -> BrokerConfig:
-    try:
-        return BrokerConfig.model_validate(values)
-    except ValidationError as error:
-        raise ConfigError("\n".join(f"{source}: {_problem(item)}" for item in error.errors())) from None
-
-
-def _problem(item: Mapping[str, Any]) -> str:
-    location: Sequence[str | int] = item["loc"]
-    message = str(item["msg"]).removeprefix("Value error, ").replace("Input should be", "expected")
-    if not location:
-        return message
-    key = str(location[0])
-    if item["type"] == "missing":
-        return f"{key} is missing"
-    return f"{key}={item['input']!r}: {message}"
+    return unknown_key(key, KEYS)

@@ -48,7 +48,7 @@ def parse_listener(text: str) -> Listener:
     """ValueError says what is expected."""
     match = _LISTENER.fullmatch(text.strip())
     if match is None or int(match["port"]) > PORT_MAX:
-        raise ValueError("expected NAME://host:port, such as PLAINTEXT://127.0.0.1:9092")
+        raise ValueError("expected exactly one NAME://host:port, such as PLAINTEXT://127.0.0.1:9092")
     return Listener(match["name"].upper(), match["host"].strip("[]"), int(match["port"]))
 
 
