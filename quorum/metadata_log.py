@@ -83,7 +83,6 @@ class MetadataLog:
         self.snapshots = snapshots
         self._config = config
         self._now_ms = now_ms
-        self.recovery_messages = tuple(log.recovery_report.messages)
 
     @classmethod
     async def open(cls, disk: Disk, log_dir: Path, config: MetadataLogConfig, now_ms: Callable[[], int]) -> Self:

@@ -213,8 +213,6 @@ class QuorumNode:
         self.config = replace(self.config, key=key, cluster_id=properties.cluster_id)
         self.log = await MetadataLog.open(self._disk, self._log_dir, self._log_config, self._now_ms)
         self._stack.push_async_callback(self.log.close)
-        for message in self.log.recovery_messages:
-            _log.warning("%s", message)
         self._election_file = ElectionFile(self._disk, self._log_dir / str(METADATA_PARTITION))
 
     async def stop(self) -> None:

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from tierfetch.cli.processes import free_ports
 from tierfetch.log.disk_os import OsDisk
+from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address, KafkaClient
 from tierfetch.protocol.server import Server
 from tierfetch.quorum.config import RaftConfig
 from tierfetch.quorum.delivery import CommittedBatch, SnapshotContent
 from tierfetch.quorum.formatting import FormatOrder, format_directories, new_directory_id
-from tierfetch.quorum.handlers import QuorumHandlers
+from tierfetch.quorum.handlers import QuorumHandlers, api_versions_handler
 from tierfetch.quorum.metadata_log import MetadataLogConfig
 from tierfetch.quorum.node import QuorumNode
 from tierfetch.quorum.state import Endpoint, LeaderAndEpoch, ReplicaKey
@@ -92,7 +93,9 @@ class Replica:
             log_config=quorum.log_config,
         )
         node.add_listener(self.state)
-        server = Server(QuorumHandlers(node).table(), listener_name="CONTROLLER")
+        table = QuorumHandlers(node).table()
+        table[ApiKey.API_VERSIONS] = api_versions_handler(lambda: frozenset(table))
+        server = Server(table, listener_name="CONTROLLER")
         await server.bind(self.address.host, self.address.port)
         self._stack.push_async_callback(server.close, deadline_s=1.0)
         await node.start()
@@ -121,10 +124,10 @@ class Quorum:
         self.dynamic = dynamic
         self.log_config = MetadataLogConfig()
         self.timeouts: dict[str, int] = {
-            "election_timeout_ms": 300,
-            "fetch_timeout_ms": 500,
+            "election_timeout_ms": 500,
+            "fetch_timeout_ms": 2000,
             "election_backoff_max_ms": 100,
-            "request_timeout_ms": 1000,
+            "request_timeout_ms": 2000,
             "fetch_max_wait_ms": 100,
         }
         ports = free_ports(voters + observers)
