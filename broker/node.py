@@ -26,6 +26,7 @@ from typing import Final
 from ..fetcher.bootstrapper import Bootstrapper, BootstrapSettings
 from ..fetcher.policies import bootstrap_policy
 from ..fetcher.replica_fetcher import FetcherConfig, ReplicaFetcher
+from ..log.cleaner import CleanerSettings
 from ..log.directory_lock import LogDirectoryLockedError
 from ..log.errors import CorruptFileError
 from ..log.manager import LogManager, Upkeep
@@ -141,6 +142,12 @@ class Broker:
             upkeep=Upkeep(
                 checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
                 retention_check_interval_ms=config.log_retention_check_interval_ms,
+                cleaner=CleanerSettings(
+                    enabled=config.log_cleaner_enable,
+                    backoff_ms=config.log_cleaner_backoff_ms,
+                    dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_size,
+                    io_bytes_per_second_max=config.log_cleaner_io_max_bytes_per_second,
+                ),
             ),
         )
         self._stack.push_async_callback(logs.close)

@@ -3,7 +3,8 @@
 | file                                                                      | content                           |
 |---------------------------------------------------------------------------|-----------------------------------|
 | `leader-epoch-checkpoint`, and the same of each segment in the tier       | table of `epoch start-offset`     |
-| `{replication-,recovery-point-,log-start-}offset-checkpoint` of a log dir | table of `topic partition offset` |
+| `{replication-,recovery-point-,log-start-}offset-checkpoint` of a log dir,| table of `topic partition offset` |
+| `cleaner-offset-checkpoint`                                               |                                   |
 | `partition.metadata`                                                      | `version: 0`, `topic_id: ...`     |
 | `meta.properties`                                                         | Java properties, version 1        |
 | `.kafka_cleanshutdown`                                                    | JSON: version 0, broker epoch     |
@@ -34,6 +35,7 @@ LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 REPLICATION_OFFSET_CHECKPOINT: Final = "replication-offset-checkpoint"
 RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
+CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"

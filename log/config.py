@@ -22,6 +22,7 @@ INT64_MAX: Final = 2**63 - 1
 UNLIMITED: Final = -1
 SAME_AS_WHOLE_LOG: Final = -2
 _WEEK_MS: Final = 7 * 24 * 3_600_000
+_DAY_MS: Final = 24 * 3_600_000
 _HOUR_MS: Final = 3_600_000
 _MIB: Final = 1024 * 1024
 
@@ -32,15 +33,11 @@ KEYS_WITHOUT_EFFECT: Final = frozenset(
         "compression.gzip.level",
         "compression.lz4.level",
         "compression.zstd.level",
-        "delete.retention.ms",
         "errors.deadletterqueue.group.enable",
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",
-        "max.compaction.lag.ms",
         "message.downconversion.enable",
         "message.format.version",
-        "min.cleanable.dirty.ratio",
-        "min.compaction.lag.ms",
         "segment.jitter.ms",
         "unclean.leader.election.enable",
     }
@@ -70,6 +67,10 @@ class LogConfig:
     remote_log_copy_disable: bool = False
     remote_log_delete_on_disable: bool = False
     cleanup_policy: frozenset[str] = frozenset({"delete"})
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = INT64_MAX
+    delete_retention_ms: int = _DAY_MS
     min_insync_replicas: int = 1
     compression_type: str = "producer"
     preallocate: bool = False
@@ -119,7 +120,18 @@ class LogConfig:
             return self.retention_bytes
         return self.local_retention_bytes
 
+    @property
+    def segment_ms_in_force(self) -> int:
+        """A compacted log rolls in time for its oldest record to be compacted (KIP-354)."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+
     def _check_together(self) -> None:
+        if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
+            raise KafkaError(
+                ErrorCode.invalid_config,
+                f"min.compaction.lag.ms={self.min_compaction_lag_ms} must be at most "
+                f"max.compaction.lag.ms={self.max_compaction_lag_ms}",
+            )
         if self.remote_storage_enable and self.is_compacted:
             raise KafkaError(
                 ErrorCode.invalid_config,
@@ -160,6 +172,16 @@ def _integer(minimum: int, maximum: int) -> _Codec:
         return value
 
     return _Codec(parse)
+
+
+def _fraction(key: str, text: str) -> float:
+    try:
+        value = float(text.strip())
+    except ValueError:
+        raise _invalid(key, text, "a number") from None
+    if not 0 <= value <= 1:
+        raise _invalid(key, text, "a number from 0 to 1")
+    return value
 
 
 def _parse_boolean(key: str, text: str) -> bool:
@@ -222,6 +244,10 @@ _KEYS: Final[dict[str, tuple[str, _Codec]]] = {
         "cleanup_policy",
         _Codec(_parse_cleanup_policy, lambda value: ",".join(sorted(value))),
     ),
+    "min.cleanable.dirty.ratio": ("min_cleanable_dirty_ratio", _Codec(_fraction)),
+    "min.compaction.lag.ms": ("min_compaction_lag_ms", _integer(0, INT64_MAX)),
+    "max.compaction.lag.ms": ("max_compaction_lag_ms", _integer(1, INT64_MAX)),
+    "delete.retention.ms": ("delete_retention_ms", _integer(0, INT64_MAX)),
     "min.insync.replicas": ("min_insync_replicas", _integer(1, INT32_MAX)),
     "compression.type": ("compression_type", _Codec(_parse_compression_type)),
     "preallocate": ("preallocate", _BOOLEAN),

@@ -1,6 +1,7 @@
-"""The three offset checkpoints of one log directory: which log begins, is flushed, is committed up to where.
+"""The offset checkpoints of one log directory: which log begins, is flushed, committed, compacted up to where.
 
-    replication-offset-checkpoint, recovery-point-offset-checkpoint, log-start-offset-checkpoint
+    replication-offset-checkpoint, recovery-point-offset-checkpoint, log-start-offset-checkpoint,
+    cleaner-offset-checkpoint
 
 * A file is replaced whole, from the logs as they are at that moment; one write of a file is under way at a time, and
   everybody who asks meanwhile shares the next one.
@@ -19,6 +20,7 @@
 |                                  | its leader                                                                        |
 | log-start-offset-checkpoint      | begins at its first segment; a tiered one that begins above 0 waits for the       |
 |                                  | ledger (bootstrap rule 4)                                                         |
+| cleaner-offset-checkpoint        | is compacted from its start on once more                                          |
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from typing import Final
 
 from ..protocol.topics import TopicPartition
 from .checkpoints import (
+    CLEANER_OFFSET_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
@@ -46,7 +49,12 @@ logger = logging.getLogger(__name__)
 
 Offsets = dict[TopicPartition, int]
 
-FILES: Final = (LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT)
+FILES: Final = (
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    CLEANER_OFFSET_CHECKPOINT,
+)
 
 
 @dataclass(slots=True)
@@ -77,7 +85,7 @@ class DirectoryCheckpoints:
         self._writes: set[asyncio.Task[None]] = set()
         self.pending_log_starts: Offsets = {}
         """Of state that is about to be adopted: written instead of the old log's own."""
-        collectors = (self._log_starts, self._recovery_points, self._high_watermarks)
+        collectors = (self._log_starts, self._recovery_points, self._high_watermarks, self._clean_ends)
         self._files = {name: _File(directory / name, collect) for name, collect in zip(FILES, collectors, strict=True)}
 
     async def load(self) -> None:
@@ -92,7 +100,7 @@ class DirectoryCheckpoints:
                 logger.warning("%s; its logs are opened as without it, and it is written anew", error)
 
     def log_start_offset(self, partition: TopicPartition) -> int | None:
-        """As last read or written; so are the other two."""
+        """As last read or written; so are the others."""
         return self._files[LOG_START_OFFSET_CHECKPOINT].offsets.get(partition)
 
     def recovery_point(self, partition: TopicPartition) -> int:
@@ -100,6 +108,9 @@ class DirectoryCheckpoints:
 
     def high_watermark(self, partition: TopicPartition) -> int:
         return self._files[REPLICATION_OFFSET_CHECKPOINT].offsets.get(partition, 0)
+
+    def clean_end_offset(self, partition: TopicPartition) -> int:
+        return self._files[CLEANER_OFFSET_CHECKPOINT].offsets.get(partition, 0)
 
     def has_entry(self, partition: TopicPartition) -> bool:
         return any(partition in file.offsets for file in self._files.values())
@@ -155,6 +166,12 @@ class DirectoryCheckpoints:
     def _high_watermarks(self) -> Offsets:
         offsets = self._with_kept(REPLICATION_OFFSET_CHECKPOINT)
         return offsets | {partition: log.high_watermark for partition, log in self._logs.items()}
+
+    def _clean_ends(self) -> Offsets:
+        """Of those that were compacted at least once."""
+        offsets = self._with_kept(CLEANER_OFFSET_CHECKPOINT)
+        clean = {partition: log.clean_end_offset for partition, log in self._logs.items()}
+        return offsets | {partition: offset for partition, offset in clean.items() if offset > 0}
 
     def _with_kept(self, name: str) -> Offsets:
         return {partition: offset for partition, offset in self._files[name].offsets.items() if partition in self._kept}

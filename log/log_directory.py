@@ -167,6 +167,7 @@ class LogDirectory:
             recovery_point=self.checkpoints.recovery_point(partition),
             log_start_offset=self.checkpoints.log_start_offset(partition),
             high_watermark=self.checkpoints.high_watermark(partition),
+            clean_end_offset=self.checkpoints.clean_end_offset(partition),
         )
         try:
             log = await PartitionLog.open(location)

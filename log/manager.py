@@ -21,7 +21,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -31,6 +31,7 @@ from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition, check_topic_name
 from .adoption import resolve_adoptions
 from .checkpoints import PARTITION_METADATA, decode_partition_metadata, encode_partition_metadata
+from .cleaner import CleanerSettings, LogCleaner
 from .config import LogConfig
 from .directory_lock import lock_directory
 from .disk import Disk
@@ -55,6 +56,7 @@ class Upkeep:
     retention_check_interval_ms: int = 300_000
     flush_check_interval_ms: int = 1_000
     producer_expiration_check_interval_ms: int = 600_000
+    cleaner: CleanerSettings = field(default_factory=CleanerSettings)
 
 
 DEFAULT_UPKEEP: Final = Upkeep()
@@ -270,12 +272,13 @@ class LogManager:
     # Upkeep.
 
     async def run(self) -> None:
-        """Flush, checkpoint, clean up, until it is cancelled."""
+        """Flush, checkpoint, clean up, compact, until it is cancelled."""
         upkeep = self._upkeep
         async with asyncio.TaskGroup() as group:
             group.create_task(self._flush_loop())
             group.create_task(self._every(upkeep.checkpoint_interval_ms, self.save_checkpoints))
             group.create_task(self._every(upkeep.retention_check_interval_ms, self.clean_up))
+            group.create_task(LogCleaner(lambda: self.logs, upkeep.cleaner).run())
             group.create_task(self._every(upkeep.producer_expiration_check_interval_ms, self._expire_producers))
 
     async def flush_due(self) -> None:

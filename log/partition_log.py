@@ -24,6 +24,8 @@ from uuid import UUID
 from ..protocol.topics import TopicPartition
 from .appender import Appender, LogAppendInfo
 from .checkpoints import PARTITION_METADATA, encode_leader_epochs, encode_partition_metadata
+from .cleaner_pass import Cleaned, CleanerPass, Throttle
+from .cleaner_plan import Filth
 from .config import LogConfig
 from .disk import Buffer
 from .epochs import EpochEnd, LeaderEpochCache
@@ -55,6 +57,7 @@ class PartitionLog:
         self._flusher = Flusher(state)
         self._appender = Appender(state, self._flusher)
         self._reader = Reader(state)
+        self._cleaner = CleanerPass(state, self._reader)
         self._truncation = Truncation(state, self._appender.pipeline)
         self._trimming = Trimming(state, self._appender)
 
@@ -307,6 +310,29 @@ class PartitionLog:
     async def delete_old_segments(self) -> int:
         """Remove what retention lets go of (`retention`). How many."""
         return await self._trimming.delete_old_segments()
+
+    # Compaction.
+
+    @property
+    def clean_end_offset(self) -> int:
+        """Compaction has been through everything below it; 0 if it never was."""
+        return self._state.clean_end_offset
+
+    def now_ms(self) -> int:
+        """The wall clock that the log goes by."""
+        return self._state.now_ms()
+
+    def filth(self) -> Filth:
+        """How much of the log compaction could go through now."""
+        return self._cleaner.filth()
+
+    async def oldest_dirty_ms(self, filth: Filth) -> int | None:
+        """The time of the oldest batch of it; None if that is not known."""
+        return await self._cleaner.oldest_dirty_ms(filth)
+
+    async def clean(self, map_bytes_max: int, throttle: Throttle) -> Cleaned:
+        """Go through it: of each key the last record stays. For one caller at a time."""
+        return await self._cleaner.clean(map_bytes_max, throttle)
 
     # For the tier.
 

@@ -10,8 +10,9 @@ everything was flushed. The table, with a test for each row:
 |   point, in bytes that are no valid batch, or offsets   | leave whole, are removed; reported with offset and bytes |
 |   are missing between it and the next                   |                                                          |
 | the same below the recovery point                       | refused: these bytes had been flushed                    |
-| `.index` or `.timeindex` missing or impossible          | made anew from the log                                   |
-| `.txnindex` impossible                                  | the segments from there on are scanned                   |
+| `.index` or `.timeindex` impossible                     | made anew from the log                                   |
+| `.index` or `.timeindex` missing, `.txnindex` impossible| the segments from there on are scanned: without the two  |
+|                                                         | it was not saved either                                  |
 | an index without a log: an interrupted removal          | removed                                                  |
 | a snapshot above the log's end                          | removed                                                  |
 | a damaged snapshot                                      | removed; an older one and a longer replay instead        |
@@ -24,7 +25,8 @@ everything was flushed. The table, with a test for each row:
 | a recovery point above the log's end: a crash in a      | lowered                                                  |
 |   truncation                                            |                                                          |
 | `.deleted`, `.cleaned`, `.tmp`                          | removed                                                  |
-| `.swap`: an interrupted compaction by Apache Kafka      | refused: it alone knows how to go on                     |
+| `.swap`: a compaction that was interrupted after it was | finished (table in `cleaner_swap`); refused if the new   |
+|   committed                                             |   segment is not whole                                   |
 | any other file                                          | left alone, named in the report                          |
 | `partition.metadata` missing, damaged                   | topic id unknown, refused                                |
 | a tiered log without a log-start entry whose first      | log start 0 and `log_start_known` false until the remote |
@@ -51,6 +53,7 @@ from .checkpoints import (
     decode_leader_epochs,
     decode_partition_metadata,
 )
+from .cleaner_swap import finish_swaps
 from .config import LogConfig
 from .disk import DirectoryEntry, Disk
 from .epochs import EpochEntry, LeaderEpochCache
@@ -77,8 +80,9 @@ from .snapshots import ProducerSnapshots
 from .state import LogKeeper, LogState
 
 LEFTOVER_SUFFIXES: Final = (".deleted", ".cleaned", ".tmp")
-SWAP_SUFFIX: Final = ".swap"
 OWN_NAMES: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, ADOPTED_FILE, "quorum-state"})
+QUORUM_SNAPSHOT_SUFFIX: Final = ".checkpoint"
+"""Of the metadata log alone, whose owner looks after them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +103,7 @@ class LogLocation:
     recovery_point: int = 0
     log_start_offset: int | None = None
     high_watermark: int = 0
+    clean_end_offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,6 @@ class _Listing:
     indexes: frozenset[tuple[int, str]]
     snapshots: list[int]
     leftovers: list[str]
-    swaps: list[str]
     foreign: list[str]
     has_epochs: bool
     has_metadata: bool
@@ -120,7 +124,7 @@ class _Listing:
 def _classify(entries: Sequence[DirectoryEntry]) -> _Listing:
     log_bytes: dict[int, int] = {}
     indexes: set[tuple[int, str]] = set()
-    snapshots, leftovers, swaps, foreign = [], [], [], []
+    snapshots, leftovers, foreign = [], [], []
     for entry in entries:
         parsed = None if entry.is_directory else parse_offset_file(entry.name)
         if parsed is not None and parsed[1] == LOG_SUFFIX:
@@ -131,9 +135,7 @@ def _classify(entries: Sequence[DirectoryEntry]) -> _Listing:
             snapshots.append(parsed[0])
         elif entry.name.endswith(LEFTOVER_SUFFIXES):
             leftovers.append(entry.name)
-        elif entry.name.endswith(SWAP_SUFFIX):
-            swaps.append(entry.name)
-        elif entry.name not in OWN_NAMES:
+        elif entry.name not in OWN_NAMES and not entry.name.endswith(QUORUM_SNAPSHOT_SUFFIX):
             foreign.append(entry.name)
     names = {entry.name for entry in entries}
     return _Listing(
@@ -141,7 +143,6 @@ def _classify(entries: Sequence[DirectoryEntry]) -> _Listing:
         indexes=frozenset(indexes),
         snapshots=snapshots,
         leftovers=leftovers,
-        swaps=swaps,
         foreign=foreign,
         has_epochs=LEADER_EPOCH_CHECKPOINT in names,
         has_metadata=PARTITION_METADATA in names,
@@ -168,21 +169,16 @@ class _Loader:
 
     async def load(self) -> tuple[LogState, RecoveryReport]:
         at = self._at
+        await self._finish_compaction()
         listing = _classify(await at.disk.list_directory(at.directory))
-        if listing.swaps:
-            raise CorruptLogError(
-                f"{self._name}: {listing.swaps[0]} is left of a compaction by Apache Kafka, which alone can finish it: "
-                f"start it on this directory once, or remove the directory to have it replicated again",
-                path=at.directory / listing.swaps[0],
-            )
         topic_id = await self._topic_id(listing)
         await self._sweep(listing)
         segments = self._segments(listing)
         snapshots = ProducerSnapshots(at.disk, at.directory, listing.snapshots)
-        scan_from = await self._scan_from(segments)
+        scan_from = await self._scan_from(segments, listing)
         closed = segments[:-1] if scan_from is None else segments[: segments.index(scan_from)]
         for segment in closed:
-            await self._load_closed(segment, listing)
+            await self._load_closed(segment)
         epochs = await self._epochs(listing, segments)
         producers = ProducerStateManager()
         if segments:
@@ -190,6 +186,18 @@ class _Loader:
         state = await self._assemble(topic_id, segments, snapshots, epochs, producers)
         state.is_adopted = listing.is_adopted
         return state, self._report
+
+    async def _finish_compaction(self) -> None:
+        at = self._at
+        try:
+            if await finish_swaps(at.disk, at.directory, await at.disk.list_directory(at.directory)):
+                self._report.note(f"{self._name}: a compaction had been interrupted, and is finished")
+        except CorruptRecordError as error:
+            raise CorruptLogError(
+                f"{self._name}: what an interrupted compaction left is damaged: {error.message}. Remove the directory "
+                f"to have the partition replicated again",
+                path=at.directory,
+            ) from error
 
     # The small files.
 
@@ -263,12 +271,16 @@ class _Loader:
             for base in bases
         ]
 
-    async def _scan_from(self, segments: list[LogSegment]) -> LogSegment | None:
+    async def _scan_from(self, segments: list[LogSegment], listing: _Listing) -> LogSegment | None:
         """The first segment to be scanned; None after a clean shutdown that left no damage in sight."""
         for segment in segments:
             following = segment.next_offset if segment is not segments[-1] else None
             is_unflushed = following is None or following > self._at.recovery_point
             if is_unflushed and not self._at.is_clean:
+                return segment
+            indexes = {(segment.base_offset, OFFSET_INDEX_SUFFIX), (segment.base_offset, TIME_INDEX_SUFFIX)}
+            if missing := sorted(suffix for _, suffix in indexes - listing.indexes):
+                self._report.note(f"{segment.path}: without {' and '.join(missing)}, made anew from the log")
                 return segment
             try:
                 if segment.has_transaction_index:
@@ -278,16 +290,8 @@ class _Loader:
                 return segment
         return None
 
-    async def _load_closed(self, segment: LogSegment, listing: _Listing) -> None:
-        missing = [
-            suffix
-            for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-            if (segment.base_offset, suffix) not in listing.indexes
-        ]
+    async def _load_closed(self, segment: LogSegment) -> None:
         try:
-            if missing:
-                self._report.note(f"{segment.path}: without {' and '.join(missing)}, made anew from the log")
-                await segment.indexes()
             await segment.load_largest_timestamp()
         except CorruptRecordError as error:
             raise self._corrupt(segment, SegmentFault(error.position, error.reason)) from error
@@ -457,6 +461,7 @@ class _Loader:
             high_watermark=high_watermark,
             log_end_offset=end_offset,
             recovery_point=self._recovery_point(end_offset),
+            clean_end_offset=min(at.clean_end_offset, end_offset),
             names_changed=int(is_new),
             epochs_saved=epochs.version if is_saved else -1,
         )

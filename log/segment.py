@@ -157,6 +157,7 @@ class LogSegment:
             return 0
         last_offset_max = self.base_offset + RELATIVE_OFFSET_MAX
         size_bytes, first_timestamp_ms = self.size_bytes, self.first_timestamp_ms
+        segment_ms = config.segment_ms_in_force
         for count, header in enumerate(headers):
             if header.base_offset + header.last_offset_delta > last_offset_max:
                 return count
@@ -168,7 +169,7 @@ class LogSegment:
                 waited_ms = header.max_timestamp - first_timestamp_ms
             else:
                 waited_ms = now_ms - self.created_ms
-            if size_bytes > config.segment_bytes or waited_ms > config.segment_ms:
+            if size_bytes > config.segment_bytes or waited_ms > segment_ms:
                 return count
         return len(headers)
 
@@ -331,11 +332,12 @@ class LogSegment:
             return
         assert self._indexes is not None, self
         assert self._transaction_index is not None, self
-        await write_indexes(self._disk, self._directory, self._indexes)
         if self.has_transaction_index:
             await self._disk.write_file(self._path(TRANSACTION_INDEX_SUFFIX), self._transaction_index.encode())
         else:
             await self._disk.remove(self._path(TRANSACTION_INDEX_SUFFIX))
+        # Last: where they are there, the transaction index is right.
+        await write_indexes(self._disk, self._directory, self._indexes)
         if not self.is_active:
             self._indexes_saved = True
             await self._open_segments.opened(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter
 
@@ -63,6 +63,12 @@ class LogSegments:
         """Begin anew with `segment`; returns those that were there, newest first."""
         removed, self._segments = self._segments[::-1], [segment]
         return removed
+
+    def replace(self, old: Sequence[LogSegment], segment: LogSegment) -> None:
+        """Put `segment` in the place of neighbours, of whose offsets it has what is left."""
+        index = bisect_right(self._segments, segment.base_offset, key=_base_of) - 1
+        assert self._segments[index : index + len(old)] == list(old), (self._segments, old)
+        self._segments[index : index + len(old)] = [segment]
 
     def append(self, segment: LogSegment) -> None:
         assert not self._segments or segment.base_offset > self.active.base_offset, (self.active, segment)

@@ -76,6 +76,8 @@ class LogState:
     recovery_point: int
     is_adopted: bool = False
     """Whether it was rebuilt from the tier and nobody has confirmed it since."""
+    clean_end_offset: int = 0
+    """Compaction has been through everything below it, at least once."""
     failure: str | None = None
     """Why the log takes and serves nothing more, in words."""
     leader_epoch_floor: int = 0

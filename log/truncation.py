@@ -101,6 +101,7 @@ class Truncation:
         state.log_end_offset = offset
         state.high_watermark = min(state.high_watermark, offset)
         state.recovery_point = min(state.recovery_point, offset)
+        state.clean_end_offset = min(state.clean_end_offset, offset)
         state.epochs.truncate_from_end(offset)
 
     async def _start_at(self, offset: int, log_start_offset: int) -> None:

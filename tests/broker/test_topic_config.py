@@ -34,6 +34,7 @@ def test_broker_key_reaches_its_topic_key(topic_key: str) -> None:
         "cleanup.policy": "compact",
         "compression.type": "zstd",
         "preallocate": "true",
+        "min.cleanable.dirty.ratio": "0.25",
     }
     value = texts.get(topic_key, "2097152")
     config, warnings = parse({**MINIMAL, BROKER_KEYS[topic_key]: value}, "f")
