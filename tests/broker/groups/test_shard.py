@@ -1,0 +1,164 @@
+"""The groups of one partition: replay, commits, expiry."""
+
+from __future__ import annotations
+
+from tierfetch.broker.groups.events import MemberIdentity, Now
+from tierfetch.broker.groups.group_state import GroupSettings, GroupState
+from tierfetch.broker.groups.records import GroupKey, GroupRecord, GroupValue, MemberValue, OffsetKey, OffsetValue
+from tierfetch.broker.groups.shard import Shard
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.topics import TopicPartition
+
+DAY_MS = 24 * 3_600_000
+SUBSCRIBED = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x01t" + b"\xff\xff\xff\xff"
+
+
+def shard(*records: GroupRecord) -> Shard:
+    made = Shard(GroupSettings())
+    for record in records:
+        made.replay(record)
+    return made
+
+
+def offset(group: str = "g", topic: str = "t", partition: int = 0, *, at: int = 5, **value: int) -> GroupRecord:
+    key = OffsetKey(group, topic, partition)
+    return GroupRecord(key, OffsetValue(offset=at, commit_timestamp_ms=value.pop("when", 0), **value))
+
+
+def group(name: str = "g", *, members: tuple[str, ...] = (), since: int = 0, kind: str = "consumer") -> GroupRecord:
+    return GroupRecord(
+        GroupKey(name),
+        GroupValue(
+            protocol_type=kind,
+            generation_id=3,
+            protocol_name="range" if members else None,
+            leader=members[0] if members else None,
+            current_state_timestamp_ms=since,
+            members=tuple(
+                MemberValue(
+                    member_id=member,
+                    client_id="c",
+                    client_host="/h",
+                    rebalance_timeout_ms=1,
+                    session_timeout_ms=1,
+                    subscription=SUBSCRIBED,
+                    assignment=b"",
+                )
+                for member in members
+            ),
+        ),
+    )
+
+
+def gone(record: GroupRecord) -> GroupRecord:
+    return GroupRecord(record.key, None)
+
+
+def committed(of: Shard, name: str = "g") -> dict[str, int]:
+    return {str(partition): value.offset for partition, value in of.offsets.get(name, {}).items()}
+
+
+def test_the_last_record_of_each_key_holds() -> None:
+    read = shard(offset(at=1), offset(partition=1, at=2), offset(at=3), group(), offset("h", at=9))
+    assert committed(read) == {"t-0": 3, "t-1": 2}
+    assert sorted(read.groups) == ["g", "h"]
+    assert (read.groups["g"].generation_id, read.groups["h"].generation_id) == (3, 0)
+
+
+def test_tombstones_take_away() -> None:
+    read = shard(group(), offset(), offset(partition=1), gone(offset()), gone(offset("unknown")))
+    assert committed(read) == {"t-1": 5}
+    read.replay(gone(offset(partition=1)))
+    read.replay(gone(group()))
+    assert (read.offsets, read.groups) == ({}, {})
+
+
+def test_a_group_whose_record_goes_before_its_offsets_is_one_without_members() -> None:
+    read = shard(group(members=("a",)), offset(), gone(group()))
+    assert read.groups["g"].state is GroupState.EMPTY
+
+
+def test_offsets_of_a_transaction_count_from_its_marker_on() -> None:
+    read = shard(offset(at=1))
+    read.replay_undecided(7, offset(at=2))
+    read.replay_undecided(8, offset(at=3))
+    assert committed(read) == {"t-0": 1}
+    assert read.has_undecided("g", TopicPartition("t", 0))
+    read.end_transaction(7, is_committed=False)
+    read.end_transaction(8, is_committed=True)
+    read.end_transaction(9, is_committed=True)
+    assert committed(read) == {"t-0": 3}
+    assert not read.has_undecided("g", TopicPartition("t", 0))
+
+
+def test_a_group_that_is_not_there_begins_with_a_commit_without_a_generation() -> None:
+    now = Now(0, 0)
+    assert shard().judge_commit("g", MemberIdentity(""), -1, now) is ErrorCode.none
+    assert shard().judge_commit("g", MemberIdentity("a"), 1, now) is ErrorCode.illegal_generation
+
+
+def test_what_may_be_deleted() -> None:
+    read = shard(group("empty"), group("full", members=("a",)), group("other", members=("a",), kind="connect"))
+    assert [read.judge_delete(name) for name in ("empty", "full", "nobody")] == [
+        ErrorCode.none,
+        ErrorCode.non_empty_group,
+        ErrorCode.group_id_not_found,
+    ]
+    assert [read.judge_offset_delete(name) for name in ("empty", "full", "other", "nobody")] == [
+        ErrorCode.none,
+        ErrorCode.none,
+        ErrorCode.non_empty_group,
+        ErrorCode.group_id_not_found,
+    ]
+
+
+def expired(read: Shard, at_ms: int) -> dict[str, list[str]]:
+    return {
+        name: [
+            f"{record.key.topic}-{record.key.partition}" if isinstance(record.key, OffsetKey) else "group"
+            for record in tombstones
+        ]
+        for name, tombstones in read.expired(DAY_MS, at_ms)
+    }
+
+
+def test_offsets_of_an_empty_group_expire_after_it_became_so() -> None:
+    read = shard(group(since=100), offset(when=50), offset(partition=1, when=99))
+    assert expired(read, DAY_MS + 99) == {}
+    assert expired(read, DAY_MS + 100) == {"g": ["t-0", "t-1", "group"]}
+
+
+def test_offsets_without_members_ever_expire_after_their_commit() -> None:
+    read = shard(offset(when=50), offset(partition=1, when=99))
+    assert expired(read, DAY_MS + 50) == {"g": ["t-0"]}
+    assert expired(read, DAY_MS + 99) == {"g": ["t-0", "t-1", "group"]}
+
+
+def test_offsets_of_consumers_expire_for_topics_that_nobody_reads() -> None:
+    read = shard(group(members=("a",)), offset(), offset(topic="u"))
+    assert expired(read, DAY_MS) == {"g": ["u-0"]}
+    read = shard(group(members=("a",), kind="connect"), offset())
+    assert expired(read, 9 * DAY_MS) == {}
+
+
+def test_a_clients_own_expiry_wins() -> None:
+    read = shard(offset(when=0, expire_timestamp_ms=10), offset(partition=1, when=0))
+    assert expired(read, 9) == {}
+    assert expired(read, 10) == {"g": ["t-0"]}
+
+
+def test_what_a_transaction_may_still_change_does_not_expire() -> None:
+    read = shard(offset())
+    read.replay_undecided(7, offset(at=9))
+    assert expired(read, 9 * DAY_MS) == {}
+
+
+def test_groups_with_nothing_are_forgotten() -> None:
+    assert expired(shard(group()), 0) == {"g": ["group"]}
+    assert expired(shard(group(members=("a",))), 0) == {}
+
+
+def test_offsets_go_with_their_topic() -> None:
+    read = shard(offset(), offset(topic="u"), offset("h", topic="v"))
+    found = dict(read.tombstones_of_topics(frozenset({"t", "v"})))
+    assert found == {"g": [gone(offset())], "h": [gone(offset("h", topic="v"))]}
