@@ -46,7 +46,8 @@ class Flusher:
             return
         assert target <= state.log_end_offset, (state.topic_partition, target, state.log_end_offset)
         try:
-            for segment in state.segments.from_offset(state.recovery_point):
+            # From one below: a segment that was flushed to its end before it was closed has its indexes unsaved.
+            for segment in state.segments.from_offset(max(0, state.recovery_point - 1)):
                 if segment.base_offset > target:
                     break
                 with segment.pinned():

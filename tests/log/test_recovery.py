@@ -228,6 +228,24 @@ async def test_row_transaction_index_impossible(is_clean: bool) -> None:
     assert disk.files()[path] == right
 
 
+@pytest.mark.parametrize("flushes_again", [False, True])
+async def test_row_aborted_transactions_of_a_segment_that_was_flushed_before_it_was_closed(flushes_again: bool) -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk, config=SMALL)
+    await append(log, 2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True, value=bytes(100))
+    await end_transaction(log, ControlType.ABORT, 7)
+    await log.flush()
+    assert log.recovery_point == log.log_end_offset == 3
+    await log.roll()
+    if flushes_again:
+        await append(log, value=bytes(10))
+        await log.flush()
+    after = disk.restart("lost" if flushes_again else "kept")
+    assert (name_of("_0_txnindex") in after.files()) is flushes_again
+    again = await open_log(after, config=SMALL, recovery_point=log.recovery_point)
+    assert [aborted.first_offset for aborted in await again.aborted_transactions(0, 3)] == [0]
+
+
 async def test_row_index_without_log_is_removed() -> None:
     disk = await changed(_0_log=None)
     log = await open_log(disk, config=SMALL)
