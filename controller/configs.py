@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ..log.config import LogConfig
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import check_topic_name
 from .config import check_topic_configs
@@ -27,6 +28,7 @@ LIST_KEYS: Final = frozenset(
 )
 """Keys whose value is a list, to which APPEND and SUBTRACT apply."""
 
+_LIST_DEFAULTS: Final = LogConfig().as_topic_configs()
 VALUE_LENGTH_MAX: Final = 32_767
 """Characters of one value: Kafka's limit of a record's string."""
 
@@ -124,7 +126,7 @@ def _incremental_changes(before: Mapping[str, str], configs: Any) -> Changes:
         elif operation == SET:
             changes[item.name] = item.value
         elif operation in (APPEND, SUBTRACT):
-            changes[item.name] = _changed_list(item.name, before.get(item.name, ""), item.value, operation)
+            changes[item.name] = _changed_list(item.name, before.get(item.name, _LIST_DEFAULTS.get(item.name, "")), item.value, operation)
         else:
             raise KafkaError(ErrorCode.invalid_request, f"config {item.name}: operation {operation} is none of 0 to 3")
     return changes
@@ -136,7 +138,7 @@ def _changed_list(key: str, before: str, value: str, operation: int) -> str:
     entries = [entry for entry in map(str.strip, before.split(",")) if entry]
     given = [entry for entry in map(str.strip, value.split(",")) if entry]
     if operation == APPEND:
-        entries += [entry for entry in given if entry not in entries]
+        entries += [entry for entry in dict.fromkeys(given) if entry not in entries]
     else:
         entries = [entry for entry in entries if entry not in given]
     return ",".join(entries)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from io import BytesIO
 from typing import Any
 from uuid import UUID
@@ -13,7 +13,13 @@ from kio.serial import entity_writer
 from tierfetch.controller.config import SUPPORTED_FEATURES, ControllerConfig, FeatureRange
 from tierfetch.controller.core import ControllerCore
 from tierfetch.controller.image import MetadataImage
-from tierfetch.controller.records import FeatureLevelRecord, MetadataRecord, decode_record, encode_record
+from tierfetch.controller.records import (
+    FeatureLevelRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+    decode_record,
+    encode_record,
+)
 from tierfetch.controller.registrations import NO_LEADER, PartitionKey, PartitionRegistration
 from tierfetch.controller.snapshot import snapshot_records
 from tierfetch.controller.state import ControllerResult, Moment
@@ -33,6 +39,10 @@ def directory(broker_id: int, number: int = 0) -> UUID:
     return UUID(int=(1 << 64) + broker_id * 1000 + number)
 
 
+OnChange = Callable[[PartitionKey, PartitionRegistration, PartitionRegistration], None]
+"""Hears of each change of a partition: what was, what is."""
+
+
 class Harness:
     """Ask it as a broker or an operator would. Each answer is written as bytes in the version that was asked."""
 
@@ -42,6 +52,7 @@ class Harness:
         self.now_ms = 1_000_000
         self.log: list[bytes] = []
         self.epochs: dict[int, int] = {}
+        self.on_change: OnChange = lambda *_: None
         self.core = ControllerCore(config, random.Random(seed))
         self.append([FeatureLevelRecord(name="metadata.version", feature_level=metadata_version)])
         self.core.become_active(self.now_ms)
@@ -58,7 +69,14 @@ class Harness:
         for record in records:
             value = encode_record(record)
             self.log.append(value)
-            self.core.replay(decode_record(value).record)
+            again = decode_record(value).record
+            if isinstance(again, PartitionChangeRecord):
+                key = PartitionKey(again.topic_id, again.partition_id)
+                before = self.image.registration(key)
+                self.core.replay(again)
+                self.on_change(key, before, self.image.registration(key))
+            else:
+                self.core.replay(again)
 
     def ask(self, api: ApiKey, values: dict[str, Any], version: int | None = None) -> dict[str, Any]:
         """The plain response; its records are in the image by then."""
@@ -286,6 +304,12 @@ def check_invariants(image: MetadataImage) -> None:
             assert len(registration.directories) == len(registration.replicas), (key, registration)
             if registration.leader != NO_LEADER:
                 assert image.is_active(registration.leader), (key, registration)
+            if len(registration.isr) > 1:
+                assert all(map(image.is_active, registration.isr)), (
+                    key,
+                    registration,
+                    "only a last member may be down",
+                )
             for broker_id in registration.isr:
                 in_isr.setdefault(broker_id, set()).add(key)
             assert (key in indexed["leaderless"]) == (registration.leader == NO_LEADER)

@@ -1,0 +1,128 @@
+"""Dynamic configs, producer ids, DescribeCluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tierfetch.controller.cluster import describe_cluster
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.entities import build_entity
+from tierfetch.protocol.errors import ErrorCode
+
+from .harness import CLUSTER_ID, Harness
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+TOPIC, BROKER = 2, 4
+
+
+@pytest.fixture
+def cluster() -> Harness:
+    harness = Harness()
+    harness.start(1, 2)
+    harness.create("t", [1, 2], configs={"retention.ms": "1000"})
+    return harness
+
+
+def alter(cluster: Harness, *changes: tuple[str, int, str | None], kind: int = TOPIC, name: str = "t") -> Any:
+    configs = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
+    resource = {"resource_type": kind, "resource_name": name, "configs": configs}
+    response = cluster.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, {"validate_only": False, "resources": [resource]})
+    return response["responses"][0]
+
+
+def test_configs_are_set_deleted_and_lists_changed(cluster: Harness) -> None:
+    assert alter(cluster, ("flush.ms", SET, "5"), ("retention.ms", DELETE, None))["error_code"] is ErrorCode.none
+    assert cluster.image.config(TOPIC, "t") == {"flush.ms": "5"}
+    assert alter(cluster, ("cleanup.policy", APPEND, "compact,compact"))["error_code"] is ErrorCode.none
+    assert cluster.image.config(TOPIC, "t")["cleanup.policy"] == "delete,compact", "the default was delete"
+    assert alter(cluster, ("cleanup.policy", SUBTRACT, "delete"))["error_code"] is ErrorCode.none
+    assert cluster.image.config(TOPIC, "t")["cleanup.policy"] == "compact"
+
+
+def test_what_changes_nothing_is_not_written(cluster: Harness) -> None:
+    before = len(cluster.log)
+    alter(cluster, ("retention.ms", SET, "1000"), ("flush.ms", DELETE, None))
+    assert len(cluster.log) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "values", "code"),
+    [
+        ([("retention.ms", SET, "x")], {}, ErrorCode.invalid_config),
+        ([("no.such", SET, "1")], {}, ErrorCode.invalid_config),
+        ([("retention.ms", SET, None)], {}, ErrorCode.invalid_request),
+        ([("retention.ms", 9, "1")], {}, ErrorCode.invalid_request),
+        ([("retention.ms", APPEND, "1")], {}, ErrorCode.invalid_config),
+        ([("flush.ms", SET, "1"), ("flush.ms", SET, "2")], {}, ErrorCode.invalid_request),
+        ([("flush.ms", SET, "1")], {"name": "x"}, ErrorCode.unknown_topic_or_partition),
+        ([("flush.ms", SET, "1")], {"name": "a/b"}, ErrorCode.invalid_topic_exception),
+        ([("flush.ms", SET, "1")], {"kind": BROKER, "name": "one"}, ErrorCode.invalid_request),
+        ([("flush.ms", SET, "1")], {"kind": 8, "name": "1"}, ErrorCode.invalid_request),
+        ([("compression.type", SET, "x" * 40_000)], {}, ErrorCode.invalid_config),
+        ([("remote.storage.enable", SET, "true"), ("cleanup.policy", SET, "compact")], {}, ErrorCode.invalid_config),
+        ([("local.retention.ms", SET, "2000")], {}, ErrorCode.invalid_config),
+    ],
+)
+def test_configs_that_are_refused_change_nothing(
+    cluster: Harness, changes: Any, values: dict[str, Any], code: ErrorCode
+) -> None:
+    before = len(cluster.log)
+    answer = alter(cluster, *changes, **values)
+    assert answer["error_code"] is code
+    assert len(answer["error_message"]) > 15
+    assert len(cluster.log) == before
+
+
+def test_the_old_request_replaces_all_configs(cluster: Harness) -> None:
+    values = {
+        "validate_only": False,
+        "resources": [
+            {"resource_type": TOPIC, "resource_name": "t", "configs": [{"name": "flush.ms", "value": "7"}]},
+            {"resource_type": TOPIC, "resource_name": "u", "configs": []},
+            {"resource_type": TOPIC, "resource_name": "u", "configs": []},
+        ],
+    }
+    codes = [answer["error_code"] for answer in cluster.ask(ApiKey.ALTER_CONFIGS, values)["responses"]]
+    assert codes == [ErrorCode.none, ErrorCode.invalid_request, ErrorCode.invalid_request]
+    assert cluster.image.config(TOPIC, "t") == {"flush.ms": "7"}
+    values["resources"] = [
+        {"resource_type": TOPIC, "resource_name": "t", "configs": [{"name": "flush.ms", "value": None}]}
+    ]
+    assert cluster.ask(ApiKey.ALTER_CONFIGS, values)["responses"][0]["error_code"] is ErrorCode.invalid_request
+
+
+def test_nobody_is_given_the_same_producer_ids(cluster: Harness) -> None:
+    blocks = []
+    for broker_id in (1, 2, 1):
+        values = {"broker_id": broker_id, "broker_epoch": cluster.epochs[broker_id]}
+        answer = cluster.ask(ApiKey.ALLOCATE_PRODUCER_IDS, values)
+        blocks.append((answer["producer_id_start"], answer["producer_id_len"]))
+        cluster.failover()
+    assert blocks == [(0, 1000), (1000, 1000), (2000, 1000)]
+    refused = cluster.ask(ApiKey.ALLOCATE_PRODUCER_IDS, {"broker_id": 1, "broker_epoch": 99})
+    assert (refused["error_code"], refused["producer_id_len"]) == (ErrorCode.stale_broker_epoch, 0)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_cluster_is_described(cluster: Harness, version: int) -> None:
+    cluster.expire(2, alive=[1])
+    values = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False}
+    request = build_entity(ApiKey.DESCRIBE_CLUSTER.request_type(version), values)
+    response = describe_cluster(cluster.core.state, request, "PLAINTEXT", 100).response
+    build_entity(ApiKey.DESCRIBE_CLUSTER.response_type(version), response)
+    assert response["cluster_id"] == CLUSTER_ID
+    assert [(broker["broker_id"], broker["host"]) for broker in response["brokers"]] == [(1, "host1")]
+
+
+def test_fenced_brokers_and_controllers_are_described_where_they_are_asked_for(cluster: Harness) -> None:
+    cluster.expire(2, alive=[1])
+    ask = ApiKey.DESCRIBE_CLUSTER.request_type(2)
+    values = {"include_cluster_authorized_operations": False, "include_fenced_brokers": True, "endpoint_type": 1}
+    response = describe_cluster(cluster.core.state, build_entity(ask, values), "OTHER", 100).response
+    assert [(broker["broker_id"], broker["is_fenced"]) for broker in response["brokers"]] == [(1, False), (2, True)]
+    controllers = describe_cluster(cluster.core.state, build_entity(ask, {**values, "endpoint_type": 2}), "C", 100)
+    assert controllers.response["brokers"] == []
+    wrong = describe_cluster(cluster.core.state, build_entity(ask, {**values, "endpoint_type": 3}), "C", 100)
+    assert wrong.response["error_code"] is ErrorCode.unsupported_endpoint_type

@@ -1,0 +1,228 @@
+"""F1: the switch of the bootstrap policy; F11: thin replicas come last; F12: feature levels guard what is new."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tierfetch.controller.config import SUPPORTED_FEATURES, FeatureRange, WarmingPolicy
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.entities import build_entity
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+
+from .harness import CONFIG, Harness
+
+SWITCH = "follower.fetch.last.tiered.offset.enable"
+MIB = 1024 * 1024
+
+
+@dataclass
+class ThinItem:
+    """An entry of the tagged field by which followers tell that a replica is thin."""
+
+    topic_id: UUID
+    partition_index: int = 0
+    local_start_offset: int = 1000
+    local_bytes: int = 1
+    age_ms: int = 0
+
+
+class ThinHeartbeat:
+    def __init__(self, cluster: Harness, broker_id: int, thin: list[ThinItem]) -> None:
+        self.broker_id = broker_id
+        self.broker_epoch = cluster.epochs[broker_id]
+        self.current_metadata_offset = len(cluster.log)
+        self.want_fence = self.want_shut_down = False
+        self.offline_log_dirs: tuple[UUID, ...] = ()
+        self.cordoned_log_dirs = None
+        self.thin_replicas = tuple(thin)
+
+
+def report(cluster: Harness, broker_id: int, *thin: ThinItem) -> None:
+    cluster.ask_entity(ApiKey.BROKER_HEARTBEAT, ThinHeartbeat(cluster, broker_id, list(thin)), 2)
+
+
+def thin_item(cluster: Harness, **values: Any) -> ThinItem:
+    return replace(ThinItem(cluster.image.topic_ids["t"]), **values)
+
+
+@pytest.fixture
+def cluster() -> Harness:
+    harness = Harness(replace(CONFIG, warming=WarmingPolicy(bytes_min=100 * MIB, time_ms=60_000)))
+    harness.start(1, 2, 3)
+    harness.create("t", [1, 2, 3])
+    return harness
+
+
+def test_F11_a_full_replica_leads_before_a_thin_one(cluster: Harness) -> None:
+    report(cluster, 2, thin_item(cluster))
+    cluster.expire(1, alive=[3])
+    assert cluster.partition("t").leader == 3
+    assert cluster.partition("t").isr[-1] == 3
+
+
+def test_F11_a_thin_replica_leads_where_no_full_one_is_live(cluster: Harness) -> None:
+    report(cluster, 2, thin_item(cluster))
+    report(cluster, 3, thin_item(cluster))
+    cluster.now_ms += CONFIG.session_timeout_ms - 1
+    report(cluster, 2, thin_item(cluster))
+    report(cluster, 3, thin_item(cluster))
+    cluster.sleep(1)
+    assert cluster.partition("t").leader == 2
+
+
+@pytest.mark.parametrize("warm", [{"local_bytes": 100 * MIB}, {"age_ms": 60_000}])
+def test_F11_a_replica_that_has_warmed_by_bytes_or_time_counts_as_full(cluster: Harness, warm: dict[str, int]) -> None:
+    report(cluster, 2, thin_item(cluster, **warm))
+    cluster.now_ms += CONFIG.session_timeout_ms - 1
+    report(cluster, 2, thin_item(cluster, **warm))
+    cluster.beat(3)
+    cluster.sleep(1)
+    assert cluster.partition("t").leader == 2
+
+
+def test_F11_absent_from_the_next_heartbeat_means_full(cluster: Harness) -> None:
+    report(cluster, 2, thin_item(cluster))
+    assert cluster.core.state.is_thin(cluster.key("t"), 2)
+    cluster.heartbeat(2)
+    assert not cluster.core.state.is_thin(cluster.key("t"), 2)
+
+
+def test_F11_a_thin_preferred_replica_does_not_take_the_lead_from_a_full_one(cluster: Harness) -> None:
+    cluster.expire(1, alive=[2, 3])
+    cluster.heartbeat(1)
+    cluster.alter_isr("t", [1, 2, 3])
+    report(cluster, 1, thin_item(cluster))
+    cluster.now_ms += CONFIG.leader_imbalance_check_interval_ms
+    report(cluster, 1, thin_item(cluster))
+    cluster.beat(2, 3)
+    cluster.run_timers()
+    assert cluster.partition("t").leader == 2
+    refused = cluster.elect("t", 0)
+    assert refused["error_code"] is ErrorCode.preferred_leader_not_available
+    assert "warm" in refused["error_message"]
+    report(cluster, 1)
+    assert cluster.elect("t", 0)["error_code"] is ErrorCode.none
+    assert cluster.partition("t").leader == 1
+
+
+def test_F11_a_leader_is_not_deposed_for_being_thin(cluster: Harness) -> None:
+    report(cluster, 1, thin_item(cluster))
+    cluster.alter_isr("t", [1, 2])
+    assert cluster.partition("t").leader == 1
+
+
+def test_F11_a_new_incarnation_has_reported_nothing(cluster: Harness) -> None:
+    report(cluster, 2, thin_item(cluster))
+    cluster.expire(2, alive=[1, 3])
+    cluster.register(2)
+    assert not cluster.core.state.is_thin(cluster.key("t"), 2)
+
+
+@pytest.mark.parametrize("broker", ["", "2"])
+def test_F1_the_switch_is_a_dynamic_config_of_all_brokers_or_of_one(cluster: Harness, broker: str) -> None:
+    assert cluster.configure(4, broker, **{SWITCH.replace(".", "_"): "true"})["error_code"] is ErrorCode.none
+    assert cluster.image.config(4, broker) == {SWITCH: "true"}
+    assert cluster.configure(4, broker, **{SWITCH.replace(".", "_"): None})["error_code"] is ErrorCode.none
+    assert cluster.image.config(4, broker) == {}
+
+
+def test_F1_a_value_that_no_broker_could_take_is_refused() -> None:
+    def check(configs: Any) -> None:
+        if configs.get(SWITCH, "true") not in ("true", "false"):
+            raise KafkaError(ErrorCode.invalid_config, f"{SWITCH}: expected true or false")
+
+    cluster = Harness(replace(CONFIG, check_broker_configs=check))
+    refused = cluster.configure(4, "", **{SWITCH.replace(".", "_"): "perhaps"})
+    assert refused["error_code"] is ErrorCode.invalid_config
+    assert not cluster.image.configs
+
+
+def test_F12_a_level_is_raised_only_if_every_node_supports_it() -> None:
+    cluster = Harness(metadata_version=28)
+    old = {**SUPPORTED_FEATURES, "metadata.version": FeatureRange(7, 28)}
+    cluster.start(1, features=old)
+    cluster.start(2)
+    refused = cluster.set_feature("metadata.version", 29)
+    assert refused["error_code"] is ErrorCode.invalid_update_version
+    assert "broker 1" in refused["error_message"]
+    assert cluster.image.metadata_version == 28
+    cluster.ask(ApiKey.UNREGISTER_BROKER, {"broker_id": 1})
+    assert cluster.set_feature("metadata.version", 29)["error_code"] is ErrorCode.none
+    assert cluster.register(1, features=old)["error_code"] is ErrorCode.unsupported_version
+
+
+def test_F12_controllers_count_too() -> None:
+    cluster = Harness(metadata_version=28)
+    answer = cluster.ask(
+        ApiKey.CONTROLLER_REGISTRATION,
+        {
+            "controller_id": 101,
+            "incarnation_id": UUID(int=5),
+            "zk_migration_ready": False,
+            "listeners": [{"name": "CONTROLLER", "host": "h", "port": 1, "security_protocol": 0}],
+            "features": [
+                {"name": "metadata.version", "min_supported_version": 7, "max_supported_version": 28},
+                {"name": "kraft.version", "min_supported_version": 0, "max_supported_version": 1},
+            ],
+        },
+    )
+    assert answer["error_code"] is ErrorCode.none
+    refused = cluster.set_feature("metadata.version", 30)
+    assert "controller 101" in refused["error_message"]
+    assert cluster.image.controllers[101].end_points[0].name == "CONTROLLER"
+
+
+def test_F12_lowering_needs_to_be_allowed_and_a_log_that_old_nodes_can_read() -> None:
+    cluster = Harness(metadata_version=29)
+    assert cluster.set_feature("metadata.version", 28, 1)["error_code"] is ErrorCode.invalid_update_version
+    assert cluster.set_feature("metadata.version", 28, 2)["error_code"] is ErrorCode.none
+    assert cluster.set_feature("metadata.version", 30)["error_code"] is ErrorCode.none
+    refused = cluster.set_feature("metadata.version", 29, 3)
+    assert refused["error_code"] is ErrorCode.invalid_update_version
+    assert "records" in refused["error_message"]
+    assert cluster.set_feature("metadata.version", 0, 3)["error_code"] is ErrorCode.invalid_update_version
+    assert cluster.set_feature("metadata.version", 31)["error_code"] is ErrorCode.invalid_update_version
+    assert cluster.set_feature("metadata.version", 30, 9)["error_code"] is ErrorCode.invalid_request
+    assert cluster.set_feature("group.version", 1)["error_code"] is ErrorCode.none
+    assert cluster.set_feature("group.version", 0, 2)["error_code"] is ErrorCode.none
+    assert "group.version" not in cluster.image.features
+
+
+def test_F12_the_quorums_own_level_is_raised_by_the_quorum() -> None:
+    cluster = Harness()
+    cluster.core.state.kraft_version = 0
+    request = build_entity(
+        ApiKey.UPDATE_FEATURES.request_type(2),
+        {
+            "timeout_ms": 1,
+            "feature_updates": [{"feature": "kraft.version", "max_version_level": 1, "upgrade_type": 1}],
+        },
+    )
+    result = cluster.core.handle(ApiKey.UPDATE_FEATURES, request, cluster.moment)
+    assert (list(result.records), result.kraft_version) == ([], 1)
+    cluster.core.state.kraft_version = 1
+    assert cluster.set_feature("kraft.version", 0, 3)["error_code"] is ErrorCode.invalid_update_version
+
+
+def test_F12_all_or_nothing() -> None:
+    cluster = Harness()
+    updates = [
+        {"feature": "group.version", "max_version_level": 1, "upgrade_type": 1},
+        {"feature": "no.such.feature", "max_version_level": 1, "upgrade_type": 1},
+    ]
+    values = {"timeout_ms": 1, "feature_updates": updates}
+    assert cluster.ask(ApiKey.UPDATE_FEATURES, values)["error_code"] is ErrorCode.invalid_update_version
+    assert "group.version" not in cluster.image.features
+    values["feature_updates"] = updates[:1]
+    cluster.ask(ApiKey.UPDATE_FEATURES, {**values, "validate_only": True})
+    assert "group.version" not in cluster.image.features
+    twice = {"timeout_ms": 1, "feature_updates": updates[:1] * 2}
+    assert cluster.ask(ApiKey.UPDATE_FEATURES, twice)["error_code"] is ErrorCode.invalid_request
+    old = {"feature": "group.version", "max_version_level": 1, "allow_downgrade": False}
+    assert cluster.ask(ApiKey.UPDATE_FEATURES, {"timeout_ms": 1, "feature_updates": [old]}, 0)["error_code"] is (
+        ErrorCode.none
+    )

@@ -1,0 +1,124 @@
+"""Fast failover: fence on proof, never on a mere disconnect, never many at once, never right after taking over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tierfetch.controller.fast_failover import PROBES_MAX, ProbeOutcome, Verdict
+from tierfetch.protocol.errors import ErrorCode
+
+from .harness import CONFIG, Harness
+
+REFUSED, NO_PROOF = ProbeOutcome.REFUSED, ProbeOutcome.NO_PROOF
+
+
+def cluster_of(count: int) -> Harness:
+    harness = Harness()
+    harness.start(*range(1, count + 1))
+    harness.now_ms += CONFIG.session_timeout_ms // 2
+    harness.beat(*range(1, count + 1))
+    harness.now_ms += CONFIG.session_timeout_ms // 2
+    harness.beat(*range(1, count + 1))
+    harness.run_timers()
+    return harness
+
+
+def probe(harness: Harness, broker_id: int, *outcomes: ProbeOutcome) -> Verdict:
+    verdict = Verdict.PROBE
+    for outcome in outcomes:
+        assert verdict is Verdict.PROBE
+        verdict, result = harness.core.probed(broker_id, outcome, harness.now_ms)
+        harness.take(result)
+    return verdict
+
+
+def test_a_dead_process_is_fenced_after_two_refused_connects() -> None:
+    harness = cluster_of(3)
+    harness.create("t", [1, 2, 3])
+    assert harness.core.connection_lost(1, harness.now_ms) is Verdict.PROBE
+    assert probe(harness, 1, REFUSED) is Verdict.PROBE
+    assert not harness.image.brokers[1].fenced
+    assert probe(harness, 1, REFUSED) is Verdict.FENCE
+    assert (harness.partition("t").leader, harness.partition("t").isr) == (2, (2, 3))
+    assert harness.register(1)["error_code"] is ErrorCode.none, "and may register again at once"
+
+
+def test_another_incarnation_that_answers_is_proof() -> None:
+    harness = cluster_of(3)
+    harness.core.connection_lost(1, harness.now_ms)
+    assert probe(harness, 1, ProbeOutcome.OTHER_INCARNATION) is Verdict.FENCE
+
+
+def test_a_live_broker_is_never_fenced_for_a_disconnect() -> None:
+    harness = cluster_of(3)
+    harness.core.connection_lost(1, harness.now_ms)
+    assert probe(harness, 1, REFUSED, ProbeOutcome.SAME_INCARNATION) is Verdict.WAIT
+    assert harness.core.probed(1, REFUSED, harness.now_ms)[0] is Verdict.WAIT, "nobody asked for it any more"
+    assert not harness.image.brokers[1].fenced
+
+
+def test_silence_and_unreachable_hosts_prove_nothing() -> None:
+    harness = cluster_of(3)
+    harness.core.connection_lost(1, harness.now_ms)
+    assert probe(harness, 1, *[NO_PROOF] * PROBES_MAX) is Verdict.WAIT
+    assert not harness.image.brokers[1].fenced
+    harness.core.connection_lost(1, harness.now_ms)
+    assert probe(harness, 1, REFUSED, NO_PROOF, REFUSED) is Verdict.PROBE, "not twice in a row"
+
+
+def test_a_heartbeat_ends_the_suspicion() -> None:
+    harness = cluster_of(3)
+    harness.core.connection_lost(1, harness.now_ms)
+    probe(harness, 1, REFUSED)
+    harness.heartbeat(1)
+    assert harness.core.probed(1, REFUSED, harness.now_ms)[0] is Verdict.WAIT
+
+
+def test_not_within_one_session_timeout_of_a_failover() -> None:
+    harness = cluster_of(3)
+    harness.failover()
+    harness.now_ms += CONFIG.session_timeout_ms - 1
+    assert harness.core.connection_lost(1, harness.now_ms) is Verdict.WAIT
+    harness.beat(1, 2, 3)
+    harness.now_ms += 1
+    assert harness.core.connection_lost(1, harness.now_ms) is Verdict.PROBE
+
+
+@pytest.mark.parametrize(("brokers", "fenced"), [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (7, 3)])
+def test_never_more_than_a_minority_at_once(brokers: int, fenced: int) -> None:
+    harness = cluster_of(brokers)
+    verdicts = []
+    for broker_id in range(1, brokers + 1):
+        harness.core.connection_lost(broker_id, harness.now_ms)
+        verdicts.append(probe(harness, broker_id, REFUSED, REFUSED))
+    assert verdicts == [Verdict.FENCE] * fenced + [Verdict.WAIT] * (brokers - fenced)
+
+
+def test_the_limit_counts_within_one_session_timeout() -> None:
+    harness = cluster_of(4)
+    harness.core.connection_lost(1, harness.now_ms)
+    assert probe(harness, 1, REFUSED, REFUSED) is Verdict.FENCE
+    harness.core.connection_lost(2, harness.now_ms)
+    assert probe(harness, 2, REFUSED, REFUSED) is Verdict.WAIT
+    harness.now_ms += CONFIG.session_timeout_ms
+    harness.core.connection_lost(2, harness.now_ms)
+    assert probe(harness, 2, REFUSED, REFUSED) is Verdict.FENCE
+
+
+def test_it_can_be_switched_off() -> None:
+    harness = Harness(replace(CONFIG, fast_failover=False))
+    harness.start(1, 2, 3)
+    harness.now_ms += CONFIG.session_timeout_ms
+    assert harness.core.connection_lost(1, harness.now_ms) is Verdict.WAIT
+
+
+def test_brokers_that_are_fenced_unknown_or_registered_anew_are_left_alone() -> None:
+    harness = cluster_of(3)
+    assert harness.core.connection_lost(9, harness.now_ms) is Verdict.WAIT
+    harness.core.connection_lost(1, harness.now_ms)
+    harness.register(1, incarnation_id=harness.image.brokers[1].incarnation_id)
+    assert harness.core.probed(1, ProbeOutcome.OTHER_INCARNATION, harness.now_ms)[0] is Verdict.WAIT
+    harness.heartbeat(2, want_fence=True)
+    assert harness.core.connection_lost(2, harness.now_ms) is Verdict.WAIT

@@ -1,0 +1,1 @@
+"""Bugs to be planted, to prove that the checks would catch them."""

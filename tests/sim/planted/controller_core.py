@@ -1,0 +1,220 @@
+"""Bugs of the controller's pure part. Each is a context manager that plants it: `with BUGS["forgotten epoch"](): ...`.
+
+Every one is a mistake that a reviewer could overlook; none breaks anything at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+from uuid import UUID
+
+from tierfetch.controller import (
+    alter_partition,
+    broker_changes,
+    broker_heartbeat,
+    broker_registration,
+    cluster,
+    core,
+    fast_failover,
+    partition_change,
+    reassignment_replicas,
+    state,
+)
+from tierfetch.controller.indexes import PartitionIndexes
+from tierfetch.controller.partition_change import Election, PartitionChange
+from tierfetch.controller.records import ProducerIdsRecord
+from tierfetch.controller.registrations import PartitionRegistration
+from tierfetch.controller.state import ControllerResult, ControllerState
+
+Plant = Callable[[], AbstractContextManager[Any]]
+BUGS: dict[str, Plant] = {}
+
+
+def planted(says: str) -> Callable[[Callable[[], Iterator[None]]], Plant]:
+    def add(function: Callable[[], Iterator[None]]) -> Plant:
+        plant = contextmanager(function)
+        assert says not in BUGS
+        BUGS[says] = plant
+        return plant
+
+    return add
+
+
+@planted("a stale AlterPartition is accepted")
+def stale_alter_partition() -> Iterator[None]:
+    with patch.object(alter_partition, "_check_epochs", lambda *_: None):
+        yield
+
+
+@planted("a leader is elected out of the ISR")
+def elected_out_of_isr() -> Iterator[None]:
+    original = PartitionChange._elect
+
+    def elect(self: PartitionChange, target: Any) -> tuple[int, bool]:
+        leader, unclean = original(self, target)
+        live = [replica for replica in target.replicas if self._is_live(replica)]
+        return (live[0], False) if leader == -1 and live else (leader, unclean)
+
+    with patch.object(PartitionChange, "_elect", elect):
+        yield
+
+
+@planted("unclean elections without being allowed")
+def unclean_by_default() -> Iterator[None]:
+    with patch.object(broker_changes, "election_of", lambda *_: Election.UNCLEAN):
+        yield
+
+
+@planted("the leader epoch is forgotten")
+def forgotten_leader_epoch() -> Iterator[None]:
+    original = PartitionRegistration.changed_by
+
+    def changed_by(self: PartitionRegistration, change: Any) -> PartitionRegistration:
+        return original(self, change)._replace(leader_epoch=self.leader_epoch)
+
+    with patch.object(PartitionRegistration, "changed_by", changed_by):
+        yield
+
+
+@planted("the partition epoch is forgotten when only the ISR changes")
+def forgotten_partition_epoch() -> Iterator[None]:
+    original = PartitionRegistration.changed_by
+
+    def changed_by(self: PartitionRegistration, change: Any) -> PartitionRegistration:
+        after = original(self, change)
+        return after._replace(partition_epoch=self.partition_epoch) if change.leader == -2 else after
+
+    with patch.object(PartitionRegistration, "changed_by", changed_by):
+        yield
+
+
+@planted("the epoch stays when a replica is taken off the list")
+def no_bump_for_removed_replicas() -> Iterator[None]:
+    def leader_to_write(self: PartitionChange, leader: int, target: Any) -> int:
+        return leader if leader != self.before.leader else -2
+
+    with patch.object(PartitionChange, "_leader_to_write", leader_to_write):
+        yield
+
+
+@planted("a reassignment is lost in the snapshot")
+def lost_reassignment() -> Iterator[None]:
+    original = PartitionRegistration.to_record
+
+    def to_record(self: PartitionRegistration, key: Any) -> Any:
+        return original(self._replace(adding_replicas=(), removing_replicas=()), key)
+
+    with patch.object(PartitionRegistration, "to_record", to_record):
+        yield
+
+
+@planted("a reassignment ends before its new replicas are in sync")
+def early_end_of_reassignment() -> Iterator[None]:
+    original = reassignment_replicas.complete
+
+    def complete(target: Any) -> Any:
+        return original(target._replace(adding=target.adding[1:])) if target.adding else original(target)
+
+    with patch.object(partition_change, "complete", complete):
+        yield
+
+
+@planted("a live broker is fenced")
+def impatient_session() -> Iterator[None]:
+    def expiry_ms(self: Any, broker: Any, timeout_ms: int) -> int:
+        session = self.get(broker.broker_id)
+        return self.active_since_ms + timeout_ms if session is None else session.last_contact_ms + timeout_ms // 2
+
+    with patch("tierfetch.controller.sessions.BrokerSessions.expiry_ms", expiry_ms):
+        yield
+
+
+@planted("a mere disconnect is taken for proof")
+def one_refusal() -> Iterator[None]:
+    with patch.object(fast_failover, "REFUSALS_NEEDED", 1):
+        yield
+
+
+@planted("fast failover fences a majority")
+def no_minority_rule() -> Iterator[None]:
+    def judge(self: Any, image: Any, broker_id: int, now_ms: int) -> Any:
+        return fast_failover.Verdict.FENCE
+
+    with patch.object(fast_failover.FastFailover, "_judge", judge):
+        yield
+
+
+@planted("a wiped replica counts as what it was")
+def wiped_replica_stays() -> Iterator[None]:
+    with patch.object(broker_registration, "_is_lost", lambda *_: lambda _: False):
+        yield
+
+
+@planted("the last member leaves the ISR after an unclean stop")
+def last_member_leaves() -> Iterator[None]:
+    with patch.object(broker_registration, "_is_lost", lambda *_: lambda _: True):
+        yield
+
+
+@planted("a fenced broker stays in its ISRs")
+def fenced_broker_stays() -> Iterator[None]:
+    with patch.object(broker_heartbeat, "without_broker", lambda *_: iter(())):
+        yield
+
+
+@planted("a fenced broker joins an ISR")
+def fenced_broker_joins() -> Iterator[None]:
+    with patch.object(alter_partition, "_may_join", lambda *_: True):
+        yield
+
+
+@planted("a thin replica leads while a full one lives")
+def thin_replica_leads() -> Iterator[None]:
+    with patch.object(ControllerState, "is_thin", lambda *_: False):
+        yield
+
+
+@planted("a topic created again has the id of the old one")
+def reused_topic_id() -> Iterator[None]:
+    with patch.object(ControllerState, "new_uuid", lambda _: UUID(int=1 << 100)):
+        yield
+
+
+@planted("a broker of the past is believed")
+def stale_broker_epoch() -> Iterator[None]:
+    original = state.check_broker_epoch
+
+    def check(image: Any, broker_id: int, epoch: int) -> Any:
+        broker = image.brokers.get(broker_id)
+        return original(image, broker_id, epoch if broker is None else broker.epoch)
+
+    with patch.object(broker_heartbeat, "check_broker_epoch", check):
+        yield
+
+
+@planted("two brokers are given the same producer ids")
+def same_producer_ids() -> Iterator[None]:
+    original = cluster.allocate_producer_ids
+
+    def allocate(controller: Any, request: Any) -> ControllerResult:
+        result = original(controller, request)
+        kept = [record for record in result.records if not isinstance(record, ProducerIdsRecord)]
+        return ControllerResult(kept, result.response)
+
+    handlers = {**core.HANDLERS, core.ApiKey.ALLOCATE_PRODUCER_IDS: lambda a, b, _: allocate(a, b)}
+    with patch.object(core, "HANDLERS", handlers):
+        yield
+
+
+@planted("the index keeps brokers that left an ISR")
+def stale_index() -> Iterator[None]:
+    original = PartitionIndexes._update_isr
+
+    def update(self: Any, key: Any, before: Any, after: Any) -> None:
+        original(self, key, (), tuple(member for member in after if member not in before))
+
+    with patch.object(PartitionIndexes, "_update_isr", update):
+        yield
