@@ -157,6 +157,10 @@ class OsFile:
 
     # For a send, which is under way as a read.
 
+    @property
+    def send_buffer(self) -> memoryview:
+        return self._threads.send_buffer
+
     def fileno(self) -> int:
         return self._fd
 
@@ -165,17 +169,24 @@ class OsFile:
         if not self._can_read_on_loop or count > READ_ON_LOOP_BYTES_MAX:
             return None
         data = bytearray(count)
+        with memoryview(data) as view:
+            got = self.read_now(offset, view)
+        if got is None or (got < count and os.fstat(self._fd).st_size > offset + got):
+            return None
+        del data[got:]
+        return bytes(data)
+
+    def read_now(self, offset: int, buffer: memoryview) -> int | None:
+        """How many bytes were put into `buffer` from memory, 0 at the end of the file; None if a thread must look."""
+        if not self._can_read_on_loop:
+            return None
         try:
-            got = os.preadv(self._fd, [data], offset, os.RWF_NOWAIT)
+            return os.preadv(self._fd, [buffer], offset, os.RWF_NOWAIT)
         except BlockingIOError:
             return None
         except OSError:
             self._can_read_on_loop = False  # this file system cannot; if it is a fault, the thread says so
             return None
-        if got < count and os.fstat(self._fd).st_size > offset + got:
-            return None
-        del data[got:]
-        return bytes(data)
 
     async def read_in_thread(self, offset: int, count: int) -> bytes:
         """As `read`, without waiting for other calls."""

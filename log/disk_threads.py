@@ -18,6 +18,8 @@ from contextlib import suppress
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
+from .disk_send import BUFFER_BYTES
+
 T = TypeVar("T")
 
 THREADS: Final = 4
@@ -105,6 +107,8 @@ class DiskThreads:
         self._pools = {pool: _Workers(pool.value, threads) for pool in Pool}
         self._slots = asyncio.Semaphore(CALLS_MAX)
         self.queue_depth = 0
+        self.send_buffer = memoryview(bytearray(BUFFER_BYTES))
+        """Shared by all sends, which run on the one loop of the disk."""
 
     async def enter(self) -> None:
         """Wait for a free place; does not yield to the loop if there is one."""

@@ -390,14 +390,14 @@ async def test_what_the_transport_has_buffered_goes_out_first(
 ) -> None:
     (tmp_path / "f").write_bytes(b"file")
     file = await disk.open(tmp_path / "f")
-    real = os.sendfile
+    real = disk_send._write
     async with Peer() as peer:
 
-        def sendfile(*arguments: int) -> int:
+        def write(descriptor: int, data: memoryview) -> int:
             assert peer.transport.get_write_buffer_size() == 0
-            return real(*arguments)
+            return real(descriptor, data)
 
-        monkeypatch.setattr(disk_send.os, "sendfile", sendfile)
+        monkeypatch.setattr(disk_send, "_write", write)
         before = bytes(8_000_000)
         peer.transport.write(before)
         assert peer.transport.get_write_buffer_size()
