@@ -45,6 +45,7 @@ class ControllerModel(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.cluster.start(*BROKERS)
+        self.topic_ids.add(self.cluster.create("a", [1, 2, 3], [3, 4, 5]))
 
     # Brokers.
 
@@ -274,6 +275,8 @@ class ControllerModel(RuleBasedStateMachine):
         must_rise = now.leader != before.leader or not set(before.replicas) <= set(now.replicas)
         assert now.leader_epoch - before.leader_epoch in ((1,) if must_rise else (0, 1)), (key, before, now)
         assert now.isr or not before.isr or self.is_registering, (key, before, now)
+        new = set(now.replicas) - set(before.replicas)
+        assert new <= set(now.adding_replicas), (key, before, now)
         if before.is_reassigning and not now.is_reassigning:
             kept = set(before.adding_replicas) & set(now.replicas)
             assert kept <= set(now.isr), (key, before, now)
