@@ -50,12 +50,12 @@ class MetadataTopicReader:
         self._make_client = make_client
         self._timeout_s = timeout_s
         self._broker_timeout_ms = int(timeout_s * 1000 * BROKER_TIMEOUT_SHARE)
-        self._readers: set[KafkaClient] = set()
+        self._readers: dict[KafkaClient, None] = {}
         self._idle_readers: dict[int, list[KafkaClient]] = {}
         """By partition: a connection stays with the leader that it was made for."""
 
     async def close(self) -> None:
-        readers, self._readers = self._readers, set()
+        readers, self._readers = self._readers, {}
         self._idle_readers.clear()
         for client in readers:
             await client.close()
@@ -90,11 +90,11 @@ class MetadataTopicReader:
         """
         idle = self._idle_readers.setdefault(partition, [])
         client = idle.pop() if idle else self._make_client()
-        self._readers.add(client)
+        self._readers[client] = None
         try:
             yield client
         except asyncio.CancelledError:
-            self._readers.discard(client)
+            self._readers.pop(client, None)
             await client.close()
             raise
         finally:

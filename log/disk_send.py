@@ -28,8 +28,16 @@ COPY_BYTES: Final = 256 * 1024
 CLOSED_CHECK_S: Final = 1.0
 
 
-class SendableFile(Protocol):
-    """What a send needs of a file that stays open and untruncated meanwhile."""
+class CopiedFile(Protocol):
+    """What a copying send needs of a file that stays open and untruncated meanwhile."""
+
+    def read_on_loop(self, offset: int, count: int) -> bytes | None: ...
+
+    async def read_in_thread(self, offset: int, count: int) -> bytes: ...
+
+
+class SendableFile(CopiedFile, Protocol):
+    """What a send over a plain socket needs besides."""
 
     @property
     def send_buffer(self) -> memoryview:
@@ -39,10 +47,6 @@ class SendableFile(Protocol):
 
     def read_now(self, offset: int, buffer: memoryview) -> int | None:
         """How many bytes were put into `buffer` from memory, 0 at the end of the file; None if a thread must look."""
-
-    def read_on_loop(self, offset: int, count: int) -> bytes | None: ...
-
-    async def read_in_thread(self, offset: int, count: int) -> bytes: ...
 
 
 class _Draining(Protocol):
@@ -84,7 +88,7 @@ async def send_native(file: SendableFile, offset: int, count: int, transport: as
         os.close(descriptor)
 
 
-async def send_copy(file: SendableFile, offset: int, count: int, transport: asyncio.WriteTransport) -> int:
+async def send_copy(file: CopiedFile, offset: int, count: int, transport: asyncio.WriteTransport) -> int:
     """As `send_native`. Flow control is the protocol's `drain`; without one the transport buffers what it must."""
     protocol = transport.get_protocol()
     sent = 0

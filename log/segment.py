@@ -114,7 +114,7 @@ class LogSegment:
         self._indexes_saved = True
         self._transaction_index: TransactionIndex | None = None
         self._recent: RecentBatches | None = None
-        self._slices: set[LogSlice] = set()
+        self._slices: dict[LogSlice, None] = {}
         self._waiter: asyncio.Future[None] | None = None
         self.base_offset = base_offset
         self.next_offset = base_offset if next_offset is None else next_offset
@@ -446,7 +446,7 @@ class LogSegment:
         log_slice = LogSlice(
             self, self._file, position, end - position, first_offset=first_offset, end_offset=end_offset
         )
-        self._slices.add(log_slice)
+        self._slices[log_slice] = None
         self.pins += 1
         return log_slice
 
@@ -462,7 +462,7 @@ class LogSegment:
     def slice_changed(self, log_slice: LogSlice, *, released: bool) -> None:
         """Called by a slice of this segment."""
         if released:
-            self._slices.discard(log_slice)
+            self._slices.pop(log_slice, None)
             self.pins -= 1
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

@@ -50,8 +50,8 @@ class Server:
         self.listener_name = listener_name
         self.memory = RequestMemory(self.limits.request_memory_max)
         self.handlers: dict[int, Handler] = {ApiKey.API_VERSIONS: self._api_versions} | dict(handlers.items())
-        self.connections: set[ServerConnection] = set()
-        self.orphans: set[asyncio.Future[Any]] = set()
+        self.connections: dict[ServerConnection, None] = {}
+        self.orphans: dict[asyncio.Future[Any], None] = {}
         """Handlers whose connection is gone and that run to their end."""
         self.is_closing = False
         self._server: asyncio.Server | None = None
@@ -120,16 +120,16 @@ class Server:
         return self._connection_ids
 
     def connection_ended(self, connection: ServerConnection) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self._changed.set()
 
     def adopt(self, handler: asyncio.Future[Any]) -> None:
         """Watch over a handler that outlives its connection."""
-        self.orphans.add(handler)
+        self.orphans[handler] = None
         handler.add_done_callback(self._orphan_ended)
 
     def _orphan_ended(self, handler: asyncio.Future[Any]) -> None:
-        self.orphans.discard(handler)
+        self.orphans.pop(handler, None)
         self._changed.set()
 
     async def _api_versions(self, context: RequestContext, request: Any) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class Listener(Protocol):
     memory: RequestMemory
     listener_name: str
     handlers: dict[int, Handler]
-    connections: set[ServerConnection]
+    connections: dict[ServerConnection, None]
     is_closing: bool
 
     def next_connection_id(self) -> int: ...
@@ -102,7 +102,7 @@ class ServerConnection(StreamProtocol):
             log.warning("%s: %s refused, %d are connected", server.listener_name, self.peer, len(server.connections))
             self.transport.abort()
             return
-        server.connections.add(self)
+        server.connections[self] = None
         self._writer = self.loop.create_task(self._write_responses())
         self._writer.add_done_callback(lambda _: self._end())
 

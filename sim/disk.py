@@ -314,9 +314,6 @@ class SimFile:
 
     # For `send_copy`.
 
-    def fileno(self) -> int:
-        raise AssertionError("a simulated file has no descriptor")
-
     def read_on_loop(self, offset: int, count: int) -> bytes | None:
         disk = self._disk
         if count > ON_LOOP_BYTES_MAX or disk.rng.random() < COLD_SHARE:

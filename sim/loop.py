@@ -11,6 +11,7 @@ Rules:
 * Callbacks of a paused process wait, those of a dead one are dropped (see `process`).
 * Nothing of the outside comes in: no threads, no executor, no name resolution, no signals, no file descriptors. Each is
   refused with `NotSimulatedError`, which names it.
+* Tasks hash by number: asyncio keeps them in sets. Everything else that a node keeps in sets must hash by value.
 * An exception that no task awaits is kept in `failures`: the simulation judges it at the end.
 * A run that makes no progress is an error: nothing to wait for (`DeadlockError`), or too many callbacks without time
   passing (`LivelockError`).
@@ -111,6 +112,23 @@ class SimHandle(asyncio.TimerHandle):
 _NOT_A_TIMER: Final = -1.0
 
 
+class SimTask(asyncio.Task[T]):
+    """A task whose place in a set, of a TaskGroup's say, does not depend on where in memory it lies."""
+
+    __slots__ = ("number",)
+
+    number: int
+
+    def __hash__(self) -> int:
+        try:
+            return self.number
+        except AttributeError:
+            loop = self.get_loop()
+            assert isinstance(loop, SimLoop), loop
+            self.number = loop.tasks = loop.tasks + 1
+            return self.number
+
+
 class SimLoop(asyncio.AbstractEventLoop):
     """`run_until_complete` runs a scenario. `rng` draws the order among processes; `sockets` is set by the network."""
 
@@ -120,6 +138,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Called after each callback, with the process that it ran in."""
         self.events = 0
         """Callbacks run so far."""
+        self.tasks = 0
+        """Tasks made so far."""
         self.failures: list[dict[str, Any]] = []
         """What asyncio's exception handler was called with."""
         self.time_limit_s = math.inf
@@ -194,7 +214,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         name: object = None,
         context: Context | None = None,
     ) -> asyncio.Task[T]:
-        return asyncio.Task(coro, loop=self, name="task" if name is None else str(name), context=context)
+        return SimTask(coro, loop=self, name="task" if name is None else str(name), context=context)
 
     def get_task_factory(self) -> None:
         return None

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
+from collections import Counter
+from contextlib import suppress
 
+import pytest
+
+from tierfetch.broker.static_changes import fence_broker
+from tierfetch.sim.costs import Costs
 from tierfetch.sim.world import World
-from tierfetch.tests.sim.cluster import Client, make_topic, start_brokers
+from tierfetch.tests.sim.cluster import BROKERS, Client, make_topic, start_broker, start_brokers
 
 
 async def produce_and_fetch(world: World, records: int) -> list[bytes]:
@@ -43,3 +52,104 @@ def test_brokers_serve():
 def test_a_seed_repeats():
     assert run(1)[1] == run(1)[1]
     assert run(1)[1] != run(2)[1]
+
+
+@pytest.mark.slow
+def test_a_seed_repeats_whatever_the_hash_seed_is():
+    def digest(hash_seed: str) -> str:
+        code = "from tierfetch.tests.sim.test_world import run; print(run(3, records=5)[1])"
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        return subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+
+    assert len({digest(hash_seed) for hash_seed in ("0", "1", "4711")}) == 1
+
+
+def test_a_leader_that_crashes_is_replaced_and_nothing_acknowledged_is_lost():
+    async def scenario(world: World) -> None:
+        await start_brokers(world)
+        await make_topic(world)
+        client = Client(world)
+
+        async def work() -> list[bytes]:
+            acknowledged = []
+            for number in range(60):
+                value = b"value-%d" % number
+                with suppress(AssertionError, OSError):
+                    await client.produce(value)
+                    acknowledged.append(value)
+                await asyncio.sleep(0.1)
+            return acknowledged
+
+        working = asyncio.ensure_future(client.host.run(work()))
+        await asyncio.sleep(2)
+        world.host("broker-1").crash("machine")
+        world.cluster.change(lambda image: fence_broker(image, 1))
+        await asyncio.sleep(2)
+        await start_broker(world, 1)
+        acknowledged = await working
+        values = await client.host.run(client.fetch(0))
+        assert set(acknowledged) <= set(values)
+        assert len(acknowledged) > 50
+        assert world.cluster.image.topics["t"].partitions[0].leader != 1
+        await asyncio.sleep(5)
+        assert world.cluster.image.topics["t"].partitions[0].isr == BROKERS
+
+    for seed in range(3):
+        with World(seed) as world:
+            world.run(scenario(world), limit_s=100)
+            assert world.loop.failures == []
+            assert world.counters == {"machine crash": 1}
+
+
+def test_segments_reach_the_simulated_tier():
+    configs = {
+        "remote_log_storage_system_enable": "true",
+        "remote_log_storage_manager_plugin": "simulated",
+        "remote_log_manager_task_interval_ms": "500",
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+    }
+
+    async def scenario(world: World) -> None:
+        world.store.faults.error_share = 0.2
+        world.store.faults.lost_reply_share = 0.2
+        await start_brokers(world, **configs)
+        await make_topic(world, **{"remote.storage.enable": "true", "segment.bytes": "1048576"})
+        await asyncio.sleep(1)
+        client = Client(world)
+
+        async def work() -> None:
+            for _ in range(60):
+                await client.produce(bytes(50_000))
+            await asyncio.sleep(20)
+
+        await client.host.run(work())
+        kinds = Counter(key.rpartition(".")[2] for key in world.store.objects)
+        assert kinds["log"] >= 2
+        assert world.counters["store error"] > 0
+
+    with World(1) as world:
+        world.run(scenario(world), limit_s=100)
+        assert world.loop.failures == []
+
+
+def test_what_the_nodes_log_is_told_with_time_and_host_but_is_no_part_of_the_digest():
+    lines: list[str] = []
+    digests = []
+    for sink, records_logs in ((None, False), (lines.append, True)):
+        with World(1, sink=sink, records_logs=records_logs) as world:
+            world.run(produce_and_fetch(world, 1), limit_s=100)
+            digests.append(world.digest())
+    assert digests[0] == digests[1]
+    leader = next(line for line in lines if "leader at epoch 0" in line)
+    assert leader.split()[1] == "broker-1"
+    assert "[info] broker.replica_manager:" in leader
+
+
+def test_real_time_is_sampled_by_folder_and_changes_nothing():
+    with Costs() as costs:
+        sampled = run(1, records=20)
+    assert sampled == run(1, records=20)
+    assert costs.samples > 0
+    assert "%" in costs.table(functions_max=3)
