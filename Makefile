@@ -22,7 +22,7 @@ ifneq ($(UV),)
 else
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt --group dev -e '.[demo]'
+	PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt --group dev -e '.[demo]'
 endif
 	@mkdir -p .types && ln -sfn .. .types/tierfetch
 	@touch $(STAMP)
