@@ -112,8 +112,8 @@ def test_segments_reach_the_simulated_tier():
     }
 
     async def scenario(world: World) -> None:
-        world.store.faults.error_share = 0.2
-        world.store.faults.lost_reply_share = 0.2
+        world.store.faults.error_share = 0.05
+        world.store.faults.lost_reply_share = 0.05
         await start_brokers(world, **configs)
         await make_topic(world, **{"remote.storage.enable": "true", "segment.bytes": "1048576"})
         await asyncio.sleep(1)
