@@ -90,6 +90,7 @@ class LogManager:
             flush_wanted=asyncio.Event(),
         )
         self.directories = tuple(LogDirectory(path, self.services) for path in log_dirs)
+        self.cleaner = LogCleaner(lambda: self.logs, upkeep.cleaner)
         self._cluster_id = cluster_id
         self._node_id = node_id
         self._upkeep = upkeep
@@ -278,7 +279,7 @@ class LogManager:
             group.create_task(self._flush_loop())
             group.create_task(self._every(upkeep.checkpoint_interval_ms, self.save_checkpoints))
             group.create_task(self._every(upkeep.retention_check_interval_ms, self.clean_up))
-            group.create_task(LogCleaner(lambda: self.logs, upkeep.cleaner).run())
+            group.create_task(self.cleaner.run())
             group.create_task(self._every(upkeep.producer_expiration_check_interval_ms, self._expire_producers))
 
     async def flush_due(self) -> None:

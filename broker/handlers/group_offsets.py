@@ -178,7 +178,8 @@ class OffsetCommitHandlers:
             await self._delete(active, request.group_id, asked)
         except KafkaError as refusal:
             return {"error_code": refusal.code, "topics": []}
-        return {"error_code": ErrorCode.none, "topics": _by_topic(asked)}
+        topics = [{"name": topic["name"], "partitions": topic["partitions"]} for topic in _by_topic(asked)]
+        return {"error_code": ErrorCode.none, "topics": topics}
 
     async def _delete(self, active: ActiveShard, group_id: str, asked: list[_Asked]) -> None:
         image, offsets = self._coordinator.view.image, active.shard.offsets.get(group_id, {})

@@ -1,0 +1,462 @@
+"""Coordinators in whole brokers: every version of every request, and what survives a change of coordinators."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from tierfetch.broker.groups.coordinator import java_hash, partition_for
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
+from tierfetch.tests.broker.groups.conversation import Coordinator
+from tierfetch.tests.broker.nodes import Nodes
+from tierfetch.tests.broker.requests import all_versions
+from tierfetch.tests.broker.waiting import until
+
+NONE = ErrorCode.none
+CONFIGS = {
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+@pytest.fixture
+async def nodes(tmp_path: Path) -> AsyncIterator[Nodes]:
+    nodes = Nodes(tmp_path, CONFIGS)
+    yield nodes
+    await nodes.close()
+
+
+@pytest.fixture
+async def one(nodes: Nodes) -> Coordinator:
+    """The only broker, with topic "t", ready."""
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    return await ready(nodes, 1)
+
+
+async def ready(nodes: Nodes, number: int) -> Coordinator:
+    coordinator = Coordinator(nodes[number])
+    assert await coordinator.find() == number
+    await until(lambda: [active.is_loaded for active in nodes[number].groups.shards] == [True])
+    return coordinator
+
+
+# Where a group is.
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("", 0), ("g", 103), ("hello", 99162322), ("polygenelubricants", -(2**31)), ("\U0001f600", 1772899)],
+)
+def test_the_hash_is_javas(text: str, value: int) -> None:
+    assert java_hash(text) == value
+
+
+def test_a_group_without_an_absolute_hash_is_in_the_first_partition() -> None:
+    assert partition_for("polygenelubricants", 50) == 0
+    assert partition_for("g", 50) == 3
+
+
+@pytest.mark.parametrize("version", all_versions(ApiKey.FIND_COORDINATOR))
+async def test_the_topic_is_made_when_a_coordinator_is_looked_for(nodes: Nodes, version: int) -> None:
+    await nodes.start(1)
+    answer = await Coordinator(nodes[1]).ask(
+        ApiKey.FIND_COORDINATOR, version, key="g", key_type=0, coordinator_keys=("g", "h")
+    )
+    for found in answer.coordinators if version >= 4 else [answer]:
+        assert (found.error_code, found.node_id, found.port) == (NONE, 1, nodes[1].address.port)
+    topic = nodes[1].view.image.topics[GROUP_METADATA_TOPIC]
+    assert (len(topic.partitions), topic.configs["cleanup.policy"]) == (1, "compact")
+
+
+async def test_without_enough_brokers_groups_wait(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    nodes = Nodes(tmp_path)
+    await nodes.start(1)
+    answer = await Coordinator(nodes[1]).ask(ApiKey.FIND_COORDINATOR, key_type=0, coordinator_keys=("g",))
+    assert answer.coordinators[0].error_code is ErrorCode.coordinator_not_available
+    assert "offsets.topic.replication.factor=3" in answer.coordinators[0].error_message
+    assert "groups have to wait" in caplog.text
+    await nodes.close()
+
+
+@pytest.mark.parametrize("key_type", [1, 2])
+async def test_only_groups_have_a_coordinator(one: Coordinator, key_type: int) -> None:
+    answer = await one.ask(ApiKey.FIND_COORDINATOR, key_type=key_type, coordinator_keys=("x",))
+    assert answer.coordinators[0].error_code is ErrorCode.invalid_request
+    assert answer.coordinators[0].error_message == "only consumer groups have a coordinator here"
+
+
+async def test_a_broker_that_does_not_coordinate_says_so(nodes: Nodes) -> None:
+    await nodes.start(1, 2)
+    first = Coordinator(nodes[1])
+    leader = await first.find()
+    other = Coordinator(nodes[3 - leader])
+    await until(lambda: GROUP_METADATA_TOPIC in nodes[3 - leader].view.image.topics)
+    assert await other.commit(1, topic="t") is ErrorCode.unknown_topic_or_partition
+    await nodes.topic("t", leader, 3 - leader)
+    assert await other.commit(1) is ErrorCode.not_coordinator
+    heartbeat = await other.ask(ApiKey.HEARTBEAT, group_id="g", generation_id=1, member_id="a")
+    assert heartbeat.error_code is ErrorCode.not_coordinator
+    assert (await other.join()).error_code is ErrorCode.not_coordinator
+    described = await other.ask(ApiKey.DESCRIBE_GROUPS, groups=("g",), include_authorized_operations=False)
+    assert described.groups[0].error_code is ErrorCode.not_coordinator
+    deleted = await other.ask(ApiKey.DELETE_GROUPS, groups_names=("g",))
+    assert deleted.results[0].error_code is ErrorCode.not_coordinator
+    listed = await other.ask(ApiKey.LIST_GROUPS, states_filter=(), types_filter=())
+    assert (listed.error_code, listed.groups) == (NONE, ())
+
+
+# Members.
+
+
+@pytest.mark.parametrize("version", all_versions(ApiKey.JOIN_GROUP))
+async def test_join_in_every_version(one: Coordinator, version: int) -> None:
+    joined = await one.enter(version=version)
+    assert (joined.generation_id, joined.protocol_name, joined.leader) == (1, "range", joined.member_id)
+    assert [member.metadata for member in joined.members] == [b"meta"]
+
+
+@pytest.mark.parametrize("version", all_versions(ApiKey.SYNC_GROUP))
+async def test_sync_in_every_version(one: Coordinator, version: int) -> None:
+    member = (await one.enter()).member_id
+    synced = await one.ask(
+        ApiKey.SYNC_GROUP,
+        version,
+        group_id="g",
+        generation_id=1,
+        member_id=member,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[{"member_id": member, "assignment": b"all"}],
+    )
+    assert (synced.error_code, synced.assignment) == (NONE, b"all")
+
+
+@pytest.mark.parametrize("version", all_versions(ApiKey.HEARTBEAT))
+async def test_heartbeat_in_every_version(one: Coordinator, version: int) -> None:
+    member = (await one.enter()).member_id
+    for generation, error in ((1, NONE), (2, ErrorCode.illegal_generation)):
+        answer = await one.ask(ApiKey.HEARTBEAT, version, group_id="g", generation_id=generation, member_id=member)
+        assert answer.error_code is error
+
+
+@pytest.mark.parametrize("version", all_versions(ApiKey.LEAVE_GROUP))
+async def test_leave_in_every_version(one: Coordinator, version: int) -> None:
+    member = (await one.enter()).member_id
+    for error in (NONE, ErrorCode.unknown_member_id):
+        left = await one.ask(
+            ApiKey.LEAVE_GROUP, version, group_id="g", member_id=member, members=[{"member_id": member}]
+        )
+        assert (left.members[0].error_code if version >= 3 else left.error_code) is error
+
+
+async def test_a_group_needs_a_name(one: Coordinator) -> None:
+    assert (await one.join("")).error_code is ErrorCode.invalid_group_id
+
+
+async def test_strangers_leave_nothing_behind(nodes: Nodes, one: Coordinator) -> None:
+    await one.ask(ApiKey.HEARTBEAT, group_id="x", generation_id=1, member_id="a")
+    await one.join("y", member="a")
+    (active,) = nodes[1].groups.shards
+    assert active.shard.groups == {}
+
+
+# Offsets.
+
+
+@pytest.mark.parametrize(
+    ("version", "fetch"),
+    [
+        *((version, 9) for version in all_versions(ApiKey.OFFSET_COMMIT)),
+        *((9, fetch) for fetch in all_versions(ApiKey.OFFSET_FETCH)),
+    ],
+)
+async def test_commit_and_fetch_in_every_version(nodes: Nodes, one: Coordinator, version: int, fetch: int) -> None:
+    topic_id = nodes[1].view.image.topics["t"].topic_id
+    committed = await one.ask(
+        ApiKey.OFFSET_COMMIT,
+        version,
+        group_id="g",
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        retention_time_ms=-1,
+        topics=[
+            {
+                "name": "t",
+                "topic_id": topic_id,
+                "partitions": [
+                    {
+                        "partition_index": number,
+                        "committed_offset": 7,
+                        "committed_leader_epoch": 2,
+                        "committed_metadata": "m",
+                    }
+                    for number in (0, 1)
+                ],
+            }
+        ],
+    )
+    assert [each.error_code for each in committed.topics[0].partitions] == [NONE, ErrorCode.unknown_topic_or_partition]
+    topics = [{"name": "t", "topic_id": topic_id, "partition_indexes": (0, 1)}]
+    answer = await one.ask(
+        ApiKey.OFFSET_FETCH, fetch, group_id="g", topics=topics, groups=[{"group_id": "g", "topics": topics}]
+    )
+    (found,) = answer.groups[0].topics if fetch >= 8 else answer.topics
+    known, unknown = found.partitions
+    assert (known.committed_offset, known.metadata, known.error_code) == (7, "m", NONE)
+    assert (unknown.committed_offset, unknown.metadata, unknown.error_code) == (-1, "", NONE)
+    if fetch >= 5:
+        assert known.committed_leader_epoch == (2 if version >= 6 else -1)
+
+
+async def test_unknown_topic_ids(one: Coordinator) -> None:
+    topics = [
+        {
+            "topic_id": UUID(int=9),
+            "partitions": [{"partition_index": 0, "committed_offset": 1, "committed_metadata": None}],
+        }
+    ]
+    committed = await one.ask(ApiKey.OFFSET_COMMIT, group_id="g", member_id="", topics=topics)
+    assert committed.topics[0].partitions[0].error_code is ErrorCode.unknown_topic_id
+    asked = [{"group_id": "g", "topics": [{"topic_id": UUID(int=9), "partition_indexes": (0,)}]}]
+    fetched = await one.ask(ApiKey.OFFSET_FETCH, groups=asked)
+    assert fetched.groups[0].topics[0].partitions[0].error_code is ErrorCode.unknown_topic_id
+
+
+async def test_metadata_has_a_limit(one: Coordinator) -> None:
+    assert await one.commit(1, metadata="x" * 4096) is NONE
+    assert await one.commit(2, metadata="x" * 4097) is ErrorCode.offset_metadata_too_large
+    assert await one.committed() == {"t-0": 1}
+
+
+async def test_a_member_commits_in_its_generation_only(one: Coordinator) -> None:
+    member = (await one.enter()).member_id
+    assert await one.commit(1, member=member, generation=1) is ErrorCode.rebalance_in_progress
+    await one.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=[])
+    assert await one.commit(1, member=member, generation=1) is NONE
+    assert await one.commit(2, member=member, generation=2) is ErrorCode.illegal_generation
+    assert await one.commit(2) is ErrorCode.unknown_member_id
+    assert await one.committed() == {"t-0": 1}
+
+
+async def test_a_client_may_let_its_offsets_expire(nodes: Nodes, one: Coordinator) -> None:
+    partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": None}
+    topics = [{"name": "t", "partitions": [partition]}]
+    await one.ask(ApiKey.OFFSET_COMMIT, 4, group_id="g", member_id="", retention_time_ms=0, topics=topics)
+    (active,) = nodes[1].groups.shards
+    await nodes[1].groups.expire(active)
+    assert await one.committed() == {}
+    assert active.shard.groups == {}
+
+
+async def test_offset_delete(one: Coordinator) -> None:
+    await one.commit(1)
+    topics = [{"name": "t", "partitions": [{"partition_index": 0}, {"partition_index": 1}]}]
+    deleted = await one.ask(ApiKey.OFFSET_DELETE, group_id="g", topics=topics)
+    assert [each.error_code for each in deleted.topics[0].partitions] == [NONE, ErrorCode.unknown_topic_or_partition]
+    assert await one.committed() == {}
+    deleted = await one.ask(ApiKey.OFFSET_DELETE, group_id="x", topics=topics)
+    assert deleted.error_code is ErrorCode.group_id_not_found
+
+
+async def test_offsets_go_with_their_topic(nodes: Nodes, one: Coordinator) -> None:
+    await one.commit(1)
+    await nodes[1].view.delete_topic("t")
+    (active,) = nodes[1].groups.shards
+    await until(lambda: active.shard.offsets == {})
+    await nodes.topic("t", 1)
+    assert await one.committed() == {}
+
+
+async def test_many_commits_share_batches(nodes: Nodes, one: Coordinator) -> None:
+    errors = await asyncio.gather(*(one.commit(number, f"g{number % 10}") for number in range(200)))
+    assert set(errors) == {NONE}
+    assert await one.committed("g3") == {"t-0": 193}
+    log = nodes.partition(1, GROUP_METADATA_TOPIC).log
+    assert log.log_end_offset == 200
+    (active,) = nodes[1].groups.shards
+    assert sorted(active.shard.groups) == sorted(f"g{number}" for number in range(10))
+
+
+# Administration.
+
+
+@pytest.mark.parametrize("version", all_versions(ApiKey.LIST_GROUPS))
+async def test_list_in_every_version(one: Coordinator, version: int) -> None:
+    await one.commit(1, "simple")
+    await one.enter("joined")
+
+    async def listed(**filters: tuple[str, ...]) -> list[str]:
+        fields = {"states_filter": (), "types_filter": (), **filters}
+        answer = await one.ask(ApiKey.LIST_GROUPS, version, **fields)
+        return [f"{each.group_id} {each.protocol_type}".strip() for each in answer.groups]
+
+    assert await listed() == ["joined consumer", "simple"]
+    if version >= 4:
+        assert await listed(states_filter=("empty",)) == ["simple"]
+    if version >= 5:
+        assert await listed(types_filter=("Classic",)) == ["joined consumer", "simple"]
+        assert await listed(types_filter=("consumer",)) == []
+
+
+@pytest.mark.parametrize("version", all_versions(ApiKey.DESCRIBE_GROUPS))
+async def test_describe_in_every_version(one: Coordinator, version: int) -> None:
+    member = (await one.enter()).member_id
+
+    async def described(group: str) -> object:
+        answer = await one.ask(ApiKey.DESCRIBE_GROUPS, version, groups=(group,), include_authorized_operations=False)
+        return answer.groups[0]
+
+    before = await described("g")
+    assert (before.group_state, before.protocol_data) == ("CompletingRebalance", "")
+    assert [each.member_metadata for each in before.members] == [b""]
+    assignments = [{"member_id": member, "assignment": b"all"}]
+    await one.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=assignments)
+    after = await described("g")
+    assert (after.group_state, after.protocol_type, after.protocol_data) == ("Stable", "consumer", "range")
+    (found,) = after.members
+    assert (found.member_id, found.client_host) == (member, "/127.0.0.1")
+    assert (found.member_metadata, found.member_assignment) == (b"meta", b"all")
+    absent = await described("x")
+    assert (absent.group_state, absent.error_code) == (
+        "Dead",
+        ErrorCode.group_id_not_found if version >= 6 else NONE,
+    )
+
+
+@pytest.mark.parametrize("version", all_versions(ApiKey.DELETE_GROUPS))
+async def test_delete_in_every_version(nodes: Nodes, one: Coordinator, version: int) -> None:
+    await one.commit(1, "empty")
+    await one.enter("full")
+    names = ("empty", "full", "absent")
+    answer = await one.ask(ApiKey.DELETE_GROUPS, version, groups_names=names)
+    assert {each.group_id: each.error_code for each in answer.results} == {
+        "empty": NONE,
+        "full": ErrorCode.non_empty_group,
+        "absent": ErrorCode.group_id_not_found,
+    }
+    (active,) = nodes[1].groups.shards
+    assert sorted(active.shard.groups) == ["full"]
+    assert await one.committed("empty") == {}
+
+
+# A change of coordinators.
+
+
+@pytest.fixture
+async def two(nodes: Nodes) -> Nodes:
+    """Two brokers with the groups on both, 1 leading, and topic "t"."""
+    nodes.configs["offsets.topic.replication.factor"] = "2"
+    await nodes.start(1, 2)
+    await nodes.topic("t", 1, 2)
+    await Coordinator(nodes[1]).find()
+    await until(lambda: all(nodes.hosts(number, GROUP_METADATA_TOPIC) for number in (1, 2)))
+    await move(nodes, 1)
+    return nodes
+
+
+async def move(nodes: Nodes, leader: int) -> Coordinator:
+    topic = nodes[leader].view.image.topics[GROUP_METADATA_TOPIC]
+    if topic.partitions[0].leader != leader:
+        await nodes[leader].view.elect_leader(topic.id_partition(0), leader)
+    await until(lambda: [active.is_loaded for active in nodes[leader].groups.shards] == [True])
+    return Coordinator(nodes[leader])
+
+
+async def test_the_next_coordinator_knows_what_was_committed(two: Nodes) -> None:
+    first = Coordinator(two[1])
+    member = (await first.enter()).member_id
+    assignments = [{"member_id": member, "assignment": b"all"}]
+    await first.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=assignments)
+    assert await first.commit(5, member=member, generation=1) is NONE
+    assert await first.commit(6, "simple") is NONE
+    second = await move(two, 2)
+    heartbeat = await second.ask(ApiKey.HEARTBEAT, group_id="g", generation_id=1, member_id=member)
+    assert heartbeat.error_code is NONE
+    synced = await second.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=[])
+    assert synced.assignment == b"all"
+    assert await second.committed() == {"t-0": 5}
+    assert await second.committed("simple") == {"t-0": 6}
+    assert await first.commit(7, "simple") is ErrorCode.not_coordinator
+    assert await second.commit(7, "simple") is NONE
+    third = await move(two, 1)
+    assert await third.committed("simple") == {"t-0": 7}
+
+
+async def test_who_waits_is_told_to_look_for_the_next_coordinator(two: Nodes) -> None:
+    first = Coordinator(two[1])
+    member = (await first.enter()).member_id
+    waiting = asyncio.create_task(first.enter())
+    await until(lambda: any(group.members.rebalance_timeout_ms for group in _groups(two, 1)))
+    assert not waiting.done()
+    await move(two, 2)
+    with pytest.raises(AssertionError, match="not_coordinator"):
+        await waiting
+    heartbeat = await first.ask(ApiKey.HEARTBEAT, group_id="g", generation_id=1, member_id=member)
+    assert heartbeat.error_code is ErrorCode.not_coordinator
+
+
+def _groups(nodes: Nodes, number: int) -> list:  # type: ignore[type-arg]
+    return [group for active in nodes[number].groups.shards for group in active.shard.groups.values()]
+
+
+async def test_what_is_not_replicated_is_not_acknowledged(two: Nodes) -> None:
+    for number in (1, 2):
+        two[number].groups.settings = two[number].groups.settings.__class__(commit_timeout_ms=50)
+    first = await move(two, 2)
+    first = await move(two, 1)
+    await until(lambda: two.partition(1, GROUP_METADATA_TOPIC).leader().isr == {1, 2})
+    assert await first.commit(1) is NONE
+    await two.stop(2)
+    assert await first.commit(2) is ErrorCode.coordinator_not_available
+    assert await first.committed() == {"t-0": 1}, "read is what is committed"
+    await until(lambda: two.partition(1, GROUP_METADATA_TOPIC).leader().isr == {1})
+    assert await first.committed() == {"t-0": 2}, "an outcome that was not known is known in the end"
+
+
+async def test_a_restarted_coordinator_goes_on(nodes: Nodes, one: Coordinator) -> None:
+    await one.commit(4)
+    member = (await one.enter("h")).member_id
+    assignments = [{"member_id": member, "assignment": b"all"}]
+    await one.ask(ApiKey.SYNC_GROUP, group_id="h", generation_id=1, member_id=member, assignments=assignments)
+    await nodes.stop(1)
+    await nodes.start(1)
+    again = await ready(nodes, 1)
+    assert await again.committed() == {"t-0": 4}
+    heartbeat = await again.ask(ApiKey.HEARTBEAT, group_id="h", generation_id=1, member_id=member)
+    assert heartbeat.error_code is NONE
+
+
+async def test_a_broker_stops_although_members_wait(nodes: Nodes, one: Coordinator) -> None:
+    await one.enter()
+    waiting = asyncio.create_task(one.join(version=3))
+    await until(lambda: any(len(group.members) == 2 for group in _groups(nodes, 1)))
+    async with asyncio.timeout(5):
+        await nodes.stop(1)
+    assert (await waiting).error_code is ErrorCode.not_coordinator
+
+
+async def test_compaction_keeps_what_the_groups_are(nodes: Nodes, one: Coordinator) -> None:
+    for number in range(300):
+        assert await one.commit(number, f"g{number % 3}", metadata="x" * 100) is NONE
+    log = nodes.partition(1, GROUP_METADATA_TOPIC).log
+    await log.roll()
+    await log.flush()
+    (active,) = nodes[1].groups.shards
+    before = {group: dict(offsets) for group, offsets in active.shard.offsets.items()}
+    size = log.size_bytes
+    cleaned = await nodes[1].logs.cleaner.clean_dirtiest()
+    assert cleaned
+    assert log.size_bytes < size / 50
+    await nodes.stop(1)
+    await nodes.start(1)
+    await ready(nodes, 1)
+    (again,) = nodes[1].groups.shards
+    assert again.shard.offsets == before
