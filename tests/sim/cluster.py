@@ -64,7 +64,7 @@ class Client:
 
     async def produce(self, value: bytes) -> int:
         """The offset of the record."""
-        batch = build_batch([Record(0, 0, None, value, ())], base_offset=0)
+        batch = build_batch([Record(0, self.host.clock.now_ms(), None, value, ())], base_offset=0)
         request = ProduceRequest(
             acks=ACKS_ALL,
             timeout_ms=10_000,
