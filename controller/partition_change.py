@@ -133,7 +133,7 @@ class PartitionChange:
 
     def _directories(self, target: ReplicaTarget, isr: tuple[int, ...]) -> tuple[UUID | None, ...] | None:
         before = self.before
-        if target.replicas == before.replicas and isr == before.isr:
+        if target.replicas == before.replicas and all(replica in before.isr for replica in isr):
             return None
         directories = tuple(self._directory(replica, isr) for replica in target.replicas)
         kept = tuple(before.directory_of(replica) for replica in target.replicas)
