@@ -35,7 +35,8 @@ from .index import AbortedTransaction
 from .producer_state import AppendOrigin
 from .producers import ProducerStateManager
 from .reader import Reader, TimestampAndOffset
-from .recovery import LogLocation, RecoveryReport, load
+from .recovery import LogLocation, load
+from .recovery_report import RecoveryReport
 from .replay import load_producers, replay
 from .segment import LogSegment
 from .slices import LogSlice

@@ -393,7 +393,7 @@ def test_topics_are_known_of_consumers_only(stage: Stage) -> None:
     assert stage.group.subscribed_topics() is None
     stage.enter("a", protocols=(("range", subscription),))
     stage.tick(DELAY_MS)
-    assert stage.group.subscribed_topics() == {"t1"}
+    assert stage.group.subscribed_topics() == frozenset({"t1"})
     stage.group.members["a-1"].protocols = (("range", b"\x00\x01\x00\x00"),)
     assert stage.group.subscribed_topics() is None
 
