@@ -188,6 +188,7 @@ class Broker:
                 connections_max=config.max_connections,
                 request_size_max=config.socket_request_max_bytes,
                 idle_timeout_s=config.connections_max_idle_ms / 1000,
+                send_buffer_size=config.socket_send_buffer_bytes if config.socket_send_buffer_bytes >= 0 else None,
             ),
         )
         self._stack.push_async_callback(server.close, deadline_s=CLOSE_DEADLINE_S)

@@ -11,6 +11,7 @@
 | `request_memory_max` | queued.max.request.bytes | large requests are not read until memory is given back |
 | `idle_timeout_s` | connections.max.idle.ms | a connection without a request under way is closed |
 | `receive_timeout_s` | - | a request that began and did not end in time closes its connection |
+| `send_buffer_size` | socket.send.buffer.bytes | the kernel takes no more; None: it decides itself, up to 4 MiB |
 | `send_timeout_s` | - | a response that does not leave in time closes its connection |
 
 Requests up to `SMALL_REQUEST_SIZE` never wait for memory: produce requests that wait for their followers may hold all

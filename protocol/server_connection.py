@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
@@ -102,6 +103,8 @@ class ServerConnection(StreamProtocol):
             log.warning("%s: %s refused, %d are connected", server.listener_name, self.peer, len(server.connections))
             self.transport.abort()
             return
+        if self._socket is not None and server.limits.send_buffer_size is not None:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, server.limits.send_buffer_size)
         server.connections[self] = None
         self._writer = self.loop.create_task(self._write_responses())
         self._writer.add_done_callback(lambda _: self._end())

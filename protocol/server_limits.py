@@ -23,6 +23,7 @@ class ServerLimits:
     idle_timeout_s: float = 600.0
     receive_timeout_s: float = 60.0
     send_timeout_s: float = 600.0
+    send_buffer_size: int | None = None
 
 
 class RequestMemory:

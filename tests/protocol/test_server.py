@@ -506,6 +506,17 @@ async def test_beyond_the_connections_allowed_a_new_one_is_refused(caplog: pytes
     assert "refused, 1 are connected" in caplog.text
 
 
+async def test_the_send_buffer_is_as_large_as_is_allowed() -> None:
+    async with (
+        serving({ApiKey.FETCH: empty_fetch}, send_buffer_size=50_000) as server,
+        connected(server.port) as client,
+    ):
+        await client.fetch(FETCH)
+        (connection,) = server.connections
+        accepted: socket.socket = connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) in (50_000, 100_000), "Linux doubles it"
+
+
 async def test_a_reset_by_the_peer_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
     async with serving({ApiKey.FETCH: empty_fetch}) as server:
         async with raw_peer(server.port) as peer:
