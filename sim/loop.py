@@ -356,13 +356,14 @@ class SimLoop(asyncio.AbstractEventLoop):
     # Errors and debugging.
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        self.failures.append(context)
+        if not self._is_closed:
+            self.failures.append(context)
 
     def get_exception_handler(self) -> None:
         return None
 
-    def get_debug(self) -> bool:
-        return False
+    get_debug = staticmethod(bool)
+    """False. Asked for with each future, so it is answered without a call into Python."""
 
     def set_debug(self, enabled: bool) -> None:
         """Costs too much here; traces are the simulation's."""
