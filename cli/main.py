@@ -19,6 +19,7 @@ _COMMANDS = {
     "dump-log": ("dump_log", "dump_log", "Show batches, records and indexes of log files, as kafka-dump-log does."),
     "format": ("format", "format_command", "Format the log directories of a controller."),
     "quorum": ("quorum", "quorum", "Describe the metadata quorum; add and remove controllers."),
+    "simulate": ("simulate", "simulate", "Run nodes under faults in a deterministic simulation."),
     "tier": ("tier", "tier", "List and verify what lies in a remote tier."),
 }
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -34,7 +33,9 @@ from .loss_tracker import LossTracker
 from .observer import ReplicaObserver
 from .operator import Operator
 from .process import Process
+from .report import Tallies
 from .schedule import Schedule, generate
+from .tasks import first_error
 from .workload import Pace, Producer, Reader, Shared
 from .world import World
 
@@ -179,9 +180,9 @@ class BrokersRun:
         upkeep += [asyncio.create_task(self.injector.keep(name)) for name in NODES]
         clients = [asyncio.create_task(self._run_client(host, work), name=name) for name, host, work in self._clients()]
         try:
-            await _first_error(self.injector.run(self.schedule), [*upkeep, *clients])
+            await first_error(self.injector.run(self.schedule), [*upkeep, *clients])
             self.world.record("faults", "all over: the liveness phase begins")
-            await _first_error(self._calm_down(clients), [*upkeep, *clients])
+            await first_error(self._calm_down(clients), [*upkeep, *clients])
         finally:
             for task in [*upkeep, *clients]:
                 task.cancel()
@@ -287,22 +288,13 @@ class BrokersRun:
     async def _run_client(self, host: str, work: Work) -> None:
         await self.world.host(host).run(work())
 
+    def findings(self) -> list[str]:
+        return [str(anomaly) for anomaly in self.anomalies]
+
+    def tallies(self) -> Tallies:
+        return Tallies(
+            dict(self.injector.injected), self.history.acknowledged, self.records_checked, self.records_excused
+        )
+
     def option_texts(self) -> dict[str, str]:
         return {key: str(value) for key, value in asdict(self.options).items()}
-
-
-async def _first_error(main: Awaitable[None], others: Sequence[asyncio.Task[None]]) -> None:
-    """Do `main`, or raise the error with which one of the others ends before."""
-    task = asyncio.ensure_future(main)
-    running = {other for other in others if not other.done()}
-    try:
-        while not task.done():
-            done, _ = await asyncio.wait({task, *running}, return_when=asyncio.FIRST_COMPLETED)
-            for ended in done - {task}:
-                running.discard(ended)
-                ended.result()
-        await task
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(task, return_exceptions=True)

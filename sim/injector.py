@@ -20,6 +20,7 @@ from itertools import permutations
 from typing import Protocol
 
 from ..broker.node import StartError
+from ..quorum.errors import QuorumStartError
 from .host import CrashKind, ProcessDiedError
 from .link import JITTER_S, LATENCY_S
 from .schedule import Fault, FaultKind, Schedule
@@ -27,7 +28,7 @@ from .world import World
 
 DOWN_KINDS = frozenset({FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH, FaultKind.POWER_FAILURE, FaultKind.WIPE})
 RESTART_RETRY_S = 0.5
-START_FAILURES = (StartError, ProcessDiedError)
+START_FAILURES = (OSError, StartError, QuorumStartError, ProcessDiedError)
 
 
 class Losses(Protocol):

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
 from .schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Tallies:
+    """What a run was about: faults injected by kind; records acknowledged by all, checked, and permitted to be lost."""
+
+    injected: dict[str, int]
+    acknowledged: int
+    checked: int
+    excused: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +40,6 @@ class RunReport:
     records_checked: int
     records_excused: int
     digest: str
-    observed: dict[str, int] = field(default_factory=dict)
-    """What happened that tests care for: truncations, adoptions, copies, ..."""
 
     @property
     def has_failed(self) -> bool:

@@ -1,0 +1,202 @@
+"""`tierfetch simulate`: one seed line by line, or many seeds with a summary; failures are repeated and shrunk."""
+
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import ExitStack
+from functools import partial
+from importlib.metadata import version as package_version
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.progress import Progress, TimeElapsedColumn
+from rich.table import Table
+
+from ..sim.report import REPORTS, RunReport
+from ..sim.runner import SCENARIOS, run_seed, shrink_failure
+from ..sim.schedule import Schedule
+
+SHRINK_RUNS: Final = 40
+KINDS_SHOWN: Final = 20
+
+_HELP = """Run the production nodes in a deterministic simulation, under faults chosen by a seed, and judge them.
+
+\b
+  tierfetch simulate --seed 17                 one line for each state transition and fault
+  tierfetch simulate --seeds 1000 --jobs 2     many seeds, a summary, what failed and how to repeat it
+
+The same seed gives the same run, event for event, with the same commit, dependencies and Python version.
+"""
+
+
+@click.command("simulate", help=_HELP)
+@click.option("--seed", type=int, help="Run this seed.")
+@click.option("--seeds", type=click.IntRange(1), help="Run so many seeds.")
+@click.option("--start", type=int, default=1, show_default=True, help="The first of them.")
+@click.option("--scenario", type=click.Choice(sorted(SCENARIOS)), help="Default: the seed's.")
+@click.option("--schedule", "schedule_file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="Faults from this file in place of the seed's.")  # fmt: skip
+@click.option("--events", "events_file", type=click.Path(dir_okay=False, path_type=Path),
+              help="Write the lines of one seed to this file.")  # fmt: skip
+@click.option("--logs", is_flag=True, help="Show also what the nodes log.")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write all reports.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@click.option("--time-limit", type=click.FloatRange(0), help="Begin no more seeds after so many seconds.")
+@click.option("--shrink/--no-shrink", default=True, show_default=True, help="Shorten the schedule of a failure.")
+def simulate(
+    seed: int | None,
+    seeds: int | None,
+    start: int,
+    scenario: str | None,
+    schedule_file: Path | None,
+    events_file: Path | None,
+    logs: bool,
+    json_file: Path | None,
+    jobs: int,
+    time_limit: float | None,
+    shrink: bool,
+) -> None:
+    if (seed is None) == (seeds is None):
+        raise click.UsageError("give either --seed or --seeds")
+    schedule = _schedule(schedule_file)
+    if seed is not None:
+        reports = [_one(seed, scenario, schedule, events_file, logs)]
+    else:
+        assert seeds is not None, "checked above"
+        one = partial(run_seed, scenario=scenario, schedule=schedule)
+        reports = _many(one, range(start, start + seeds), jobs, time_limit)
+        _print_summary(reports)
+    if json_file is not None:
+        json_file.write_bytes(REPORTS.dump_json(reports, indent=1))
+    failed = [report for report in reports if report.has_failed]
+    for report in failed:
+        _explain(report, schedule_file, shrinks=shrink)
+    if failed:
+        raise SystemExit(1)
+
+
+def _schedule(path: Path | None) -> Schedule | None:
+    if path is None:
+        return None
+    try:
+        return Schedule.from_json(path.read_bytes())
+    except ValueError as error:
+        raise click.UsageError(f"{path} is no schedule: {error}") from error
+
+
+def _one(
+    seed: int, scenario: str | None, schedule: Schedule | None, events_file: Path | None, records_logs: bool
+) -> RunReport:
+    with ExitStack() as stack:
+        file = stack.enter_context(events_file.open("w")) if events_file is not None else None
+        sink = partial(click.echo, file=file)
+        report = run_seed(seed, scenario, schedule=schedule, sink=sink, records_logs=records_logs)
+    click.echo(
+        f"seed {seed} ({report.scenario}): {'FAILED' if report.has_failed else 'passed'}; "
+        f"{report.virtual_s:.1f} virtual seconds in {report.real_s:.1f}, {report.events} events; "
+        f"records acknowledged {report.records_acknowledged}, checked {report.records_checked}, "
+        f"excused {report.records_excused}; digest {report.digest}"
+    )
+    return report
+
+
+def _many(one: Callable[[int], RunReport], seeds: range, jobs: int, time_limit_s: float | None) -> list[RunReport]:
+    """In the order of the seeds."""
+    console = Console(stderr=True)
+    reports: list[RunReport] = []
+    with Progress(*Progress.get_default_columns(), TimeElapsedColumn(), console=console) as progress:
+        task = progress.add_task("seeds", total=len(seeds))
+        for report in _reports(one, seeds, jobs, time_limit_s):
+            reports.append(report)
+            if report.has_failed:
+                progress.console.print(f"seed {report.seed} ({report.scenario}): {report.failures[0]}", style="red")
+            progress.advance(task)
+    return sorted(reports, key=lambda report: report.seed)
+
+
+def _reports(
+    one: Callable[[int], RunReport], seeds: range, jobs: int, time_limit_s: float | None
+) -> Iterator[RunReport]:
+    """As they come; no more than two a process are under way, so that the time limit holds."""
+    deadline_s = time.monotonic() + time_limit_s if time_limit_s is not None else float("inf")
+    if jobs == 1:
+        for seed in seeds:
+            if time.monotonic() > deadline_s:
+                return
+            yield one(seed)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        left, running = iter(seeds), set[Future[RunReport]]()
+        while True:
+            wanted = 2 * jobs - len(running) if time.monotonic() <= deadline_s else 0
+            running |= {pool.submit(one, seed) for seed in islice(left, wanted)}
+            if not running:
+                return
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+
+
+def _print_summary(reports: list[RunReport]) -> None:
+    virtual_s, real_s = sum(r.virtual_s for r in reports), sum(r.real_s for r in reports)
+    events = sum(report.events for report in reports)
+    table = Table(title="simulation", show_header=False)
+    by_scenario = Counter(report.scenario for report in reports)
+    table.add_row("seeds", f"{len(reports)} ({', '.join(f'{name} {n}' for name, n in sorted(by_scenario.items()))})")
+    table.add_row("first to last", f"{reports[0].seed} to {reports[-1].seed}" if reports else "none")
+    table.add_row("failures", str(sum(report.has_failed for report in reports)))
+    table.add_row("virtual seconds", f"{virtual_s:.0f}")
+    table.add_row("real seconds, of all processes", f"{real_s:.0f}, {virtual_s / max(real_s, 1e-9):.1f}x")
+    table.add_row("events", f"{events}, {real_s / max(events, 1) * 1e6:.0f} us each")
+    table.add_row("virtual hours in a minute of one core", f"{virtual_s / max(real_s, 1e-9) / 60:.2f}")
+    table.add_row("records acknowledged by all in sync", str(sum(report.records_acknowledged for report in reports)))
+    table.add_row("records checked", str(sum(report.records_checked for report in reports)))
+    table.add_row("records excused", str(sum(report.records_excused for report in reports)))
+    injected = Counter[str]()
+    for report in reports:
+        injected.update(report.injected)
+    for kind, count in injected.most_common(2 * KINDS_SHOWN):
+        if not kind.endswith("skipped"):
+            table.add_row(f"faults: {kind}", str(count))
+    Console().print(table)
+
+
+def _explain(report: RunReport, schedule_file: Path | None, *, shrinks: bool) -> None:
+    """What failed, and how to repeat it."""
+    command = f"tierfetch simulate --scenario {report.scenario} --seed {report.seed}"
+    if schedule_file is not None:
+        command += f" --schedule {schedule_file}"
+    click.echo(f"\nseed {report.seed} ({report.scenario}) failed at commit {_commit()}; repeat it with\n  {command}")
+    for failure in report.failures:
+        click.echo(f"  {failure}")
+    click.echo("options: " + ", ".join(f"{key}={value}" for key, value in report.options.items()))
+    if shrinks and report.schedule.faults:
+        shrunk = shrink_failure(report, runs_max=SHRINK_RUNS)
+        path = Path(f"simulate-{report.scenario}-{report.seed}.json")
+        path.write_text(shrunk.schedule.to_json())
+        click.echo(
+            f"with {len(shrunk.schedule.faults)} of its {len(report.schedule.faults)} faults it still fails "
+            f"(found in {shrunk.runs} runs): --schedule {path}"
+        )
+        for fault in shrunk.schedule.faults:
+            click.echo(f"  {fault}")
+
+
+def _commit() -> str:
+    """The checkout's, or else the version of the package."""
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return described.stdout.strip() or f"of version {package_version('tierfetch')}"

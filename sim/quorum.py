@@ -1,0 +1,433 @@
+"""The quorum's scenario: three controllers and an observer, appends, snapshots, and the faults of a schedule.
+
+    start -> appenders begin -> safety phase: the schedule's faults -> heal, and start what is down
+          -> appenders end -> converge, within `CONVERGE_S` -> look at every log -> judge
+
+After every event, over the table of `invariants` for the one partition of the metadata log:
+
+| invariant             | violated when                                                                             |
+|-----------------------|-------------------------------------------------------------------------------------------|
+| one vote an epoch     | a node's vote in an epoch is another one than it was, also after a crash                  |
+| same state machine    | two nodes apply different records at one offset, or one applies an offset twice           |
+
+The quorum flushes before it acknowledges: no crash excuses a loss. Voters are never wiped here, for a static quorum
+does not survive that (KIP-853 tells why); the observer is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import copy_context
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Final, TypeVar
+
+from ..log.log_directory import CLUSTER_METADATA_TOPIC
+from ..quorum.delivery import CommittedBatch, SnapshotContent
+from ..quorum.errors import BufferFullError, NotLeaderError, QuorumFailedError
+from ..quorum.node import QuorumNode
+from ..quorum.state import LeaderAndEpoch, RaftState
+from .checkers import Anomaly, FinalLog, check_history
+from .controllers import ControllerProcess, controller_config, controller_host
+from .history import ACKS_ALL, History, Poll, Send
+from .injector import FaultInjector
+from .invariants import InvariantViolationError, PartitionInvariants, ReplicaStatus
+from .process import Process, current_process
+from .replica_checkers import ReplicaState, batches_of, check_partition
+from .report import Tallies
+from .schedule import FaultKind, Schedule, generate
+from .tasks import first_error
+from .world import World
+
+T = TypeVar("T")
+
+VOTERS: Final = (1, 2, 3)
+OBSERVER: Final = 4
+PARTITION: Final = f"{CLUSTER_METADATA_TOPIC}-0"
+DIRECTORY: Final = Path("/metadata") / PARTITION
+SAFETY_MS: Final = 20_000
+CONVERGE_S: Final = 60.0
+CHECK_S: Final = 0.25
+RUN_LIMIT_S: Final = 600.0
+APPEND_TIMEOUT_S: Final = 5.0
+LOOK_FOR_LEADER_S: Final = 0.05
+RECORD_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumOptions:
+    """What a seed chooses beside its faults."""
+
+    appenders: int
+    batch_records_max: int
+    gap_ms: int
+    fetch_timeout_ms: int
+    election_timeout_ms: int
+    snapshot_every_records: int
+
+    @classmethod
+    def drawn(cls, rng: Random) -> QuorumOptions:
+        return cls(
+            appenders=rng.choice((1, 2, 4)),
+            batch_records_max=rng.choice((1, 3)),
+            gap_ms=rng.choice((20, 100)),
+            fetch_timeout_ms=rng.choice((700, 2_000)),
+            election_timeout_ms=rng.choice((300, 1_000)),
+            snapshot_every_records=rng.choice((0, 40, 150)),
+        )
+
+    @property
+    def overrides(self) -> dict[str, str]:
+        return {
+            "controller.quorum.fetch.timeout.ms": str(self.fetch_timeout_ms),
+            "controller.quorum.election.timeout.ms": str(self.election_timeout_ms),
+            "controller.quorum.request.timeout.ms": "1000",
+        }
+
+
+@dataclass(slots=True)
+class _StateMachine:
+    """What one run of a node has applied: value by offset. Tells `run` of every batch."""
+
+    run: QuorumRun
+    process: str
+    values: dict[int, int] = field(default_factory=dict)
+    next_offset: int = 0
+    last_epoch: int = 0
+    last_append_time_ms: int = 0
+    snapshot_at: int = 0
+
+    def on_commit(self, batch: CommittedBatch) -> None:
+        if batch.base_offset < self.next_offset:
+            raise InvariantViolationError(
+                "same state machine", f"{self.process} applies offset {batch.base_offset} after {self.next_offset - 1}"
+            )
+        records = tuple(enumerate((decode(record)[1] for record in batch.records), batch.base_offset))
+        self.run.applied(self.process, batch, records)
+        self.values.update(records)
+        self.next_offset, self.last_epoch = batch.last_offset + 1, batch.epoch
+        self.last_append_time_ms = batch.append_time_ms
+
+    def on_load_snapshot(self, snapshot: SnapshotContent) -> None:
+        self.values = dict(decode(record) for batch in snapshot.batches for record in batch)
+        self.next_offset, self.last_epoch = snapshot.offset, snapshot.epoch
+        self.last_append_time_ms = snapshot.last_append_time_ms
+        self.snapshot_at = len(self.values)
+
+    def on_leader_change(self, leader: LeaderAndEpoch) -> None:
+        """Who leads is asked of the replica."""
+
+
+class QuorumRun:
+    """One run, in a world made for it."""
+
+    def __init__(self, world: World, schedule: Schedule | None = None, options: QuorumOptions | None = None) -> None:
+        self.world = world
+        self.options = options or QuorumOptions.drawn(world.rng("options"))
+        self.history = History()
+        self.anomalies: list[Anomaly] = []
+        self.invariants = PartitionInvariants(PARTITION)
+        self._nodes = {controller_host(node_id): node_id for node_id in (*VOTERS, OBSERVER)}
+        self.schedule = schedule or quorum_schedule(world.rng("faults"), self._nodes)
+        self.injector = FaultInjector(
+            world, {name: self._starter(name) for name in self._nodes}, tuple(self._nodes), self, self._resign_leader
+        )
+        self._checked = 0
+        self._stopping = asyncio.Event()
+        self._values = 0
+        self._machines: dict[int, _StateMachine] = {}
+        self._fingerprints: dict[int, tuple[object, ...]] = {}
+        self._votes: dict[tuple[int, int], int] = {}
+        self._truth: dict[int, tuple[tuple[int, int], ...]] = {}
+        """Records by the base offset of their batch, as the first node applied them."""
+
+    def run(self) -> None:
+        self.world.loop.on_event = self._on_event
+        self.world.run(self._main(), limit_s=RUN_LIMIT_S)
+
+    def findings(self) -> list[str]:
+        return [str(anomaly) for anomaly in self.anomalies]
+
+    def option_texts(self) -> dict[str, str]:
+        return {key: str(value) for key, value in asdict(self.options).items()}
+
+    def tallies(self) -> Tallies:
+        return Tallies(dict(self.injector.injected), self.history.acknowledged, self._checked, 0)
+
+    # -- the run ------------------------------------------------------------------------------------------------------
+
+    async def _main(self) -> None:
+        for name in self._nodes:
+            await self._start(name)
+        upkeep = [asyncio.create_task(self.injector.keep(name)) for name in self._nodes]
+        clients = [asyncio.create_task(self._append_forever(number)) for number in range(self.options.appenders)]
+        if self.options.snapshot_every_records:
+            upkeep.append(asyncio.create_task(self._take_snapshots()))
+        try:
+            await first_error(self.injector.run(self.schedule), [*upkeep, *clients])
+            self.world.record("faults", "all over: the liveness phase begins")
+            await first_error(self._calm_down(clients), [*upkeep, *clients])
+        finally:
+            for task in [*upkeep, *clients]:
+                task.cancel()
+            await asyncio.gather(*upkeep, *clients, return_exceptions=True)
+        if not self.anomalies:
+            self._judge()
+
+    async def _calm_down(self, clients: Sequence[asyncio.Task[None]]) -> None:
+        await asyncio.sleep(2.0)
+        deadline_s = self.world.now_s + CONVERGE_S
+        while not await self._append(self._send("last")):
+            if self.world.now_s > deadline_s:
+                self.anomalies.append(Anomaly("not live", PARTITION, "nothing can be appended any more"))
+                return
+        self._stopping.set()
+        await asyncio.wait(clients)
+        while reasons := self._unrest():
+            if self.world.now_s > deadline_s:
+                self.anomalies += [Anomaly("not converged", PARTITION, reason) for reason in reasons]
+                return
+            await asyncio.sleep(CHECK_S)
+
+    def _unrest(self) -> list[str]:
+        replicas = self._replicas()
+        leaders = [node_id for node_id, replica in replicas.items() if replica.state is RaftState.LEADER]
+        if len(leaders) != 1 or len(replicas) != len(self._nodes):
+            return [f"leaders {leaders}, running {sorted(replicas)}"]
+        end = replicas[leaders[0]].log_end_offset
+        return [
+            f"node {node_id} is at {replica.applied_offset}/{replica.high_watermark}/{replica.log_end_offset} of {end}"
+            for node_id, replica in replicas.items()
+            if {replica.applied_offset, replica.high_watermark, replica.log_end_offset} != {end}
+        ]
+
+    def _judge(self) -> None:
+        replicas = self._replicas()
+        leader_id = next(node_id for node_id, replica in replicas.items() if replica.state is RaftState.LEADER)
+        values = self._machines[leader_id].values
+        log = FinalLog(PARTITION, 0, replicas[leader_id].log_end_offset, values)
+        verdict = check_history(self.history, {PARTITION: log})
+        self.anomalies += verdict.anomalies
+        self._checked = verdict.records_checked
+        for node_id, machine in self._machines.items():
+            if machine.values != values:
+                differing = sorted(dict(set(machine.values.items()) ^ set(values.items())))[:10]
+                self.anomalies.append(
+                    Anomaly("divergence", PARTITION, f"node {node_id} has other values at {differing}")
+                )
+        states = [self._state_of(node_id, replica) for node_id, replica in replicas.items()]
+        self.anomalies += check_partition(states, (), leader_id, [state.node_id for state in states])
+
+    def _state_of(self, node_id: int, replica: QuorumNode) -> ReplicaState:
+        files = self.world.host(controller_host(node_id)).files
+        batches = tuple(
+            batch
+            for path, inode in files.walk(DIRECTORY)
+            if path.suffix == ".log"
+            for batch in batches_of(bytes(inode.content))
+        )
+        start = batches[0].base_offset if batches else replica.log_end_offset
+        return ReplicaState(
+            node_id=node_id,
+            partition=PARTITION,
+            log_start_offset=max(start, replica.log.log_start_offset),
+            local_log_start_offset=start,
+            high_watermark=replica.high_watermark,
+            log_end_offset=replica.log_end_offset,
+            epochs=replica.log.epochs.entries,
+            batches=tuple(batch for batch in batches if batch.base_offset >= replica.log.log_start_offset),
+            producers={},
+        )
+
+    # -- after every event --------------------------------------------------------------------------------------------
+
+    def _on_event(self, process: Process | None) -> None:
+        node_id = None if process is None else self._nodes.get(process.host)
+        replica = None if process is None or node_id is None else self._replica(process.host)
+        if process is None or node_id is None or replica is None:
+            return
+        known, voted_id, log = replica.leader_and_epoch, replica.voted_id, replica.log
+        fingerprint = (replica.state, known, voted_id, replica.high_watermark, log.log_end_offset, log.epochs.version)
+        if self._fingerprints.get(node_id) == fingerprint:
+            return
+        before = self._fingerprints.get(node_id)
+        self._fingerprints[node_id] = fingerprint
+        if before is None or before[:3] != fingerprint[:3]:
+            text = f"{PARTITION} epoch={known.epoch} {replica.state.value} leader={known.leader_id} voted={voted_id}"
+            self.world.record(process.host, f"{text} hw={replica.high_watermark} end={log.log_end_offset}")
+        if voted_id is not None and self._votes.setdefault((node_id, known.epoch), voted_id) != voted_id:
+            detail = f"node {node_id} voted for {self._votes[node_id, known.epoch]} and for {voted_id} in {known.epoch}"
+            raise InvariantViolationError("one vote an epoch", detail)
+        self.invariants.observe(
+            ReplicaStatus(
+                node_id=node_id,
+                incarnation=process.number,
+                leader_epoch=known.epoch,
+                leads_epoch=known.epoch if replica.state is RaftState.LEADER else None,
+                log_start_offset=log.log_start_offset,
+                local_log_start_offset=log.log_start_offset,
+                high_watermark=replica.high_watermark,
+                log_end_offset=log.log_end_offset,
+                epochs=log.epochs.entries,
+            )
+        )
+
+    def applied(self, process: str, batch: CommittedBatch, records: tuple[tuple[int, int], ...]) -> None:
+        """A node has applied a committed batch."""
+        if self._truth.setdefault(batch.base_offset, records) != records:
+            there = self._truth[batch.base_offset]
+            detail = f"{process} applies {records} at offset {batch.base_offset}, another node {there}"
+            raise InvariantViolationError("same state machine", detail)
+        if records:
+            now_ms = int(self.world.now_s * 1000)
+            self.history.polls.append(
+                Poll(process, PARTITION, batch.base_offset, batch.last_offset + 1, records, now_ms)
+            )
+
+    # -- what the injector tells: the quorum has no excuses -----------------------------------------------------------
+
+    def before_crash(self, host: str) -> None:
+        """Nothing is to be remembered."""
+
+    def machines_crashed(self, hosts: Sequence[str]) -> None:
+        """Nothing may be lost."""
+
+    def wiped(self, host: str) -> None:
+        """Only the observer is."""
+        self.invariants.forget(self._nodes[host])
+
+    def process_ended(self, host: str) -> None:
+        self._fingerprints.pop(self._nodes[host], None)
+        self.invariants.forget(self._nodes[host])
+
+    # -- nodes --------------------------------------------------------------------------------------------------------
+
+    def _starter(self, name: str) -> Callable[[], Awaitable[None]]:
+        return lambda: self._start(name)
+
+    async def _start(self, name: str) -> None:
+        node_id, host = self._nodes[name], self.world.host(name)
+        config = controller_config(node_id if node_id in VOTERS else VOTERS[0], VOTERS, self.options.overrides)
+        if node_id not in VOTERS:
+            # As a broker follows the metadata log: with the voters' configuration, and a node id that is none of them.
+            listeners = tuple(replace(listener, host=name) for listener in config.listeners)
+            config = config.model_copy(update={"node_id": node_id, "listeners": listeners})
+        machine = self._machines[node_id] = _StateMachine(self, f"{name}/{len(self._votes)}-{self.world.now_s}")
+        await host.start(lambda environment: ControllerProcess(config, environment, listeners=[machine]))
+
+    def _replica(self, name: str) -> QuorumNode | None:
+        node = self.world.host(name).node
+        return node.service.node if isinstance(node, ControllerProcess) else None
+
+    def _replicas(self) -> dict[int, QuorumNode]:
+        found = {node_id: self._replica(name) for name, node_id in self._nodes.items()}
+        return {node_id: replica for node_id, replica in found.items() if replica is not None}
+
+    def _leader(self) -> tuple[str, QuorumNode] | None:
+        """One that believes to lead; of several, any."""
+        leading = [
+            (name, replica)
+            for name in self._nodes
+            if (replica := self._replica(name)) is not None and replica.state is RaftState.LEADER
+        ]
+        return self.world.rng(f"leader/{self._values}").choice(leading) if leading else None
+
+    async def _in_process(self, name: str, work: Callable[[], Awaitable[T]], timeout_s: float) -> T:
+        """As code of the node's own process: it stands still with it, and dies with it. TimeoutError."""
+        context = copy_context()
+        context.run(current_process.set, self.world.host(name).process)
+
+        async def run() -> T:
+            return await work()
+
+        task = self.world.loop.create_task(run(), context=context)
+        done, _ = await asyncio.wait([task], timeout=timeout_s)
+        if not done:
+            raise TimeoutError
+        return task.result()
+
+    def _resign_leader(self) -> None:
+        found = self._leader()
+        if found is not None and not self.world.host(found[0]).is_paused:
+            name, replica = found
+            context = copy_context()
+            context.run(current_process.set, self.world.host(name).process)
+            epoch = replica.leader_and_epoch.epoch
+            self.world.loop.call_soon(replica.resign, epoch, "asked by the simulation", context=context)
+
+    # -- clients ------------------------------------------------------------------------------------------------------
+
+    async def _append_forever(self, number: int) -> None:
+        rng = self.world.rng(f"appender/{number}")
+        while not self._stopping.is_set():
+            count = rng.randint(1, self.options.batch_records_max)
+            await self._append(self._send(f"appender-{number}", count))
+            await asyncio.sleep(rng.expovariate(1000 / self.options.gap_ms))
+
+    def _send(self, process: str, count: int = 1) -> Send:
+        values = tuple(range(self._values + 1, self._values + 1 + count))
+        self._values += count
+        send = Send(process, PARTITION, values, ACKS_ALL, int(self.world.now_s * 1000))
+        self.history.sends.append(send)
+        return send
+
+    async def _append(self, send: Send) -> bool:
+        """Append once; whether it was committed."""
+        while (found := self._leader()) is None:
+            await asyncio.sleep(LOOK_FOR_LEADER_S)
+            if self._stopping.is_set():
+                return False
+        name, replica = found
+        epoch, records = replica.leader_and_epoch.epoch, [encode(0, value) for value in send.values]
+        try:
+            last_offset = await self._in_process(
+                name, lambda: replica.append_and_commit(epoch, records), APPEND_TIMEOUT_S
+            )
+        except BufferFullError as refusal:
+            send.fail(str(refusal), int(self.world.now_s * 1000))
+            return False
+        except (NotLeaderError, QuorumFailedError, TimeoutError):
+            return False
+        send.ok(last_offset - len(records) + 1, int(self.world.now_s * 1000))
+        return True
+
+    async def _take_snapshots(self) -> None:
+        """Each node, whenever it has applied enough since its last one."""
+        while True:
+            await asyncio.sleep(1.0)
+            for name, node_id in self._nodes.items():
+                machine, replica = self._machines[node_id], self._replica(name)
+                is_due = len(machine.values) - machine.snapshot_at >= self.options.snapshot_every_records
+                if replica is None or self.world.host(name).is_paused or not is_due:
+                    continue
+                machine.snapshot_at = len(machine.values)
+                records = [encode(offset, value) for offset, value in machine.values.items()]
+                position = (machine.next_offset, machine.last_epoch)
+                create = partial(replica.create_snapshot, *position, records, machine.last_append_time_ms)
+                try:
+                    await self._in_process(name, create, APPEND_TIMEOUT_S)
+                except (OSError, TimeoutError, QuorumFailedError) as error:
+                    self.world.record(name, f"no snapshot at {position[0]}: {type(error).__name__}")
+
+
+def quorum_schedule(rng: Random, nodes: Sequence[str] | dict[str, int]) -> Schedule:
+    """As of any cluster, but without what a static quorum does not promise to survive."""
+    names = tuple(nodes)
+    schedule = generate(rng, names, SAFETY_MS, has_store=False)
+    observer = controller_host(OBSERVER)
+    faults = [
+        replace(fault, targets=(observer,)) if fault.kind is FaultKind.WIPE else fault for fault in schedule.faults
+    ]
+    return replace(schedule, faults=tuple(faults))
+
+
+def encode(offset: int, value: int) -> bytes:
+    return offset.to_bytes(RECORD_BYTES // 2, "big") + value.to_bytes(RECORD_BYTES // 2, "big")
+
+
+def decode(record: bytes) -> tuple[int, int]:
+    half = RECORD_BYTES // 2
+    return int.from_bytes(record[:half], "big"), int.from_bytes(record[half:], "big")

@@ -1,0 +1,97 @@
+"""Runs seeds: one world each, from the scenario to a report; and shrinks the schedule of one that failed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from .brokers import BrokersRun
+from .invariants import InvariantViolationError
+from .loop import DeadlockError, LivelockError, TimeLimitError
+from .quorum import QuorumRun
+from .report import RunReport, Tallies
+from .schedule import Schedule
+from .shrink import Shrunk, shrink
+from .workload import UnexpectedError
+from .world import World
+
+Sink = Callable[[str], None]
+RUN_FAILURES: Final = (AssertionError, DeadlockError, LivelockError, TimeLimitError, ExceptionGroup)
+
+
+class Run(Protocol):
+    """One run of a scenario in a world that was made for it."""
+
+    schedule: Schedule
+
+    def run(self) -> None: ...
+
+    def findings(self) -> list[str]:
+        """What the judges found at the end, a line each."""
+
+    def option_texts(self) -> dict[str, str]: ...
+
+    def tallies(self) -> Tallies: ...
+
+
+SCENARIOS: Final[Mapping[str, Callable[[World, Schedule | None], Run]]] = {"brokers": BrokersRun, "quorum": QuorumRun}
+
+
+def scenario_of(seed: int) -> str:
+    """The scenario that a seed runs if none is named."""
+    return sorted(SCENARIOS)[seed % len(SCENARIOS)]
+
+
+def run_seed(
+    seed: int,
+    scenario: str | None = None,
+    *,
+    schedule: Schedule | None = None,
+    sink: Sink | None = None,
+    records_logs: bool = False,
+) -> RunReport:
+    """One run, judged. `sink` gets its lines."""
+    name = scenario or scenario_of(seed)
+    began_s = time.perf_counter()
+    with World(seed, sink=sink, records_logs=records_logs) as world:
+        run = SCENARIOS[name](world, schedule)
+        failures = _failures(run)
+        failures += [f"unexpected: {each.get('exception') or each['message']!r}" for each in world.loop.failures]
+        for failure in failures:
+            world.say("judge", failure)
+        tallies = run.tallies()
+        return RunReport(
+            scenario=name,
+            seed=seed,
+            failures=tuple(failures),
+            schedule=run.schedule,
+            options=run.option_texts(),
+            virtual_s=world.now_s,
+            real_s=time.perf_counter() - began_s,
+            events=world.loop.events,
+            injected=dict(tallies.injected),
+            records_acknowledged=tallies.acknowledged,
+            records_checked=tallies.checked,
+            records_excused=tallies.excused,
+            digest=world.digest(),
+        )
+
+
+def _failures(run: Run) -> list[str]:
+    try:
+        run.run()
+    except (InvariantViolationError, UnexpectedError) as violation:
+        return [str(violation)]
+    except RUN_FAILURES as fault:
+        return [f"{type(fault).__name__}: {fault}"]
+    return run.findings()
+
+
+def shrink_failure(report: RunReport, *, runs_max: int) -> Shrunk:
+    """The smallest schedule found with which the seed still fails."""
+    return shrink(
+        report.schedule,
+        lambda schedule: run_seed(report.seed, report.scenario, schedule=schedule).has_failed,
+        runs_max=runs_max,
+    )

@@ -1,0 +1,22 @@
+"""Waiting for several tasks of a scenario."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+
+
+async def first_error(main: Awaitable[None], others: Sequence[asyncio.Task[None]]) -> None:
+    """Do `main`, or raise the error with which one of the others ends before."""
+    task = asyncio.ensure_future(main)
+    running = {other for other in others if not other.done()}
+    try:
+        while not task.done():
+            done, _ = await asyncio.wait({task, *running}, return_when=asyncio.FIRST_COMPLETED)
+            for ended in done - {task}:
+                running.discard(ended)
+                ended.result()
+        await task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
