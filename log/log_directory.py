@@ -38,6 +38,7 @@ from .checkpoints import (
 from .config import LogConfig
 from .directory_checkpoints import DirectoryCheckpoints
 from .disk import Disk
+from .durable_directory import make_directory_durably
 from .file_names import DELETE_SUFFIX, parse_directory
 from .open_segments import OpenSegments
 from .partition_log import LogLocation, PartitionLog
@@ -96,7 +97,7 @@ class LogDirectory:
 
     async def open(self, cluster_id: str, node_id: int) -> None:
         """Lock and identify the directory, and open its logs."""
-        await self._make_directory()
+        await make_directory_durably(self._services.disk, self.path)
         self._lock = self._services.lock(self.path)
         try:
             await self._open(cluster_id, node_id)
@@ -207,16 +208,6 @@ class LogDirectory:
         async with asyncio.TaskGroup() as group:
             for partition in partitions:
                 group.create_task(open_one(partition))
-
-    async def _make_directory(self) -> None:
-        disk, made = self._services.disk, []
-        for path in (self.path, *self.path.parents):
-            if await disk.exists(path):
-                break
-            made.append(path)
-        await disk.make_directory(self.path)
-        for path in reversed(made):
-            await disk.sync_directory(path.parent)
 
     async def _identify(self, cluster_id: str, node_id: int) -> None:
         """Read `meta.properties`, or write it for a new directory, or complete one of an older Kafka."""

@@ -50,6 +50,7 @@ from .batch_scan import HeaderScan
 from .checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
     decode_leader_epochs,
     decode_partition_metadata,
 )
@@ -80,7 +81,9 @@ from .snapshots import ProducerSnapshots
 from .state import LogKeeper, LogState
 
 LEFTOVER_SUFFIXES: Final = (".deleted", ".cleaned", ".tmp")
-OWN_NAMES: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, ADOPTED_FILE, "quorum-state"})
+OWN_NAMES: Final = frozenset(
+    {LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, ADOPTED_FILE, RECOVERY_POINT_CHECKPOINT, "quorum-state"}
+)
 QUORUM_SNAPSHOT_SUFFIX: Final = ".checkpoint"
 """Of the metadata log alone, whose owner looks after them."""
 

@@ -109,7 +109,7 @@ def read_entity(reader: Reader, entity_type: type[Entity]) -> Any:
             values[schema.name] = _read_field(reader, schema)
         else:
             tagged[schema.tag] = schema
-            values[schema.name] = schema.default
+            values[schema.name] = _absent(schema)
     for tag, field_reader in reader.tagged_fields().items():
         if tag in tagged:
             values[tagged[tag].name] = _read_field(field_reader, tagged[tag])
@@ -126,6 +126,22 @@ def _read_field(reader: Reader, schema: FieldSchema) -> Any:
             raise MalformedMessageError(f"{schema.name} is null before byte {reader.position}")
         return None
     return tuple([read_one(reader) for _ in range(length)])
+
+
+def _absent(schema: FieldSchema) -> Any:
+    """What a tagged field that is not there stands for: of a structure without a default, its fields' own."""
+    if schema.default is not MISSING or schema.entity is None:
+        return schema.default
+    return schema.entity(**{field.name: _zero(field) for field in schema_of(schema.entity)})
+
+
+def _zero(schema: FieldSchema) -> Any:
+    """The default where the schema names none."""
+    if schema.default is not MISSING:
+        return schema.default
+    if schema.is_array:
+        return ()
+    return _absent(schema) if schema.entity is not None else _ZEROS.get(schema.kafka_type, 0)
 
 
 @cache
@@ -195,6 +211,9 @@ _NULLABLE_READERS: Final[Mapping[str, Callable[[Reader], Any]]] = {
     "records": _nullable_bytes,
     "datetime_i64": _nullable_instant,
 }
+
+_ZEROS: Final[Mapping[str, Any]] = {"bool": False, "string": "", "bytes": b"", "records": b"", "uuid": None}
+"""Where it is not 0."""
 
 # Plain values to entities.
 

@@ -20,6 +20,7 @@ from uuid import UUID
 
 from ..log.checkpoints import META_PROPERTIES, MetaProperties, decode_meta_properties, encode_meta_properties
 from ..log.disk import Disk
+from ..log.durable_directory import make_directory_durably
 from ..protocol.errors import ErrorCode, KafkaError
 from .control_batches import setup_of_voters
 from .errors import QuorumStartError
@@ -93,8 +94,7 @@ async def format_directories(
     for path in fresh:
         is_metadata = path == order.directories[0]
         directory_id = order.key.directory_id if is_metadata else new_directory_id(rng)
-        await disk.make_directory(path)
-        await disk.sync_directory(path.parent)
+        await make_directory_durably(disk, path)
         if is_metadata and order.first_voters is not None:
             await _write_first_voters(disk, path, order.first_voters, now_ms())
         properties = MetaProperties(order.cluster_id, order.key.id, directory_id)
@@ -109,8 +109,7 @@ async def _check_same_owner(disk: Disk, path: Path, order: FormatOrder) -> None:
 
 async def _write_first_voters(disk: Disk, directory: Path, voters: VoterSet, now_ms: int) -> None:
     log_directory = directory / str(METADATA_PARTITION)
-    await disk.make_directory(log_directory)
-    await disk.sync_directory(directory)
+    await make_directory_durably(disk, log_directory)
     snapshots = SnapshotStore(disk, log_directory)
     setup = setup_of_voters(VotersAt(-1, voters, KRAFT_VERSION_DYNAMIC))
     batches = snapshot_batches(BOOTSTRAP_SNAPSHOT, (), setup=setup, last_append_time_ms=now_ms, now_ms=now_ms)

@@ -9,6 +9,8 @@
   rename and the truncation.
 * The log begins at 0 or at the end offset of a snapshot (`start_id`). Retention (`metadata.max.retention.*`) moves it
   to the next snapshot's end; segments and snapshots below go, the latest snapshot never.
+* What lies below the recovery point was flushed: damage there is refused when the log is opened, never cut away, for a
+  voter that forgets committed records could help to elect a leader without them.
 * The epoch of the last record is the latest snapshot's where the log is empty above it.
 
 One caller at a time changes the log: `log_owner`. Errors: CorruptLogError and CorruptFileError when it is opened,
@@ -17,14 +19,23 @@ OSError and KAFKA_STORAGE_ERROR when a write or an fsync fails. After these the 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from ..log.checkpoints import PARTITION_METADATA, decode_partition_metadata, encode_partition_metadata
+from ..log.checkpoints import (
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    decode_offsets,
+    decode_partition_metadata,
+    encode_offsets,
+    encode_partition_metadata,
+)
 from ..log.config import INT64_MAX, UNLIMITED, LogConfig
 from ..log.disk import Disk
+from ..log.durable_directory import make_directory_durably
 from ..log.epochs import LeaderEpochCache
 from ..log.errors import CorruptFileError
 from ..log.open_segments import OpenSegments
@@ -37,6 +48,10 @@ METADATA_PARTITION: Final = TopicPartition("__cluster_metadata", 0)
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
 """Of one record batch."""
 CATCH_UP_READ_BYTES: Final = 1024 * 1024
+RECOVERY_POINT_EVERY: Final = 1000
+"""Records flushed before their checkpoint follows."""
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,26 +75,62 @@ class MetadataLogConfig:
         )
 
 
-class _NoCheckpoints:
-    """The keeper of a log that needs none: snapshots say where it begins, and all of it is looked at when opened."""
+class _RecoveryPoint:
+    """The keeper of the log: up to where it was flushed, in a checkpoint in the log's own directory.
+
+    Raised now and then without an fsync, for an older one is safe; lowered durably.
+    """
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        self._disk = disk
+        self._path = directory / RECOVERY_POINT_CHECKPOINT
+        self.log: PartitionLog
+        self._saved = 0
+
+    async def load(self) -> int:
+        """0 where it is not known: a machine crash may leave an unsynced file empty or cut."""
+        if not await self._disk.exists(self._path):
+            return 0
+        try:
+            offsets = decode_offsets(await self._disk.read_file(self._path), name=str(self._path))
+        except CorruptFileError as error:
+            _logger.warning("%s; the whole log is looked at", error)
+            return 0
+        return offsets.get(METADATA_PARTITION, 0)
 
     async def save_log_start_offsets(self) -> None:
         """The log start is a snapshot's end."""
 
     async def save_recovery_points(self) -> None:
-        """Nothing is taken for flushed."""
+        await self._save(sync=True)
+
+    async def flushed(self) -> None:
+        """After a flush."""
+        if self.log.recovery_point - self._saved >= RECOVERY_POINT_EVERY:
+            await self._save(sync=False)
 
     def segment_closed(self) -> None:
         """Every append is flushed anyway."""
+
+    async def _save(self, *, sync: bool) -> None:
+        point = self.log.recovery_point
+        await self._disk.write_file(self._path, encode_offsets({METADATA_PARTITION: point}), sync=sync)
+        self._saved = point
 
 
 class MetadataLog:
     """Open it with `open`."""
 
     def __init__(
-        self, log: PartitionLog, snapshots: SnapshotStore, config: MetadataLogConfig, now_ms: Callable[[], int]
+        self,
+        log: PartitionLog,
+        snapshots: SnapshotStore,
+        keeper: _RecoveryPoint,
+        config: MetadataLogConfig,
+        now_ms: Callable[[], int],
     ) -> None:
         self._log = log
+        self._keeper = keeper
         self.snapshots = snapshots
         self._config = config
         self._now_ms = now_ms
@@ -91,22 +142,25 @@ class MetadataLog:
         await _make_directory(disk, directory)
         snapshots = SnapshotStore(disk, directory)
         await snapshots.load()
+        keeper = _RecoveryPoint(disk, directory)
         location = LogLocation(
             topic_partition=METADATA_PARTITION,
             directory=directory,
             disk=disk,
             config=config.log_config,
-            keeper=_NoCheckpoints(),
+            keeper=keeper,
             open_segments=OpenSegments(),
             now_ms=now_ms,
             is_clean=False,
+            recovery_point=await keeper.load(),
         )
-        log = await PartitionLog.open(location)
+        log = keeper.log = await PartitionLog.open(location)
         latest = snapshots.latest
         if latest is not None and log.log_end_offset < latest.end_offset:
             await log.truncate_fully_and_start_at(latest.end_offset)
         await log.flush()
-        opened = cls(log, snapshots, config, now_ms)
+        await keeper.save_recovery_points()
+        opened = cls(log, snapshots, keeper, config, now_ms)
         await opened._begin_at_a_snapshot()
         return opened
 
@@ -162,6 +216,7 @@ class MetadataLog:
     async def flush(self) -> int:
         """Make everything durable that was appended; where that ends."""
         await self._log.flush()
+        await self._keeper.flushed()
         return self._log.recovery_point
 
     async def truncate_to(self, offset: int) -> int:
@@ -235,6 +290,7 @@ class MetadataLog:
         await self.snapshots.close()
         if self._log.failure is None:
             await self._log.close()
+            await self._keeper.save_recovery_points()
         else:
             await self._log.abandon()
 
@@ -245,6 +301,5 @@ async def _make_directory(disk: Disk, directory: Path) -> None:
     if await disk.exists(path):
         decode_partition_metadata(await disk.read_file(path), name=str(path))
         return
-    await disk.make_directory(directory)
-    await disk.sync_directory(directory.parent)
+    await make_directory_durably(disk, directory)
     await disk.write_file(path, encode_partition_metadata(METADATA_TOPIC_ID))
