@@ -375,3 +375,51 @@ def test_names_and_ports_are_those_of_the_hosts():
         server.close()
 
     simulate(scenario)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_is_blocked_slowed_and_paused_the_streams_stay_whole(seed):
+    async def scenario(pair, world):
+        rng = world.rng("test")
+        network, ends = world.network, (pair.ours, pair.theirs)
+        sent = [b"", b""]
+
+        def write():
+            side = rng.randrange(2)
+            if ends[side].is_writable:
+                data = rng.randbytes(rng.choice((1, 10, 1000, 70_000, 300_000)))
+                sent[side] += data
+                ends[side].transport.write(data)
+
+        actions = [
+            write,
+            write,
+            write,
+            lambda: network.block("client", "server"),
+            lambda: network.block("server", "client"),
+            lambda: network.unblock("client", "server"),
+            lambda: network.unblock("server", "client"),
+            lambda: network.link("client", "server").slow_down(rng.choice((1, 50))),
+            pair.server.pause,
+            pair.server.resume,
+            pair.theirs.transport.pause_reading,
+            pair.theirs.transport.resume_reading,
+        ]
+        for _ in range(300):
+            rng.choice(actions)()
+            assert sent[0].startswith(pair.theirs.data)
+            assert sent[1].startswith(pair.ours.data)
+            if rng.random() < 0.7:
+                await asyncio.sleep(rng.choice((0.0001, 0.01, 1)))
+        network.heal()
+        pair.server.resume()
+        pair.theirs.transport.resume_reading()
+        await asyncio.sleep(30)
+        assert [pair.theirs.data, pair.ours.data] == sent
+        assert all(end.is_writable for end in ends)
+        pair.ours.transport.close()
+        await asyncio.sleep(1)
+        assert pair.theirs.events == ["eof", "lost"]
+        assert not world.network.link("client", "server").transports
+
+    simulate(scenario, seed)
