@@ -20,6 +20,7 @@ class Node:
     def __init__(self, environment, *, starts_s: float = 0.0, fails: bool = False) -> None:
         self.environment = environment
         self.ticks = 0
+        self.beats = 0
         self.ended = []
         self._starts_s = starts_s
         self._fails = fails
@@ -33,14 +34,20 @@ class Node:
         self.lock = self.environment.lock_directory(FILE.parent)
         self.file = await disk.open(FILE, create=True)
         self._task = asyncio.create_task(self._work())
+        self._beat()
         return self
 
     async def __aexit__(self, *_):
         self.ended.append("exit")
+        self._timer.cancel()
         self._task.cancel()
         await asyncio.wait([self._task])
         await self.file.close()
         self.lock.release()
+
+    def _beat(self):
+        self.beats += 1
+        self._timer = asyncio.get_running_loop().call_later(0.1, self._beat)
 
     async def _work(self):
         try:
@@ -83,9 +90,9 @@ def test_a_crash_runs_no_clean_up(kind):
         await node.file.sync()
         await asyncio.sleep(1)
         host.crash(kind)
-        ticks = node.ticks
+        ticks, beats = node.ticks, node.beats
         await asyncio.sleep(1)
-        assert (node.ended, node.ticks, host.node) == ([], ticks, None)
+        assert (node.ended, node.ticks, node.beats, host.node) == ([], ticks, beats, None)
         assert world.counters[f"{kind} crash"] == 1
         again = await host.start(Node)
         return ticks, await again.file.size()
