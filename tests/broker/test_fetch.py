@@ -14,6 +14,7 @@ from tierfetch.broker.handlers.fetch_reads import FetchReads
 from tierfetch.broker.partition import Partition
 from tierfetch.log import index
 from tierfetch.log.config import LogConfig
+from tierfetch.log.partition_log import PartitionLog
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.log.slices import LogSlice
 from tierfetch.protocol.api import ApiKey
@@ -419,9 +420,7 @@ async def test_looking_again_evaluates_what_has_moved_only(
     moved.log.update_high_watermark(1)
     moved.high_watermark_news.wake()
     response = await fetching
-    with_records = [
-        topic.topic for topic in response.topics if getattr(topic.partitions[0].records, "size", 0) > 0
-    ]
+    with_records = [topic.topic for topic in response.topics if getattr(topic.partitions[0].records, "size", 0) > 0]
     release_records(response)
     assert with_records == ["t3"]
     assert set(looked[len(names) :]) == {"t3"}
@@ -436,3 +435,95 @@ async def test_end_of_a_leadership_is_told_to_a_fetch_that_sleeps(host: Host, ha
     await partition.step_down(None)
     response = await fetching
     assert response.topics[0].partitions[0].error_code is ErrorCode.not_leader_or_follower
+
+
+@pytest.mark.parametrize(
+    ("offset", "error"),
+    [
+        (0, ErrorCode.offset_out_of_range),
+        (1, ErrorCode.offset_moved_to_tiered_storage),
+        (2, ErrorCode.offset_moved_to_tiered_storage),
+        (3, ErrorCode.none),
+        (4, ErrorCode.none),
+        (5, ErrorCode.offset_out_of_range),
+    ],
+)
+async def test_F4_borders_for_followers_and_consumers(host: Host, offset: int, error: ErrorCode) -> None:
+    """Log [1, 4), local from 3 on. A consumer is given what a follower is sent to the tier for."""
+    partition = await tiered(host)
+    partition.leader().replicas.assign([1, 2], 0)
+    partition.leader()._followers = {2: -1}
+    tier = Tier(TIERED)
+    handler = with_tier(host, tier)
+    answer, _ = await fetched(handler, from_follower(offset))
+    assert (answer.error_code, tier.asked) == (error, [])
+    read, _ = await fetched(handler, request(offset=offset))
+    is_moved = error is ErrorCode.offset_moved_to_tiered_storage
+    assert read.error_code is (ErrorCode.none if is_moved else error)
+    assert bool(tier.asked) == is_moved
+
+
+async def test_bootstrap_rule_12_retention_between_the_decision_and_the_read_leads_to_the_tier(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decided for the local log, whose segment is gone when it is read: never the next segment in its place."""
+    partition = await host.topic("t", 1)
+    for name in (b"a", b"b", b"c"):
+        await append(partition, batch(name))
+        await partition.log.roll()
+    partition.log.update_config(LogConfig(remote_storage_enable=True))
+    read = PartitionLog.read
+
+    async def overtaken(log: PartitionLog, offset: int, **limits: Any) -> LogSlice:
+        await log.delete_local_segments(2)
+        return await read(log, offset, **limits)
+
+    monkeypatch.setattr(PartitionLog, "read", overtaken)
+    tier = Tier(RemoteRecords(memoryview(b"tiered"), 2))
+    answer, _ = await fetched(with_tier(host, tier), request(offset=1))
+    assert tier.asked == [(1, 2, False)]
+    assert (answer.error_code, answer.records) == (ErrorCode.none, b"tiered")
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_bootstrap_rule_12_a_consumer_misses_nothing_whenever_local_retention_moves(
+    host: Host, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Before any read, of either tier, the oldest local segment may go."""
+    rng = random.Random(seed)
+    partition = await host.topic("t", 1)
+    stored: dict[int, bytes] = {}
+    for number in range(12):
+        data = batch(b"%d" % number)
+        await append(partition, data)
+        stored[number] = bytes(data)
+        await partition.log.roll()
+    log = partition.log
+    log.update_config(LogConfig(remote_storage_enable=True))
+
+    async def retain() -> None:
+        if rng.random() < 0.5:
+            await log.delete_local_segments(min(log.local_log_start_offset + 1, 11))
+
+    class MovingTier:
+        async def read(self, asked: RemoteRead) -> RemoteRecords | None:
+            await retain()
+            if asked.offset >= log.local_log_start_offset:
+                return None
+            return RemoteRecords(memoryview(stored[asked.offset]), asked.offset + 1)
+
+    read = PartitionLog.read
+
+    async def moving(log: PartitionLog, offset: int, **limits: Any) -> LogSlice:
+        await retain()
+        return await read(log, offset, **limits)
+
+    monkeypatch.setattr(PartitionLog, "read", moving)
+    handler = FetchHandler(host.hosted, sessions(), MovingTier(), max_bytes=1 << 20)
+    consumed: list[int] = []
+    while len(consumed) < 12:
+        answer, offsets = await fetched(handler, request(offset=len(consumed), max_bytes=1))
+        assert answer.error_code in (ErrorCode.none, ErrorCode.not_leader_or_follower)
+        consumed += offsets
+    assert consumed == list(range(12))
+    assert log.local_log_start_offset > 0

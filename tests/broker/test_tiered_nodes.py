@@ -31,20 +31,25 @@ TIERED = {"remote_storage_enable": "true", "internal_segment_bytes": "1000", "re
 OPTION = "follower.fetch.last.tiered.offset.enable"
 
 
-@pytest.fixture
-async def nodes(tmp_path: Path) -> AsyncIterator[Nodes]:
+async def tiered_nodes(base: Path, plugin: dict[str, str]) -> Nodes:
+    """Brokers 1 and 2, started."""
     configs = {
         "remote.log.storage.system.enable": "true",
-        "remote.log.storage.manager.plugin": "local",
         "remote.log.manager.task.interval.ms": "50",
-        "rsm.config.dir": str(tmp_path / "tier"),
         "rlmm.config.remote.log.metadata.topic.replication.factor": "2",
         "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
         "rlmm.config.remote.log.metadata.topic.min.isr": "1",
         OPTION: "true",
     }
-    nodes = Nodes(tmp_path, configs)
+    nodes = Nodes(base, {**configs, **plugin})
     await nodes.start(1, 2)
+    return nodes
+
+
+@pytest.fixture
+async def nodes(tmp_path: Path) -> AsyncIterator[Nodes]:
+    local = {"remote.log.storage.manager.plugin": "local", "rsm.config.dir": str(tmp_path / "tier")}
+    nodes = await tiered_nodes(tmp_path, local)
     yield nodes
     await nodes.close()
 
@@ -123,7 +128,7 @@ async def test_F6_empty_follower_begins_at_the_next_upload_and_holds_the_leaders
     assert log.epochs.entries == nodes.partition(1, "t").log.epochs.entries
 
 
-async def test_rule_7_replica_that_restarts_before_it_was_in_the_isr_counts_as_empty(nodes: Nodes) -> None:
+async def test_bootstrap_rule_7_replica_that_restarts_before_it_was_in_the_isr_counts_as_empty(nodes: Nodes) -> None:
     await nodes.topic("t", 1, 2, **TIERED)
     await produce(nodes, 1, 40)
     await all_closed_segments_tiered(nodes, 1)
@@ -142,6 +147,20 @@ async def test_rule_7_replica_that_restarts_before_it_was_in_the_isr_counts_as_e
     await until(lambda: not marker.exists())
 
 
+@pytest.mark.parametrize("scheme", ["memory", "file"])
+async def test_R5_a_filesystem_of_fsspec_carries_a_bootstrap(tmp_path: Path, scheme: str) -> None:
+    url = f"{scheme}://{tmp_path}/fsspec"
+    nodes = await tiered_nodes(tmp_path, {"remote.log.storage.manager.plugin": "fsspec", "rsm.config.url": url})
+    await nodes.topic("t", 1, 2, **TIERED)
+    await produce(nodes, 1, 40)
+    start = await all_closed_segments_tiered(nodes, 1)
+    await replace(nodes, 2)
+    assert nodes.partition(2, "t").log.local_log_start_offset == start
+    assert nodes.log_bytes(1, "t").endswith(nodes.log_bytes(2, "t"))
+    assert await consume(nodes, 1) == list(range(40))
+    await nodes.close()
+
+
 async def test_F1_option_off_copies_all_that_is_local(nodes: Nodes) -> None:
     await nodes.topic("t", 1, 2, **TIERED)
     await produce(nodes, 1, 40)
@@ -150,6 +169,53 @@ async def test_F1_option_off_copies_all_that_is_local(nodes: Nodes) -> None:
     await replace(nodes, 2)
     assert nodes.partition(2, "t").log.local_log_start_offset == 0
     assert nodes.log_bytes(1, "t") == nodes.log_bytes(2, "t")
+
+
+@pytest.mark.parametrize("policy", ["earliest-pending-upload", "local-log-start", "log-start"])
+async def test_F3_where_all_is_local_only_tier_first_asks_before_it_fetches(nodes: Nodes, policy: str) -> None:
+    """The first fetch, at the log start, is served: as KIP-1023 is written, everything is copied."""
+    await nodes[1].view.alter_broker_configs("default", {"bootstrap.policy": policy})
+    await nodes.topic("t", 1, 2, **TIERED)
+    await produce(nodes, 1, 40)
+    assert await all_closed_segments_tiered(nodes, 1) > 20
+    await replace(nodes, 2)
+    assert nodes.partition(2, "t").log.local_log_start_offset == 0
+    assert nodes.log_bytes(1, "t") == nodes.log_bytes(2, "t")
+
+
+async def test_F3_replica_that_restarts_with_its_log_goes_on_where_it_was(nodes: Nodes) -> None:
+    await nodes.topic("t", 1, 2, **TIERED)
+    await produce(nodes, 1, 40)
+    await all_closed_segments_tiered(nodes, 1)
+    await until(lambda: nodes.partition(2, "t").log.log_end_offset == 40)
+    await nodes.stop(2)
+    await produce(nodes, 1, 40)
+    await nodes.start(2)
+    await until(lambda: nodes.registration("t").isr == (1, 2) and nodes.partition(2, "t").log.log_end_offset == 80)
+    assert nodes.partition(2, "t").log.local_log_start_offset == 0
+    assert nodes.log_bytes(1, "t") == nodes.log_bytes(2, "t")
+
+
+async def test_F8_tiering_off_and_on_again_leaves_a_newcomer_the_local_log(nodes: Nodes) -> None:
+    await nodes.topic("t", 1, 2, **TIERED, local_retention_bytes="2000")
+    await produce(nodes, 1, 40)
+    leader = nodes.partition(1, "t").log
+    await until(lambda: leader.local_log_start_offset > 10)
+    off = {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
+    await nodes[1].view.alter_topic_configs("t", off)
+    await until(lambda: leader.log_start_offset == leader.local_log_start_offset > 0)
+    await until(lambda: not list((nodes.base / "tier").rglob("*.log")))
+    await nodes[1].view.alter_topic_configs(
+        "t", {"remote.storage.enable": "true", "remote.log.copy.disable": "true", "local.retention.bytes": None}
+    )
+    await until(lambda: leader.config.remote_storage_enable)
+    start = leader.log_start_offset
+    assert pending(nodes, 1) == start
+    await replace(nodes, 2)
+    log = nodes.partition(2, "t").log
+    assert (log.log_start_offset, log.local_log_start_offset) == (start, start)
+    assert nodes.log_bytes(1, "t").endswith(nodes.log_bytes(2, "t"))
+    assert log.log_end_offset == 40
 
 
 async def test_F5_option_off_and_moved_to_the_tier_begins_at_the_local_log_start(nodes: Nodes) -> None:

@@ -9,11 +9,13 @@ from uuid import UUID
 import pytest
 
 from tierfetch.fetcher.followed_replica import ReplicaState
-from tierfetch.fetcher.policies import BoundedLocal, EarliestPendingUpload, LocalLogStart
+from tierfetch.fetcher.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP
+from tierfetch.fetcher.policies import BoundedLocal, EarliestPendingUpload, LocalLogStart, TierFirst
 from tierfetch.fetcher.replica_fetcher import FetcherConfig
 from tierfetch.log.epochs import EpochEnd, EpochEntry
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.remote.lineage import OffsetAndEpoch
 from tierfetch.tests.fetcher.cluster import QUICK, Cluster, until
 from tierfetch.tests.fetcher.model_follower import ModelFollower
 from tierfetch.tests.fetcher.model_log import ModelLog, model_log
@@ -526,3 +528,112 @@ def test_the_defaults_are_kafkas() -> None:
     assert (config.wait_max_ms, config.min_bytes) == (500, 1)
     assert (config.max_bytes, config.response_max_bytes) == (1 << 20, 10 << 20)
     assert ReplicaState.BOOTSTRAPPING.value == "bootstrapping"
+
+
+@pytest.mark.parametrize(
+    "policy", [TierFirst(), EarliestPendingUpload(), LocalLogStart()], ids=lambda policy: policy.name
+)
+async def test_F3_a_replica_that_holds_something_fetches_plainly(policy) -> None:
+    """Also with tier-first: asking first is for the empty."""
+    cluster = worked_cluster(policy=policy)
+    cluster.log.local_log_start_offset = 0
+    cluster.follower = ModelFollower(log=model_log((0, 0), (1, 3), end=4), leader_epoch=3)
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.leader.calls[0] == "fetch orders-0@4(epoch 1)"
+    assert {call.split()[0] for call in cluster.leader.calls} == {"fetch", "close"}
+    assert cluster.follower.effects == ["append 4-7"]
+    assert cluster.tier.storage.calls == []
+
+
+async def test_F4_moved_is_told_with_the_log_start_that_the_replica_takes_over() -> None:
+    """[4, 6) was expired from the tier's beginning: what the replica adopts begins at the leader's log start."""
+    cluster = Cluster(model_log((0, 0), end=20, start=4), policy=LocalLogStart())
+    cluster.log.local_log_start_offset = 12
+    cluster.tier.upload(cluster.log, 4, 11)
+    cluster.follower = ModelFollower(log=model_log((0, 0), end=6), leader_epoch=0)
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.follower.effects == ["adopt [4, 12)", "append 12-19"]
+
+
+async def test_F4_below_the_log_start_never_becomes_moved() -> None:
+    """Not one offset of the replica is in either tier any more: it begins at the log start, here in the tier."""
+    cluster = Cluster(model_log((0, 0), end=20, start=8), policy=LocalLogStart())
+    cluster.log.local_log_start_offset = 12
+    cluster.tier.upload(cluster.log, 8, 11)
+    cluster.follower = ModelFollower(log=model_log((0, 0), end=3), leader_epoch=0)
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.follower.log_start_offset == 8
+    assert cluster.follower.log_end_offset == 20
+    assert "append 3-7" not in cluster.follower.effects
+
+
+def reenabled_cluster(**options) -> Cluster:
+    """Tiering was off, with deletion, and is on again: the leader has [20, 60), and nothing is in the tier."""
+    cluster = Cluster(model_log((0, 0), (2, 40), end=60, start=20), **options)
+    cluster.log.local_log_start_offset = 20
+    return cluster
+
+
+@pytest.mark.parametrize("policy", [TierFirst(), EarliestPendingUpload()], ids=lambda policy: policy.name)
+async def test_F8_tiering_off_and_on_again_replicates_all_that_is_local(policy) -> None:
+    cluster = reenabled_cluster(policy=policy)
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.follower.effects == ["start at 20", "append 20-59"]
+    assert cluster.tier.storage.calls == [], "no remote look-up"
+    assert cluster.follower.epochs.entries == (EpochEntry(0, 20), EpochEntry(2, 40))
+
+
+@pytest.mark.parametrize("policy", [TierFirst(), EarliestPendingUpload()], ids=lambda policy: policy.name)
+async def test_F8_a_leader_whose_pending_upload_lies_below_its_log_start(policy, monkeypatch) -> None:
+    """A right one never says so; whoever does is taken at its log start."""
+    cluster = reenabled_cluster(policy=policy)
+    ask = cluster.leader.list_offset
+
+    async def below(partition, leader_epoch, timestamp):
+        answer = await ask(partition, leader_epoch, timestamp)
+        return OffsetAndEpoch(12, 0) if timestamp == EARLIEST_PENDING_UPLOAD_TIMESTAMP else answer
+
+    monkeypatch.setattr(cluster.leader, "list_offset", below)
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.follower.effects == ["start at 20", "append 20-59"]
+    assert cluster.tier.storage.calls == []
+
+
+async def test_F8_what_an_earlier_bootstrap_left_is_truncated() -> None:
+    """It was adopted while the topic was tiered, and never was in the ISR: it counts as empty."""
+    cluster = reenabled_cluster()
+    cluster.follower = ModelFollower(log=model_log((0, 0), end=15), leader_epoch=2)
+    cluster.follower.is_never_in_isr = True
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.follower.effects == ["start at 20", "append 20-59"]
+    assert (cluster.follower.log_start_offset, cluster.follower.local_log_start_offset) == (20, 20)
+
+
+async def test_bootstrap_rule_5_a_leader_whose_high_watermark_is_lower_takes_nothing_back() -> None:
+    """A new leader may not know yet how far its predecessor had committed."""
+    cluster = worked_cluster()
+    cluster.log.high_watermark = 2
+    async with cluster.running():
+        await cluster.until_caught_up()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert cluster.follower.high_watermark == 6
+        cluster.log.high_watermark = 8
+        cluster.leader.changed()
+        await until(lambda: cluster.follower.high_watermark == 8)
+
+
+async def test_bootstrap_rule_11_a_compacted_topic_is_copied_whole_though_its_leader_tiers() -> None:
+    cluster = worked_cluster()
+    cluster.log.local_log_start_offset = 0
+    cluster.follower.is_compacted = True
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.follower.effects == ["append 0-7"]
+    assert cluster.tier.storage.calls == []

@@ -259,7 +259,7 @@ async def test_a_replica_without_producers_is_adopted_too() -> None:
     ]
 
 
-async def test_rule_7_adoption_is_remembered_until_it_is_confirmed() -> None:
+async def test_bootstrap_rule_7_adoption_is_remembered_until_it_is_confirmed() -> None:
     """So that a replica which restarts before it was in the ISR counts as empty still."""
     disk = MemoryDisk()
     manager = await node_with_old_replica(disk)
@@ -314,3 +314,53 @@ async def test_topic_with_the_longest_name_is_adopted(partition: int, is_crash: 
         assert set(again.logs) == {name}
         assert again.logs[name].log_end_offset in (4, 6)
         assert fault.fired or again.logs[name].log_end_offset == 6
+
+
+@pytest.mark.parametrize("damage", [None, b"nonsense"])
+async def test_bootstrap_rule_5_the_high_watermark_is_the_start_after_a_crash_too(damage: bytes | None) -> None:
+    """Whether its checkpoint survived or not: what is in the tier is committed."""
+    disk = MemoryDisk()
+    await adopt(await node_with_old_replica(disk), TP, STATE)
+    disk = disk.restart()
+    if damage is not None:
+        disk.put(LOG_DIR / "replication-offset-checkpoint", damage)
+    log = (await loaded(disk, config=TIERED)).get(TP)
+    assert log is not None
+    assert (log.high_watermark, log.last_stable_offset) == (6, 4)
+
+
+async def test_bootstrap_rule_5_an_open_transaction_below_the_local_start_is_never_looked_up_here() -> None:
+    """Its first offset lies in the tier: what a read_committed consumer may see ends below every local file."""
+    log = await adopt(await node_with_old_replica(MemoryDisk()), TP, STATE)
+    await log.append_as_follower(data_batch(2, base_offset=6, epoch=2))
+    log.update_high_watermark(8)
+    assert log.last_stable_offset == 4 < log.local_log_start_offset
+    with await log.read(6, max_bytes=1 << 20, max_offset=log.last_stable_offset) as nothing:
+        assert nothing.size == 0
+    assert await log.aborted_transactions(6, 8) == []
+
+
+async def test_bootstrap_rule_6_neither_a_restart_nor_an_expired_producer_ends_an_adopted_transaction() -> None:
+    disk = MemoryDisk()
+    manager = await node_with_old_replica(disk)
+    log = await adopt(manager, TP, STATE)
+    log.producers.expire(2**62)
+    await log.append_as_follower(data_batch(base_offset=6, epoch=3))
+    log.update_high_watermark(7)
+    assert log.last_stable_offset == 4
+    await manager.close()
+    again = (await loaded(disk.restart(), config=TIERED)).get(TP)
+    assert again is not None
+    assert (again.high_watermark, again.last_stable_offset) == (7, 4)
+    await again.append_as_follower(marker_batch(ControlType.COMMIT, base_offset=7, epoch=3, producer_id=9))
+    again.update_high_watermark(8)
+    assert again.last_stable_offset == 8
+
+
+async def test_bootstrap_rule_6_a_marker_that_is_cut_off_again_leaves_the_transaction_open() -> None:
+    log = await adopt(await node_with_old_replica(MemoryDisk()), TP, STATE)
+    await log.append_as_follower(data_batch(base_offset=6, epoch=3))
+    await log.append_as_follower(marker_batch(ControlType.ABORT, base_offset=7, epoch=3, producer_id=9))
+    await log.truncate_to(7)
+    assert log.first_unstable_offset == 4
+    assert log.last_stable_offset == 4

@@ -159,7 +159,7 @@ async def test_a_damaged_recovery_point_has_every_segment_looked_at() -> None:
     assert intact.recovery_report.scanned_segments < found.recovery_report.scanned_segments == len(found.segments)
 
 
-async def test_rule_4_a_damaged_log_start_of_a_tiered_log_is_not_guessed() -> None:
+async def test_bootstrap_rule_4_a_damaged_log_start_of_a_tiered_log_is_not_guessed() -> None:
     disk = MemoryDisk()
     manager, log = await with_data(disk, config=TIERED)
     await log.delete_local_segments(4)

@@ -10,9 +10,11 @@ import pytest
 
 from tierfetch.log.config import LogConfig
 from tierfetch.protocol.control import ControlType
+from tierfetch.remote.lineage import earliest_pending_upload
 from tierfetch.remote.memory import SharedMetadata
 from tierfetch.remote.segment import (
     RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
     RemotePartitionDeleteState,
 )
@@ -254,7 +256,7 @@ class TestRetention:
         assert leader.storage.objects == {}
 
     @pytest.mark.parametrize("lost", [1, 2, 3])
-    async def test_rule_8_remote_metadata_that_lost_its_beginning_raises_no_log_start(
+    async def test_bootstrap_rule_8_remote_metadata_that_lost_its_beginning_raises_no_log_start(
         self, leader: Broker, shared: SharedMetadata, lost: int
     ) -> None:
         """The objects are still there, and so is what the log start promises, for whoever mends the metadata."""
@@ -529,3 +531,54 @@ async def test_fault_of_ours_in_one_partition_ends_no_other(
     await until(leader.is_all_tiered)
     await until(lambda: leader.manager.counters.errors["upkeep"] > 1)
     assert "by a fault of ours" in caplog.text
+
+
+@pytest.mark.parametrize("topic", ["__remote_log_metadata", "__consumer_offsets", "__transaction_state"])
+async def test_bootstrap_rule_11_internal_topics_are_never_tiered(
+    storage: MemoryRemoteStorage, shared: SharedMetadata, topic: str
+) -> None:
+    """Whatever their configuration says."""
+    broker = Broker(1, storage, shared)
+    await broker.open()
+    internal = replace(PARTITION, topic=topic)
+    await broker.log.assign_epoch(0)
+    broker.epoch = 0
+    broker.manager.lead(internal, broker.log, 0, lambda: 0)
+    broker.log.update_config(replace(TIERED, local_retention_bytes=1, retention_bytes=1))
+    broker.manager.config_changed(internal)
+    await broker.fill(3)
+    await asyncio.sleep(0.03)
+    assert storage.calls == []
+    assert shared.events(internal) == []
+    assert broker.manager.ledger(internal) is None
+    assert broker.log.local_log_start_offset == 0
+    await broker.close()
+
+
+async def test_bootstrap_rule_11_nothing_counts_as_tiered_before_finished_is_committed(
+    leader: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All objects are there; only the event is still under way."""
+    update, committing, may_commit = leader.metadata.update_segment, asyncio.Event(), asyncio.Event()
+
+    async def held(event: RemoteLogSegmentMetadataUpdate) -> None:
+        if event.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
+            committing.set()
+            await may_commit.wait()
+        await update(event)
+
+    monkeypatch.setattr(leader.metadata, "update_segment", held)
+    leader.log.update_config(replace(TIERED, local_retention_bytes=1))
+    await leader.fill(1)
+    await committing.wait()
+    assert {kind for _, kind in leader.storage.objects} >= {None, IndexType.OFFSET}
+    await asyncio.sleep(0.03)
+    pending = earliest_pending_upload(
+        leader.ledger, leader.log.epochs, log_start_offset=0, local_log_start_offset=0, log_end_offset=7
+    )
+    assert pending is not None
+    assert (pending.offset, leader.ledger.highest_offset_for_epoch(0)) == (0, None)
+    assert leader.log.local_log_start_offset == 0
+    may_commit.set()
+    await until(lambda: leader.log.local_log_start_offset == 6)
+    assert leader.ledger.highest_offset_for_epoch(0) == 5

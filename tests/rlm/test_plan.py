@@ -219,6 +219,28 @@ class TestLocalRetention:
         )
         assert plan(follower, NOW) == []
 
+    def test_bootstrap_rule_9_follower_deletes_nothing_for_a_tier_of_another_history(self) -> None:
+        """The tier holds all its offsets, as a leader wrote them whose epochs this replica does not have."""
+        follower = view(
+            leader_epoch=None,
+            epochs=((0, 0), (3, 50)),
+            remote=tuple(remote(n, n * 100 - 100, n * 100, epochs=((0, n * 100 - 100),)) for n in (1, 2, 3)),
+            proven=ALL,
+            policy=policy(local_retention_bytes=0),
+        )
+        assert plan(follower, NOW) == []
+
+    def test_bootstrap_rule_9_follower_writes_nothing_to_the_tier(self) -> None:
+        """Whatever there is to do: orphans, expired segments, closed ones that nobody has copied."""
+        busy = view(
+            leader_epoch=None,
+            log_start_offset=100,
+            remote=(remote(1, 0, 100), remote(2, 100, 200, state=STARTED), remote(3, 0, 100, state=DELETING)),
+            proven=ALL,
+            policy=policy(local_retention_bytes=0, retention_ms=0, retention_bytes=0),
+        )
+        assert plan(busy, NOW) == [DeleteLocal(100)]
+
     def test_segments_below_the_log_start_go_without_proof(self) -> None:
         assert plan(view(log_start_offset=250, policy=policy(TierMode.DELETING)), NOW) == [DeleteLocal(200)]
         follower = view(log_start_offset=250, leader_epoch=None, policy=policy(TierMode.READ_ONLY))
