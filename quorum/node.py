@@ -383,9 +383,14 @@ class QuorumNode:
         leader = self._core.leader_and_epoch
         offsets = self._core.high_watermark, self.log.log_end_offset
         _log.info(message, self.node_id, before.value, after.value, leader.epoch, leader.leader_id, *offsets)
-        if after in _STANDING and before not in _STANDING:
+        if before in _STANDING:
+            return
+        if after in _STANDING:
             self._stood_at_s = self.metrics.now_s()
             self.metrics.elections += 1
+        elif after is RaftState.LEADER:  # a lone voter elects itself within one step
+            self.metrics.elections += 1
+            self.metrics.election.observe(0)
 
     def _persist_state(self, effect: PersistState) -> None:
         self._states.put_nowait(effect.state)

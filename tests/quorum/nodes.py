@@ -124,7 +124,7 @@ class Quorum:
         self.dynamic = dynamic
         self.log_config = MetadataLogConfig()
         self.timeouts: dict[str, int] = {
-            "election_timeout_ms": 500,
+            "election_timeout_ms": 200,
             "fetch_timeout_ms": 2000,
             "election_backoff_max_ms": 100,
             "request_timeout_ms": 2000,

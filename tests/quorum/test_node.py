@@ -2,22 +2,312 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 from pathlib import Path
 
 import pytest
 
-from tierfetch.quorum.errors import NotLeaderError
-from tierfetch.tests.quorum.nodes import Quorum
+from tierfetch.log.disk_file import OsFile
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.quorum.errors import BufferFullError, NotLeaderError, QuorumFailedError, QuorumStartError
+from tierfetch.quorum.metadata_log import MetadataLogConfig
+from tierfetch.quorum.state import RaftState
+from tierfetch.tests.quorum.nodes import Quorum, Replica, now_ms
+
+OTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
+async def append(replica: Replica, *records: bytes) -> int:
+    return await replica.node.append_and_commit(replica.node.leader_and_epoch.epoch, list(records))
+
+
+def others(quorum: Quorum, replica: Replica) -> list[Replica]:
+    return [item for item in quorum.running() if item is not replica]
+
+
+@pytest.mark.slow
 async def test_Q6_an_append_is_committed_on_every_voter(tmp_path: Path) -> None:
     async with Quorum(tmp_path) as quorum:
         await quorum.start()
         leader = await quorum.leader()
-        epoch = leader.node.leader_and_epoch.epoch
-        last = await leader.node.append_and_commit(epoch, [b"a", b"b"])
+        last = await append(leader, b"a", b"b")
         assert leader.node.high_watermark > last
         await quorum.until(lambda: all(item.state.records == [b"a", b"b"] for item in quorum.voters))
-        follower = next(item for item in quorum.voters if item is not leader)
+        logs = {(item.log_directory / f"{0:020d}.log").read_bytes() for item in quorum.voters}
+        assert len(logs) == 1
         with pytest.raises(NotLeaderError):
-            await follower.node.append(epoch, [b"x"])
+            await others(quorum, leader)[0].node.append(leader.node.leader_and_epoch.epoch, [b"x"])
+        with pytest.raises(NotLeaderError):
+            await leader.node.append(leader.node.leader_and_epoch.epoch + 1, [b"x"])
+
+
+async def test_Q6_batches_are_handed_over_once_in_order_with_their_offsets(tmp_path: Path) -> None:
+    async with Quorum(tmp_path, 1) as quorum:
+        await quorum.start()
+        leader = await quorum.leader()
+        epoch = leader.node.leader_and_epoch.epoch
+        lasts = [await leader.node.append(epoch, [b"%d" % number] * 3) for number in range(5)]
+        await quorum.until(lambda: leader.node.applied_offset > lasts[-1])
+        batches = leader.state.batches
+        assert batches[0].records == ()
+        assert [batch.base_offset for batch in batches[1:]] == [batch.last_offset + 1 for batch in batches[:-1]]
+        assert lasts == [3, 6, 9, 12, 15]
+        assert {batch.epoch for batch in batches} == {epoch}
+        assert leader.state.records == [b"%d" % number for number in range(5) for _ in range(3)]
+
+
+@pytest.mark.slow
+async def test_Q8_a_killed_leader_is_replaced_before_the_fetch_timeout(tmp_path: Path) -> None:
+    async with Quorum(tmp_path) as quorum:
+        quorum.timeouts["fetch_timeout_ms"] = 30_000
+        await quorum.start()
+        first = await quorum.leader()
+        await append(first, b"committed")
+        await first.kill()
+        second = await quorum.leader()
+        assert second.node.leader_and_epoch.epoch > 1
+        await append(second, b"more")
+        assert second.state.records == [b"committed", b"more"]
+        await first.start()
+        await quorum.until(lambda: first.state.records == [b"committed", b"more"])
+
+
+@pytest.mark.slow
+async def test_Q4_a_leader_that_stops_hands_over(tmp_path: Path) -> None:
+    async with Quorum(tmp_path) as quorum:
+        quorum.timeouts["fetch_timeout_ms"] = 30_000
+        await quorum.start()
+        first = await quorum.leader()
+        await append(first, b"x")
+        await first.stop()
+        second = await quorum.leader()
+        assert second is not first
+        await append(second, b"y")
+
+
+async def test_Q9_an_observer_replicates_and_never_votes(tmp_path: Path) -> None:
+    async with Quorum(tmp_path, 1, observers=1) as quorum:
+        await quorum.start()
+        leader = await quorum.leader()
+        await append(leader, b"a")
+        observer = quorum.replicas[2]
+        await observer.start(observer=True)
+        await quorum.until(lambda: observer.state.records == [b"a"])
+        assert not observer.node.is_voter
+        await append(leader, b"b")
+        await quorum.until(lambda: observer.state.records == [b"a", b"b"])
+        assert observer.node.leader_and_epoch == leader.node.leader_and_epoch
+        await leader.kill()
+        await asyncio.sleep(0.1)
+        assert observer.node.state in {RaftState.FOLLOWER, RaftState.UNATTACHED}
+
+
+@pytest.mark.slow
+async def test_Q9_a_replica_that_missed_everything_begins_with_the_snapshot(tmp_path: Path) -> None:
+    async with Quorum(tmp_path) as quorum:
+        quorum.log_config = MetadataLogConfig(retention_bytes=1)
+        await quorum.start([1, 2])
+        leader = await quorum.leader()
+        for number in range(5):
+            last = await append(leader, b"%d" % number)
+        offset = last + 1
+        await leader.node.create_snapshot(offset, leader.node.log_end_epoch, [b"all"], now_ms())
+        assert leader.node.log.log_start_offset == offset
+        await append(leader, b"after")
+        late = quorum.replicas[3]
+        await late.start()
+        await quorum.until(lambda: late.state.records == [b"all", b"after"])
+        assert late.state.snapshots == [(offset, 1)]
+        names = [path.name for path in late.log_directory.glob("*.checkpoint")]
+        assert names == [path.name for path in leader.log_directory.glob("*.checkpoint")]
+        await late.stop()
+        await late.start()
+        await quorum.until(lambda: late.state.records == [b"all", b"after"])
+
+
+async def test_Q15_voters_are_in_a_snapshot_and_survive_a_restart_from_it(tmp_path: Path) -> None:
+    async with Quorum(tmp_path, 1, dynamic=True) as quorum:
+        quorum.log_config = MetadataLogConfig(retention_bytes=1)
+        await quorum.start()
+        leader = await quorum.leader()
+        last = await append(leader, b"a")
+        await leader.node.create_snapshot(last + 1, leader.node.log_end_epoch, [b"s"], now_ms())
+        voters = leader.node.voters
+        assert (voters.kraft_version, [node.key for node in voters.voters]) == (1, [leader.key])
+        await leader.stop()
+        await leader.start()
+        await quorum.leader()
+        assert leader.node.voters.voters == voters.voters
+        assert leader.state.records == [b"s"]
+
+
+async def test_a_snapshot_that_is_there_already_is_not_cut_again(tmp_path: Path) -> None:
+    async with Quorum(tmp_path, 1) as quorum:
+        await quorum.start()
+        leader = await quorum.leader()
+        last = await append(leader, b"a")
+        for records in ([b"first"], [b"second"]):
+            await leader.node.create_snapshot(last + 1, leader.node.log_end_epoch, records, now_ms())
+        parsed = await leader.node.log.snapshots.read(leader.node.log.snapshots.latest)
+        assert parsed.batches == ((b"first",),)
+
+
+@pytest.mark.slow
+async def test_Q7_a_full_disk_in_an_fsync_stops_the_replica_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Quorum(tmp_path) as quorum:
+        await quorum.start()
+        leader = await quorum.leader()
+        await append(leader, b"safe")
+        broken = leader.log_directory
+        real = OsFile.sync
+
+        async def sync(file: OsFile) -> None:
+            if file.path.is_relative_to(broken):
+                raise OSError(errno.ENOSPC, "No space left on device", str(file.path))
+            await real(file)
+
+        monkeypatch.setattr(OsFile, "sync", sync)
+        node = leader.node
+        with pytest.raises((QuorumFailedError, NotLeaderError)):
+            await append(leader, b"unsafe")
+        assert "No space left on device" in await node.failed
+        with pytest.raises(QuorumFailedError, match="takes nothing more"):
+            await append(leader, b"late")
+        await leader.stop()
+        second = await quorum.leader()
+        await append(second, b"more")
+        assert [record for record in second.state.records if record != b"unsafe"] == [b"safe", b"more"]
+        monkeypatch.undo()
+        await leader.start()
+        await quorum.until(lambda: leader.state.records == second.state.records)
+
+
+async def test_Q11_a_leader_of_another_cluster_is_fatal(tmp_path: Path) -> None:
+    async with Quorum(tmp_path, 2) as quorum:
+        stranger = quorum.replicas[2]
+        path = stranger.directory / "meta.properties"
+        path.write_bytes(path.read_bytes().replace(b"asNLmUt5R6KXNd2eIjy-lA", OTHER_CLUSTER.encode()))
+        with pytest.raises(QuorumStartError, match="belongs to cluster"):
+            await stranger.start()
+        await stranger.stop()
+
+
+async def test_Q11_requests_of_another_cluster_are_refused(tmp_path: Path) -> None:
+    async with Quorum(tmp_path, 1) as quorum:
+        await quorum.start()
+        leader = await quorum.leader()
+        client = quorum.client()
+        partition = {
+            "partition_index": 0,
+            "replica_epoch": 50,
+            "replica_id": 1,
+            "replica_directory_id": None,
+            "voter_directory_id": None,
+            "last_offset_epoch": 40,
+            "last_offset": 1000,
+            "pre_vote": False,
+        }
+        topics = [{"topic_name": "__cluster_metadata", "partitions": [partition]}]
+        vote = {"cluster_id": OTHER_CLUSTER, "voter_id": -1, "topics": topics}
+        answer = await client.request(leader.address, ApiKey.VOTE, vote)
+        assert answer.error_code is ErrorCode.inconsistent_cluster_id
+        assert not leader.node.failed.done()
+        assert leader.node.leader_and_epoch.epoch == 1
+        await client.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("__cluster_metadata-0/quorum-state", b"{}", "data_version must be 0 or 1"),
+        ("meta.properties", b"version=1\ncluster.id=asNLmUt5R6KXNd2eIjy-lA\nnode.id=2\n", "must not be exchanged"),
+        ("meta.properties", b"version=0\n", "version=1 is expected"),
+        ("__cluster_metadata-0/partition.metadata", b"nonsense", "partition.metadata"),
+        ("__cluster_metadata-0/00000000000000000005-0000000001.checkpoint", b"nonsense", "5-0000000001.checkpoint"),
+    ],
+)
+async def test_Q11_what_a_replica_does_not_start_with(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    async with Quorum(tmp_path, 1) as quorum:
+        replica = quorum.replicas[1]
+        path = replica.directory / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        with pytest.raises(QuorumStartError, match=said):
+            await replica.start()
+        path.unlink()
+        await replica.stop()
+
+
+async def test_two_processes_never_share_a_directory(tmp_path: Path) -> None:
+    async with Quorum(tmp_path, 1) as quorum:
+        await quorum.start()
+        replica = quorum.replicas[1]
+        assert (replica.directory / ".lock").exists()
+
+
+async def test_appends_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    async with Quorum(tmp_path, 1) as quorum:
+        quorum.timeouts["append_pending_bytes_max"] = 100
+        await quorum.start()
+        leader = await quorum.leader()
+        epoch = leader.node.leader_and_epoch.epoch
+        taken = [asyncio.create_task(leader.node.append_and_commit(epoch, [b"x" * 60])) for _ in range(5)]
+        results = await asyncio.gather(*taken, return_exceptions=True)
+        assert any(isinstance(result, BufferFullError) for result in results)
+        assert any(isinstance(result, int) for result in results)
+
+
+@pytest.mark.slow
+async def test_Q8_a_leader_that_resigns_tells_its_state_machine(tmp_path: Path) -> None:
+    async with Quorum(tmp_path) as quorum:
+        await quorum.start()
+        first = await quorum.leader()
+        epoch = first.node.leader_and_epoch.epoch
+        first.node.resign(epoch, "asked by the test")
+        await quorum.until(lambda: first.state.leaders[-1].epoch > epoch)
+        leader = await quorum.leader()
+        assert leader.node.leader_and_epoch.epoch > epoch
+        assert [item.epoch for item in first.state.leaders] == sorted(item.epoch for item in first.state.leaders)
+
+
+async def test_stopping_twice_does_no_harm(tmp_path: Path) -> None:
+    async with Quorum(tmp_path, 1) as quorum:
+        await quorum.start()
+        node = quorum.replicas[1].node
+        await node.stop()
+        await node.stop()
+        with pytest.raises(QuorumFailedError):
+            await node.append(1, [b"x"])
+
+
+async def test_Q12_the_documents_metrics_by_name(tmp_path: Path) -> None:
+    async with Quorum(tmp_path, 1) as quorum:
+        await quorum.start()
+        leader = await quorum.leader()
+        await append(leader, b"a", b"b")
+        node = leader.node
+        samples = {
+            (sample.name, *sample.labels.values()): sample.value
+            for family in node.metrics.families(node)
+            for sample in family.samples
+        }
+        prefix = "tierfetch_raft_"
+        assert samples[f"{prefix}current_leader",] == 1
+        assert samples[f"{prefix}current_epoch",] == 1
+        assert samples[f"{prefix}current_vote",] == 1
+        assert samples[f"{prefix}current_state", "leader"] == 1
+        assert samples[f"{prefix}current_state", "follower"] == 0
+        assert samples[f"{prefix}high_watermark",] == samples[f"{prefix}log_end_offset",] == 3
+        assert samples[f"{prefix}log_end_epoch",] == 1
+        assert samples[f"{prefix}append_records_total",] == 3
+        assert samples[f"{prefix}elections_total",] == 1
+        assert samples[f"{prefix}commit_latency_seconds_count",] == 1
+        assert samples[f"{prefix}election_latency_seconds_count",] == 1
+        assert samples[f"{prefix}fsync_latency_seconds_count",] >= 2
+        assert samples[f"{prefix}apply_latency_seconds_count",] == 2
+        assert samples[f"{prefix}number_unknown_voter_connections",] == 0
+        assert 0 <= samples[f"{prefix}poll_idle_ratio",] <= 1
