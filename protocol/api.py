@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.index import load_request_schema, load_response_schema
 
+from .extensions import extended_request
+
 
 class VersionRange(NamedTuple):
     """Both ends inclusive."""
@@ -113,7 +115,7 @@ class ApiKey(IntEnum):
         return self.is_flexible(version) and self is not ApiKey.API_VERSIONS
 
     def request_type(self, version: int) -> type[Any]:
-        """kio's class of this version's request; imports its module."""
+        """kio's class of this version's request, with our tagged fields (`extensions`); imports its module."""
         return _request_type(int(self), version)
 
     def response_type(self, version: int) -> type[Any]:
@@ -123,7 +125,7 @@ class ApiKey(IntEnum):
 
 @cache
 def _request_type(key: int, version: int) -> type[Any]:
-    return load_request_schema(key, version)
+    return extended_request(load_request_schema(key, version))
 
 
 @cache

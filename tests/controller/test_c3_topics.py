@@ -12,7 +12,6 @@ from tierfetch.controller.config import SUPPORTED_FEATURES
 from tierfetch.controller.records import RemovePartitionsRecord
 from tierfetch.controller.snapshot import snapshot_records
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.entities import build_entity
 from tierfetch.protocol.errors import ErrorCode
 
 from .harness import CONFIG, JAVA_FEATURES, Harness
@@ -195,26 +194,9 @@ def test_C3_deletions_that_are_refused(cluster: Harness) -> None:
 def change_count(
     cluster: Harness, count: int, *, name: str = "t", assignments: Any = None, remove: bool = False
 ) -> Any:
-    """`remove` is a field of ours, which the wire's entity does not have: a value of the same shape stands for it."""
-    request_type = ApiKey.CREATE_PARTITIONS.request_type(3)
-    topic = {"name": name, "count": count, "assignments": assignments}
-    request = build_entity(request_type, {"topics": [topic], "timeout_ms": 1000, "validate_only": False})
-    if remove:
-        request = Removing(request)
-    return cluster.ask_entity(ApiKey.CREATE_PARTITIONS, request, 3)["results"][0]
-
-
-class Removing:
-    def __init__(self, request: Any) -> None:
-        self.topics = [RemovingTopic(topic) for topic in request.topics]
-        self.validate_only = request.validate_only
-
-
-class RemovingTopic:
-    remove_last_partitions = True
-
-    def __init__(self, topic: Any) -> None:
-        self.name, self.count, self.assignments = topic.name, topic.count, topic.assignments
+    topic = {"name": name, "count": count, "assignments": assignments, "remove_last_partitions": remove}
+    values = {"topics": [topic], "timeout_ms": 1000, "validate_only": False}
+    return cluster.ask(ApiKey.CREATE_PARTITIONS, values)["results"][0]
 
 
 def test_C8_a_topic_grows(cluster: Harness) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from tierfetch.controller.config import SUPPORTED_FEATURES, FeatureRange, Warmin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.entities import build_entity
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.extensions import ThinReplica, thin_replica
 
 from .harness import CONFIG, Harness
 
@@ -19,34 +20,12 @@ SWITCH = "follower.fetch.last.tiered.offset.enable"
 MIB = 1024 * 1024
 
 
-@dataclass
-class ThinItem:
-    """An entry of the tagged field by which followers tell that a replica is thin."""
-
-    topic_id: UUID
-    partition_index: int = 0
-    local_start_offset: int = 1000
-    local_bytes: int = 1
-    age_ms: int = 0
+def report(cluster: Harness, broker_id: int, *thin: ThinReplica) -> None:
+    cluster.heartbeat(broker_id, thin_replicas=list(thin))
 
 
-class ThinHeartbeat:
-    def __init__(self, cluster: Harness, broker_id: int, thin: list[ThinItem]) -> None:
-        self.broker_id = broker_id
-        self.broker_epoch = cluster.epochs[broker_id]
-        self.current_metadata_offset = len(cluster.log)
-        self.want_fence = self.want_shut_down = False
-        self.offline_log_dirs: tuple[UUID, ...] = ()
-        self.cordoned_log_dirs = None
-        self.thin_replicas = tuple(thin)
-
-
-def report(cluster: Harness, broker_id: int, *thin: ThinItem) -> None:
-    cluster.ask_entity(ApiKey.BROKER_HEARTBEAT, ThinHeartbeat(cluster, broker_id, list(thin)), 2)
-
-
-def thin_item(cluster: Harness, **values: Any) -> ThinItem:
-    return replace(ThinItem(cluster.image.topic_ids["t"]), **values)
+def thin_item(cluster: Harness, *, local_bytes: int = 1, age_ms: int = 0) -> ThinReplica:
+    return thin_replica(cluster.image.topic_ids["t"], 0, 1000, local_bytes, age_ms)
 
 
 @pytest.fixture

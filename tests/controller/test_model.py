@@ -12,14 +12,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from tierfetch.controller.fast_failover import ProbeOutcome
 from tierfetch.controller.image import MetadataImage
-from tierfetch.controller.registrations import NO_LEADER, PartitionKey, PartitionRegistration
+from tierfetch.controller.registrations import NO_LEADER, RECOVERING, PartitionKey, PartitionRegistration
 from tierfetch.controller.snapshot import snapshot_records
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.extensions import thin_replica
 from tierfetch.tests.sim.planted.controller_core import BUGS
 
 from .harness import CONFIG, Harness, directory, same
-from .test_f_features_thin import ThinItem, report
+from .test_f_features_thin import report
 
 BROKERS = range(1, 6)
 TOPICS = ("a", "b", "c")
@@ -81,7 +82,7 @@ class ControllerModel(RuleBasedStateMachine):
         hosted = sorted(key for key in self.partitions() if broker in self.now(key).replicas)
         keys = data.draw(st.lists(st.sampled_from(hosted), unique=True)) if hosted else []
         self.thin[broker] = set(keys)
-        report(self.cluster, broker, *[ThinItem(key.topic_id, key.partition) for key in keys])
+        report(self.cluster, broker, *[thin_replica(key.topic_id, key.partition, 1000, 1, 0) for key in keys])
 
     @rule(broker=brokers)
     def beat_as_a_ghost(self, broker: int) -> None:
@@ -112,7 +113,7 @@ class ControllerModel(RuleBasedStateMachine):
             return
         for broker in sorted(thin & set(self.now(key).replicas)):
             self.thin[broker] = {key}
-            report(self.cluster, broker, ThinItem(key.topic_id, key.partition))
+            report(self.cluster, broker, thin_replica(key.topic_id, key.partition, 1000, 1, 0))
         before = self.now(key)
         self.thin.pop(before.leader, None)
         if before.leader != NO_LEADER:
@@ -152,6 +153,11 @@ class ControllerModel(RuleBasedStateMachine):
             self.fast_fenced_at_ms[broker] = self.cluster.now_ms
             recent = {number for number, at_ms in self.fast_fenced_at_ms.items() if at_ms > since_ms}
             assert 2 * len(recent) < len(live | recent), "not only a minority was fenced"
+
+    @rule(broken=st.lists(brokers, min_size=2, unique=True))
+    def lose_connections(self, broken: list[int]) -> None:
+        for broker in broken:
+            self.lose_connection(broker, [ProbeOutcome.REFUSED] * 2)
 
     # Topics.
 
@@ -280,7 +286,7 @@ class ControllerModel(RuleBasedStateMachine):
         if before.is_reassigning and not now.is_reassigning:
             kept = set(before.adding_replicas) & set(now.replicas)
             assert kept <= set(now.isr), (key, before, now)
-        if now.leader not in (NO_LEADER, *before.isr) and now.isr == (now.leader,):
+        if now.leader not in (NO_LEADER, *before.isr) and now.leader_recovery_state == RECOVERING:
             topic = self.cluster.image.topics[key.topic_id].name
             allowed = self.is_operator_electing or self.cluster.core.state.is_unclean_election_enabled(topic)
             assert allowed, (key, before, now)
