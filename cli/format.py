@@ -109,7 +109,7 @@ def _initial_voters(text: str, listener_name: str) -> VoterSet:
     for item in (part.strip() for part in text.split(",") if part.strip()):
         id_text, _, rest = item.partition("@")
         address, _, directory = rest.rpartition(":")
-        if not id_text.isdecimal() or not address:
+        if not id_text.isdecimal() or ":" not in address:
             raise ValueError(f"{_INITIAL}: expected id@host:port:directory-id, found {item!r}")
         if int(id_text) in voters:
             raise ValueError(f"{_INITIAL}: node id {id_text} is named twice")

@@ -11,7 +11,7 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +29,10 @@ class ControllerFailedError(RuntimeError):
 
 
 class LocalQuorum:
-    """Controllers 1, 2, ... with static voters, unless `dynamic`: then the first one alone is the first voter."""
+    """Controllers 1, 2, ... with static voters, unless `dynamic`: then the first one alone is the first voter.
+
+    `command(node, config file)` runs one; `tierfetch controller` by default.
+    """
 
     def __init__(
         self,
@@ -38,7 +41,9 @@ class LocalQuorum:
         *,
         dynamic: bool = False,
         configs: Mapping[str, str] | None = None,
+        command: Callable[[int, Path], Sequence[str]] | None = None,
     ) -> None:
+        self._command = command or _controller_command
         self.base = base.absolute()
         self.dynamic = dynamic
         self.configs = dict(configs or {})
@@ -110,7 +115,7 @@ class LocalQuorum:
 
     def start(self, node: int) -> float:
         """Start without waiting; returns time.monotonic() just before the process began."""
-        command = [*_COMMAND, "controller", "--config", str(self.config_file(node))]
+        command = self._command(node, self.config_file(node))
         return self._processes.start(node, command, self.log_file(node))
 
     def wait_serving(self, node: int) -> None:
@@ -156,6 +161,10 @@ class LocalQuorum:
         if done.returncode != 0:
             raise ControllerFailedError(f"tierfetch {' '.join(arguments)}: {done.stderr or done.stdout}")
         return done.stdout
+
+
+def _controller_command(node: int, config: Path) -> Sequence[str]:
+    return [*_COMMAND, "controller", "--config", str(config)]
 
 
 _COMMAND: Final = (sys.executable, "-m", "tierfetch.cli.main")

@@ -144,8 +144,8 @@ class QuorumNode:
         self._stood_at_s: float | None = None
         self._states: asyncio.Queue[ElectionState] = asyncio.Queue()
         self._left = asyncio.Event()
-        self._appends: set[_PendingAppend] = set()
-        self._asked: set[asyncio.Future[Response]] = set()
+        self._appends: dict[_PendingAppend, None] = {}
+        self._asked: dict[asyncio.Future[Response], None] = {}
         self._is_running = False
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when this replica has stopped by itself."""
@@ -244,7 +244,7 @@ class QuorumNode:
             if not pending.answer.done():
                 pending.answer.set_exception(QuorumFailedError(reason))
         self._appends.clear()
-        for asked in self._asked:
+        for asked in tuple(self._asked):
             asked.cancel()
         self._asked.clear()
 
@@ -317,7 +317,7 @@ class QuorumNode:
         self._check_running()
         loop = asyncio.get_running_loop()
         pending = _PendingAppend(loop.create_future(), is_for_commit, loop.time())
-        self._appends.add(pending)
+        self._appends[pending] = None
         self._step(Append(pending, epoch, tuple(records)))
         return await pending.answer
 
@@ -340,10 +340,13 @@ class QuorumNode:
         """The core's answer to a request from another node."""
         self._check_running()
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        self._asked.add(answer)
-        answer.add_done_callback(self._asked.discard)
+        self._asked[answer] = None
+        answer.add_done_callback(self._answered)
         self._step(RequestReceived(answer, request))
         return await answer
+
+    def _answered(self, answer: asyncio.Future[Response]) -> None:
+        self._asked.pop(answer, None)
 
     async def kraft_versions(self, endpoint: Endpoint) -> tuple[int, int]:
         """The range of `kraft.version` that the node at this endpoint supports. OSError."""
@@ -438,7 +441,7 @@ class QuorumNode:
     def _append_completed(self, effect: AppendCompleted) -> None:
         pending = effect.token
         assert isinstance(pending, _PendingAppend), pending
-        self._appends.discard(pending)
+        self._appends.pop(pending, None)
         self.metrics.commit.observe(self.metrics.now_s() - pending.began_s)
         if not pending.answer.done():
             pending.answer.set_result(effect.last_offset)
@@ -446,7 +449,7 @@ class QuorumNode:
     def _append_failed(self, effect: AppendFailed) -> None:
         pending = effect.token
         assert isinstance(pending, _PendingAppend), pending
-        self._appends.discard(pending)
+        self._appends.pop(pending, None)
         if not pending.answer.done():
             kind = BufferFullError if effect.error is AppendError.BUFFER_FULL else NotLeaderError
             pending.answer.set_exception(kind(effect.error.value))

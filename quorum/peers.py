@@ -89,7 +89,8 @@ class Peers:
         self._questions = KafkaClient(client_id=client_id, random=random, limits=limits)
         self._voters = voters
         self._tell = tell
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        """In the order in which they were begun."""
 
     def send(self, effect: Send) -> None:
         """Begin; does not wait."""
@@ -98,7 +99,7 @@ class Peers:
 
     async def close(self) -> None:
         """Give up what is under way: nothing of it is told any more."""
-        for task in self._tasks:
+        for task in tuple(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
@@ -107,11 +108,11 @@ class Peers:
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(coroutine, name=name)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("%s ended by a fault of ours", task.get_name(), exc_info=error)
 

@@ -29,7 +29,7 @@ def test_help_names_the_commands_and_imports_none() -> None:
         assert f"\n  {name} " in output
 
 
-@pytest.mark.parametrize("command", ["broker", "demo", "dump-log", "tier"])
+@pytest.mark.parametrize("command", ["broker", "controller", "demo", "dump-log", "format", "quorum", "tier"])
 def test_every_command_explains_itself(command: str) -> None:
     result = CliRunner().invoke(cli, [command, "--help"])
     assert result.exit_code == 0, result.output
@@ -39,7 +39,7 @@ def test_every_command_explains_itself(command: str) -> None:
 def test_unknown_command_names_those_that_exist() -> None:
     result = CliRunner().invoke(cli, ["brokre"])
     assert result.exit_code == 2
-    assert "no command 'brokre'; there are: broker, demo, dump-log, tier" in result.output
+    assert "no command 'brokre'; there are: broker, controller, demo, dump-log, format, quorum" in result.output
 
 
 def test_wrong_configuration_is_exit_code_1_with_the_keys(tmp_path: Path) -> None:
