@@ -1,8 +1,8 @@
 """What a leader demands of bytes before they become a batch of its log. Pure.
 
-The header and the CRC are looked at, the records are not: a wrong body costs those who read it, not the log. So these
-of Kafka's checks are absent: that record offsets in a batch are consecutive, that each record's timestamp is near the
-clock, that keys are present in a compacted topic.
+The header and the CRC are looked at, the records only in a compacted topic, where one without a key would be lost: a
+wrong body costs those who read it, not the log. So these of Kafka's checks are absent: that record offsets in a batch
+are consecutive, that each record's timestamp is near the clock.
 
 | found | answer |
 |---|---|
@@ -11,18 +11,32 @@ clock, that keys are present in a compacted topic.
 | a base offset that is not 0, from a client | INVALID_RECORD |
 | more bytes than `max.message.bytes`, `segment.bytes` | MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE |
 | no records, or a count that is not the offset range | INVALID_RECORD |
+| a record without a key for a compacted topic, from a client | INVALID_RECORD |
 | a control batch from a client; a transaction without a producer id | INVALID_RECORD |
 | a timestamp outside `message.timestamp.{before,after}.max.ms`, or of the log-append type | INVALID_TIMESTAMP |
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..protocol.batch_header import MAGIC, MAGIC_AT
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
-from ..protocol.records import BATCH_HEADER_SIZE, BatchHeader, TimestampType, check_batch, iter_batches, parse_header
+from ..protocol.records import (
+    BATCH_HEADER_SIZE,
+    BatchHeader,
+    TimestampType,
+    check_batch,
+    iter_batches,
+    iter_records,
+    parse_header,
+)
 from .config import LogConfig
 from .disk import Buffer
 from .producer_state import AppendOrigin
+
+OFFSET_MAX: Final = 2**63 - 1
+"""No log ends behind it."""
 
 
 def check_leader_batch(data: Buffer, config: LogConfig, origin: AppendOrigin, now_ms: int) -> BatchHeader:
@@ -42,6 +56,8 @@ def check_leader_batch(data: Buffer, config: LogConfig, origin: AppendOrigin, no
     _check_contents(header, origin)
     if config.message_timestamp_type is TimestampType.CREATE_TIME:
         _check_timestamps(header, config, now_ms)
+    if config.is_compacted and origin is AppendOrigin.CLIENT:
+        _check_keys(data, header)
     return header
 
 
@@ -76,6 +92,11 @@ def _check_contents(header: BatchHeader, origin: AppendOrigin) -> None:
         raise KafkaError(ErrorCode.invalid_record, "a transactional batch needs a producer id")
 
 
+def _check_keys(data: Buffer, header: BatchHeader) -> None:
+    if any(record.key is None for record in iter_records(data, 0, header)):
+        raise KafkaError(ErrorCode.invalid_record, "a record without a key, which a compacted topic cannot keep")
+
+
 def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
     if header.timestamp_type is not TimestampType.CREATE_TIME:
         raise KafkaError(ErrorCode.invalid_timestamp, "the topic has create time, the batch says log append time")
@@ -100,7 +121,9 @@ def check_follower_batches(data: Buffer) -> list[BatchHeader]:
 
 
 def check_follower_order(headers: list[BatchHeader], next_offset: int, latest_epoch: int) -> None:
-    """INVALID_RECORD unless offsets rise from `next_offset` and epochs do not fall below `latest_epoch`."""
+    """INVALID_RECORD unless offsets rise from `next_offset`, to `OFFSET_MAX` at most, and epochs do not fall below
+    `latest_epoch`.
+    """
     for header in headers:
         epoch = header.partition_leader_epoch
         if header.base_offset < next_offset:
@@ -114,3 +137,8 @@ def check_follower_order(headers: list[BatchHeader], next_offset: int, latest_ep
                 f"the leader sent a batch of epoch {epoch} at offset {header.base_offset}, behind epoch {latest_epoch}",
             )
         next_offset, latest_epoch = header.base_offset + header.last_offset_delta + 1, epoch
+        if next_offset > OFFSET_MAX:
+            raise KafkaError(
+                ErrorCode.invalid_record,
+                f"the leader sent a batch at offset {header.base_offset} that ends behind offset {OFFSET_MAX}",
+            )
