@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tierfetch.log.errors import CorruptFileError
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.control import ControlType
-from tierfetch.protocol.errors import KafkaError
-from tierfetch.protocol.records import iter_batches
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.records import Compression, Record, build_batch, iter_batches
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
 from tierfetch.tests.log.compaction import (
     COMPACT,
@@ -159,8 +159,16 @@ async def test_an_open_transaction_holds_the_cleaner_back() -> None:
     assert b"open" in values
 
 
-async def test_records_without_a_key_go() -> None:
-    log = await filled(MemoryDisk(), Write(((None, b"?"), (b"a", b"1"))))
+async def test_a_record_without_a_key_is_not_taken_and_goes_where_there_is_one() -> None:
+    log = await reopened(MemoryDisk())
+    records = [Record(0, NOW_MS, None, b"?"), Record(1, NOW_MS, b"a", b"1")]
+    batch = build_batch(records, base_offset=0, compression=Compression.ZSTD)
+    with pytest.raises(KafkaError, match="without a key") as raised:
+        await log.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=NOW_MS)
+    assert raised.value.code is ErrorCode.invalid_record
+    assert log.log_end_offset == 0
+    await log.append_as_follower(batch)
+    await settled(log)
     await clean(log)
     assert [record.key for record in await uncommitted_view(log)] == [b"a"]
 
