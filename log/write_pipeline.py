@@ -103,6 +103,7 @@ class WritePipeline:
                 write.done.set_result(None)
             else:
                 write.done.set_exception(error)
+                write.done.exception()  # mark it as seen: who waited for it may have been cancelled
 
     def _settle_all(self, error: BaseException) -> None:
         self._settle(list(self._queue), error)

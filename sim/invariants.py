@@ -94,13 +94,18 @@ class PartitionInvariants:
     def _violated(self, invariant: str, detail: str) -> InvariantViolationError:
         return InvariantViolationError(invariant, f"{self.name}: {detail}")
 
+    def _before(self, now: ReplicaStatus) -> ReplicaStatus | None:
+        """The status before this one, of the same process."""
+        before = self._last.get(now.node_id)
+        return before if before is not None and before.incarnation == now.incarnation else None
+
     def _check_offsets(self, now: ReplicaStatus) -> None:
         is_ordered = now.log_start_offset <= now.local_log_start_offset <= now.log_end_offset
         if not is_ordered or now.high_watermark > now.log_end_offset:
             raise self._violated("ordered offsets", f"{now}")
 
     def _check_epochs(self, now: ReplicaStatus) -> None:
-        before = self._last.get(now.node_id)
+        before = self._before(now)
         if before is not None and now.leader_epoch < before.leader_epoch:
             detail = f"node {now.node_id} went from {before.leader_epoch} to {now.leader_epoch}"
             raise self._violated("monotonic epoch", detail)
@@ -111,7 +116,7 @@ class PartitionInvariants:
                 raise self._violated("one leader an epoch", detail)
 
     def _check_watermark(self, now: ReplicaStatus) -> None:
-        before = self._last.get(now.node_id)
+        before = self._before(now)
         if before is None or now.leads_epoch is None or now.leads_epoch != before.leads_epoch:
             return
         if now.high_watermark < before.high_watermark:

@@ -344,6 +344,7 @@ class QuorumRun:
             return await work()
 
         task = self.world.loop.create_task(run(), context=context)
+        task.add_done_callback(_seen)
         done, _ = await asyncio.wait([task], timeout=timeout_s)
         if not done:
             raise TimeoutError
@@ -411,6 +412,12 @@ class QuorumRun:
                     await self._in_process(name, create, APPEND_TIMEOUT_S)
                 except (OSError, TimeoutError, QuorumFailedError) as error:
                     self.world.record(name, f"no snapshot at {position[0]}: {type(error).__name__}")
+
+
+def _seen(task: asyncio.Task[T]) -> None:
+    """Whoever waited for it may have given up."""
+    if not task.cancelled():
+        task.exception()
 
 
 def quorum_schedule(rng: Random, nodes: Sequence[str] | dict[str, int]) -> Schedule:

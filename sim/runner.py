@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
+from ..protocol.errors import KafkaError
 from .brokers import BrokersRun
 from .invariants import InvariantViolationError
 from .loop import DeadlockError, LivelockError, TimeLimitError
@@ -57,7 +58,7 @@ def run_seed(
     with World(seed, sink=sink, records_logs=records_logs) as world:
         run = SCENARIOS[name](world, schedule)
         failures = _failures(run)
-        failures += [f"unexpected: {each.get('exception') or each['message']!r}" for each in world.loop.failures]
+        failures += [f"unexpected: {each.get('exception') or each['message']!r}" for each in _faults(world)]
         for failure in failures:
             world.say("judge", failure)
         tallies = run.tallies()
@@ -76,6 +77,16 @@ def run_seed(
             records_excused=tallies.excused,
             digest=world.digest(),
         )
+
+
+def _faults(world: World) -> list[dict[str, Any]]:
+    """What nobody awaited; but a process may end because its disk fails, and says so as its last word."""
+    ends = {f"{name} failed" for name in world.hosts}
+    return [
+        each
+        for each in world.loop.failures
+        if not (each["message"] in ends and isinstance(each.get("exception"), OSError | KafkaError))
+    ]
 
 
 def _failures(run: Run) -> list[str]:

@@ -1,0 +1,147 @@
+"""Bugs of replication: who counts, where a follower cuts, what it adopts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from unittest.mock import patch
+
+from tierfetch.broker import static_changes
+from tierfetch.broker.partition import Partition
+from tierfetch.fetcher import aux_state, epoch_fetch
+from tierfetch.fetcher.bootstrap import ResumeFetch, Trigger
+from tierfetch.fetcher.epoch_fetch import FetchIsolation, LeaderView
+from tierfetch.fetcher.leader_replicas import LeaderReplicas
+from tierfetch.fetcher.replica_fetcher import ReplicaFetcher
+from tierfetch.log import adopt
+from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.log.producers import ProducerStateManager
+from tierfetch.tests.sim.planted.registry import planted
+
+
+@planted("a follower truncates to its high watermark (before KIP-101)", file="fetcher/bootstrap.py", scenario="brokers")
+def truncate_to_high_watermark() -> Iterator[None]:
+    original = ReplicaFetcher._carry_out
+
+    async def carry_out(self, replica, prepared):
+        partition = replica.partition
+        if isinstance(prepared, ResumeFetch) and replica.trigger is Trigger.ASSIGNED:
+            cut = max(partition.high_watermark, partition.local_log_start_offset)
+            if cut < partition.log_end_offset:
+                await partition.truncate_to(cut)
+        await original(self, replica, prepared)
+
+    with patch.object(ReplicaFetcher, "_carry_out", carry_out):
+        yield
+
+
+@planted("the leader overlooks a diverging log that is not longer", file="fetcher/epoch_fetch.py", scenario="brokers")
+def overlooked_divergence() -> Iterator[None]:
+    original = epoch_fetch.check_divergence
+
+    def check(epochs, log_end_offset, fetch_offset, last_fetched_epoch, rules):
+        found = original(epochs, log_end_offset, fetch_offset, last_fetched_epoch, rules)
+        return found if fetch_offset > log_end_offset else None
+
+    with patch.object(epoch_fetch, "check_divergence", check):
+        yield
+
+
+@planted("consumers read past the high watermark", file="fetcher/epoch_fetch.py", scenario="brokers")
+def read_past_high_watermark() -> Iterator[None]:
+    original = LeaderView.end_visible_to
+
+    def end_visible_to(self: LeaderView, isolation: FetchIsolation) -> int:
+        if isolation is FetchIsolation.HIGH_WATERMARK:
+            return self.log_end_offset
+        return original(self, isolation)
+
+    with patch.object(LeaderView, "end_visible_to", end_visible_to):
+        yield
+
+
+@planted("acks=all is answered before the high watermark", file="broker/partition.py", scenario="brokers")
+def answered_too_early() -> Iterator[None]:
+    with patch.object(Partition, "committed", lambda self, *_: None):
+        yield
+
+
+@planted(
+    "the high watermark is that of a majority, not of the ISR", file="fetcher/leader_replicas.py", scenario="brokers"
+)
+def majority_of_isr() -> Iterator[None]:
+    def high_watermark(self: LeaderReplicas, leader_end_offset: int, now_ms: int) -> int | None:
+        if self.is_under_min_isr:
+            return None
+        members = [f.log_end_offset for replica_id, f in self.followers.items() if replica_id in self.maximal_isr]
+        ends = sorted([leader_end_offset, *members], reverse=True)
+        return ends[len(ends) // 2]
+
+    with patch.object(LeaderReplicas, "high_watermark", high_watermark):
+        yield
+
+
+@planted("a replica joins the ISR before it has caught up", file="fetcher/leader_replicas.py", scenario="brokers")
+def joins_too_early() -> Iterator[None]:
+    original = LeaderReplicas.expanded_isr
+
+    def expanded(self: LeaderReplicas, replica_id: int, high_watermark: int):
+        return original(self, replica_id, 0)
+
+    with patch.object(LeaderReplicas, "expanded_isr", expanded):
+        yield
+
+
+@planted("ISR changes of a deposed leader are accepted", file="broker/static_changes.py", scenario="brokers")
+def stale_isr_change() -> Iterator[None]:
+    original = static_changes.alter_partition
+
+    def alter(image, partition, *, leader_epoch, partition_epoch, isr):
+        current = image.topics[partition.topic].partitions[partition.partition]
+        isr = isr if current.leader in isr else [*isr, current.leader]
+        return original(
+            image,
+            partition,
+            leader_epoch=current.leader_epoch,
+            partition_epoch=current.partition_epoch,
+            isr=isr,
+        )
+
+    with patch.object(static_changes, "alter_partition", alter):
+        yield
+
+
+@planted("the producer snapshot is not adopted from the tier", file="fetcher/aux_state.py", scenario="brokers")
+def snapshot_dropped() -> Iterator[None]:
+    original = aux_state._aux_state
+
+    def without_snapshot(found, adoption, bytes_from_tier):
+        made = original(found, adoption, bytes_from_tier)
+        empty = ProducerStateManager(made.state.start_offset).snapshot()
+        return replace(made, state=replace(made.state, producer_snapshot=empty))
+
+    with patch.object(aux_state, "_aux_state", without_snapshot):
+        yield
+
+
+@planted("the epoch index that is adopted is not the leader's lineage", file="fetcher/aux_state.py", scenario="brokers")
+def foreign_epoch_index() -> Iterator[None]:
+    original = aux_state._verified_epochs
+
+    def latest_only(segment, epoch_index, log_start_offset):
+        epochs = original(segment, epoch_index, log_start_offset)
+        return LeaderEpochCache([EpochEntry(epochs.latest_epoch, log_start_offset)])
+
+    with patch.object(aux_state, "_verified_epochs", latest_only):
+        yield
+
+
+@planted("half a bootstrap is committed: the epochs are missing", file="log/adopt.py", scenario="brokers")
+def half_a_bootstrap() -> Iterator[None]:
+    original = adopt.build_sibling
+
+    async def build(disk, sibling, state):
+        await original(disk, sibling, replace(state, epochs=()))
+
+    with patch.object(adopt, "build_sibling", build):
+        yield

@@ -1,0 +1,93 @@
+"""Bugs of one replica's log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from unittest.mock import patch
+
+from tierfetch.log.epochs import LeaderEpochCache
+from tierfetch.log.flusher import Flusher
+from tierfetch.log.producers import ProducerStateManager
+from tierfetch.log.segments import LogSegments
+from tierfetch.log.state import LogState
+from tierfetch.log.truncation import Truncation
+from tierfetch.tests.sim.planted.registry import planted
+
+
+@planted("acknowledge before fsync", file="log/flusher.py", scenario="brokers")
+def acknowledge_before_fsync() -> Iterator[None]:
+    async def nothing(self: Flusher) -> None:
+        """As if the next flush of the upkeep would do."""
+
+    with patch.object(Flusher, "flush_by_messages", nothing):
+        yield
+
+
+@planted("a flush forgets the names of new segments", file="log/flusher.py", scenario="brokers")
+def names_not_synced() -> Iterator[None]:
+    original = Flusher.flush_locked
+
+    async def flush(self: Flusher, target: int) -> None:
+        self._state.names_synced = self._state.names_changed
+        await original(self, target)
+
+    with patch.object(Flusher, "flush_locked", flush):
+        yield
+
+
+@planted(
+    "indexes of a segment that was flushed before its end are not saved", file="log/flusher.py", scenario="brokers"
+)
+def indexes_not_saved() -> Iterator[None]:
+    original = LogSegments.from_offset
+
+    def from_offset(self: LogSegments, offset: int):
+        return original(self, offset + 1)
+
+    async def flush(self: Flusher, target: int) -> None:
+        with patch.object(LogSegments, "from_offset", from_offset):
+            await flush_locked(self, target)
+
+    flush_locked = Flusher.flush_locked
+    with patch.object(Flusher, "flush_locked", flush):
+        yield
+
+
+@planted("a truncation leaves the leader epochs as they are", file="log/epochs.py", scenario="brokers")
+def epochs_not_truncated() -> Iterator[None]:
+    with patch.object(LeaderEpochCache, "truncate_from_end", lambda self, end_offset: None):
+        yield
+
+
+@planted("a truncation leaves the producers as they are", file="log/truncation.py", scenario="brokers")
+def producers_not_truncated() -> Iterator[None]:
+    original = Truncation._cut
+
+    async def cut(self: Truncation, offset: int) -> None:
+        before = self._state.producers
+        await original(self, offset)
+        entries = dict(before.entries)
+        self._state.producers = ProducerStateManager(self._state.log_end_offset)
+        self._state.producers._entries = entries
+
+    with patch.object(Truncation, "_cut", cut):
+        yield
+
+
+@planted("a new leader's epoch begins one record early", file="log/appender.py", scenario="brokers")
+def epoch_begins_early() -> Iterator[None]:
+    original = LeaderEpochCache.assign
+
+    def assign(self: LeaderEpochCache, epoch: int, start_offset: int) -> bool:
+        latest = self.latest_entry
+        is_free = latest is not None and latest.start_offset < start_offset - 1 and epoch > latest.epoch
+        return original(self, epoch, start_offset - 1 if is_free else start_offset)
+
+    with patch.object(LeaderEpochCache, "assign", assign):
+        yield
+
+
+@planted("the high watermark is taken for the last stable offset", file="log/state.py", scenario="brokers")
+def no_last_stable_offset() -> Iterator[None]:
+    with patch.object(LogState, "last_stable_offset", property(lambda self: self.high_watermark)):
+        yield

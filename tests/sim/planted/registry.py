@@ -1,0 +1,65 @@
+"""Bugs that the simulator must find. Each is a context manager that replaces one function of the production code.
+
+    @planted("acknowledge before fsync", file="log/flusher.py", scenario="brokers")
+    def acknowledge_before_fsync() -> Iterator[None]:
+        with patch.object(Flusher, "flush_by_messages", ...):
+            yield
+
+Each is a mistake that a reviewer could overlook: it breaks nothing at once, and mostly nothing at all without a fault
+at the wrong moment. `known.json` has for each the seed that finds it, made by `search.py`; so is
+`docs/planted-bugs.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+KNOWN_FILE = Path(__file__).parent / "known.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedBug:
+    """`plant` puts it in, and takes it out at the end."""
+
+    name: str
+    file: str
+    scenario: str
+    plant: Callable[[], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The seed that finds a bug, after how many, and by what."""
+
+    seed: int
+    seeds_tried: int
+    found_by: str
+
+
+BUGS: dict[str, PlantedBug] = {}
+_FINDINGS = TypeAdapter(dict[str, Finding])
+
+
+def planted(
+    name: str, *, file: str, scenario: str
+) -> Callable[[Callable[[], Iterator[None]]], Callable[[], AbstractContextManager[None]]]:
+    def add(function: Callable[[], Iterator[None]]) -> Callable[[], AbstractContextManager[None]]:
+        plant = contextmanager(function)
+        assert name not in BUGS, name
+        BUGS[name] = PlantedBug(name, file, scenario, plant)
+        return plant
+
+    return add
+
+
+def known_findings() -> dict[str, Finding]:
+    return _FINDINGS.validate_json(KNOWN_FILE.read_bytes()) if KNOWN_FILE.exists() else {}
+
+
+def write_findings(findings: dict[str, Finding]) -> None:
+    KNOWN_FILE.write_bytes(_FINDINGS.dump_json(dict(sorted(findings.items())), indent=1) + b"\n")

@@ -1,0 +1,69 @@
+"""Bugs of the remote log manager and its metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from unittest.mock import patch
+from uuid import UUID
+
+from tierfetch.broker import metadata_topic
+from tierfetch.remote.segment import RemoteLogSegmentId
+from tierfetch.rlm import copier, partition_task, plan
+from tierfetch.rlm.copier import SegmentCopier
+from tierfetch.tests.sim.planted.registry import planted
+
+
+@planted("local segments go before their upload is finished", file="rlm/plan.py", scenario="brokers")
+def deleted_before_uploaded() -> Iterator[None]:
+    with patch.object(plan, "_proven", lambda view, wanted: ([], list(wanted))):
+        yield
+
+
+@planted("segments above the last stable offset are tiered", file="rlm/plan.py", scenario="brokers")
+def tiered_too_early() -> Iterator[None]:
+    original = plan.pending_copies
+
+    def pending(view):
+        return original(replace(view, last_stable_offset=view.log_end_offset))
+
+    with patch.object(plan, "pending_copies", pending), patch.object(partition_task, "pending_copies", pending):
+        yield
+
+
+@planted("a copy is finished before its upload", file="rlm/copier.py", scenario="brokers")
+def finished_before_uploaded() -> Iterator[None]:
+    original = SegmentCopier._upload
+
+    async def upload(self, segment, data):
+        try:
+            return await original(self, segment, data)
+        except copier.RemoteStorageError:
+            return None
+
+    with patch.object(SegmentCopier, "_upload", upload):
+        yield
+
+
+@planted("a segment id is used again for another attempt", file="rlm/partition_task.py", scenario="brokers")
+def reused_segment_id() -> Iterator[None]:
+    original = partition_task.describe_copy
+
+    def describe(view, segment, segment_id, **kwargs):
+        same = RemoteLogSegmentId(segment_id.topic_id_partition, UUID(int=1000 + segment.base_offset))
+        return original(view, segment, same, **kwargs)
+
+    with patch.object(partition_task, "describe_copy", describe):
+        yield
+
+
+@planted("the remote log metadata is not flushed", file="broker/metadata_topic.py", scenario="brokers")
+def metadata_not_flushed() -> Iterator[None]:
+    original = metadata_topic.NewTopic
+
+    def new_topic(name, partitions, replication_factor, **kwargs):
+        configs = {key: value for key, value in kwargs["configs"].items() if key != "flush.messages"}
+        return original(name, partitions, replication_factor, configs=configs)
+
+    with patch.object(metadata_topic, "NewTopic", new_topic):
+        yield

@@ -1,0 +1,77 @@
+"""`python -m tierfetch.tests.sim.planted.search [--again]`: looks for the seed that finds each planted bug.
+
+Writes `known.json` after each, and at the end the table `docs/planted-bugs.md`. Bugs that are known are looked for only
+with `--again`; with a part of a name, only those. Exits with 1 if one was not found within `SEEDS_MAX` seeds.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from tierfetch.sim.runner import run_seed
+from tierfetch.tests.sim.planted import fetcher_bugs, log_bugs, quorum_bugs, rlm_bugs
+from tierfetch.tests.sim.planted.registry import BUGS, Finding, PlantedBug, known_findings, write_findings
+
+SEEDS_MAX = 200
+TABLE_FILE = Path(__file__).parents[3] / "docs" / "planted-bugs.md"
+MODULES = (quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs)
+
+_HEAD = """# Planted bugs
+
+The simulator must be able to fail. Each of these bugs replaces one function of the production code by one with a
+mistake that a reviewer could overlook (`tests/sim/planted`); the table says which seed finds it, after how many, and by
+which invariant or checker. Made by `make test-planted`; `make test` plants each again at its seed.
+
+| bug | in | scenario | found by seed | seeds tried | invariant or checker |
+|---|---|---|---|---|---|
+"""
+
+
+def look_for(bug: PlantedBug) -> Finding | None:
+    for tried, seed in enumerate(range(1, SEEDS_MAX + 1), 1):
+        with bug.plant():
+            report = run_seed(seed, bug.scenario)
+        if report.has_failed and not run_seed(seed, bug.scenario).has_failed:
+            return Finding(seed, tried, found_by(report.failures[0]))
+    return None
+
+
+def found_by(failure: str) -> str:
+    """The invariant or the kind of anomaly that a line of a report begins with."""
+    return failure.partition(":")[0]
+
+
+def write_table(findings: dict[str, Finding]) -> None:
+    rows = [
+        f"| {bug.name} | `{bug.file}` | {bug.scenario} | {found.seed} | {found.seeds_tried} | {found.found_by} |"
+        for bug in sorted(BUGS.values(), key=lambda bug: (bug.scenario, bug.file, bug.name))
+        if (found := findings.get(bug.name)) is not None
+    ]
+    TABLE_FILE.write_text(_HEAD + "\n".join(rows) + "\n")
+
+
+def main(arguments: list[str]) -> int:
+    findings = known_findings()
+    is_again = "--again" in arguments
+    parts = [argument for argument in arguments if not argument.startswith("--")]
+    missed = []
+    for bug in BUGS.values():
+        is_wanted = any(part in bug.name for part in parts) if parts else is_again or bug.name not in findings
+        if not is_wanted:
+            continue
+        began_s = time.perf_counter()
+        found = look_for(bug)
+        print(f"{bug.name}: {found} in {time.perf_counter() - began_s:.0f} s", flush=True)  # noqa: T201
+        if found is None:
+            missed.append(bug.name)
+            continue
+        findings[bug.name] = found
+        write_findings(findings)
+    write_table(findings)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
