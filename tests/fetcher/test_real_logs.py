@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -252,6 +253,21 @@ async def test_every_disk_effect_may_fail_and_the_replica_still_becomes_the_lead
         await node.catch_up(leader)
         node.disk.faults = None
         await check_equal(node, leader)
+    assert fault.n > EFFECTS_MIN
+
+
+async def test_a_disk_that_is_full_from_any_effect_on_leaves_the_old_replica_or_the_new_one_and_heals() -> None:
+    leader = await leader_with_tier()
+    for fault in failures(persistent=True, error_number=errno.ENOSPC):
+        node = await Node.start(MemoryDisk(), leader)
+        node.disk.faults = fault
+        async with node.following(leader) as fetcher:
+            await until(lambda: fetcher.replicas[PARTITION].failures >= 2 or node.log_end_offset() == 8)  # noqa: B023
+            node.disk.faults = None
+            await until(lambda: node.log_end_offset() == 8)  # noqa: B023
+        await check_equal(node, leader)
+        restarted = await Node.start(node.disk.restart("kept"), leader)
+        await check_equal(restarted, leader)
     assert fault.n > EFFECTS_MIN
 
 

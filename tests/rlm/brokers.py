@@ -61,6 +61,8 @@ class Broker:
     ) -> None:
         self.id = broker_id
         self.storage = storage
+        self.shared = shared
+        self.produced = b""
         self.disk = disk or MemoryDisk()
         self.metadata = metadata or InMemoryRemoteLogMetadataManager(shared)
         self.clock = Clock()

@@ -8,8 +8,9 @@ ledger names is left in the store.
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from itertools import count
 
@@ -17,9 +18,15 @@ import pytest
 
 from tierfetch.remote.memory import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.remote.metadata import RemoteLogMetadataError
-from tierfetch.remote.segment import RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate
+from tierfetch.remote.segment import (
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemotePartitionDeleteMetadata,
+    RemotePartitionDeleteState,
+)
 from tierfetch.remote.storage import LogSegmentData, RemoteStorageError
 from tierfetch.rlm.config import RemoteLogManagerConfig
+from tierfetch.tests.fakes.disk import DiskCrash
 from tierfetch.tests.fakes.faults import FailNth, failures
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.log.logs import read_bytes
@@ -82,6 +89,10 @@ class SteppedMetadata(InMemoryRemoteLogMetadataManager):
     async def update_segment(self, update: RemoteLogSegmentMetadataUpdate) -> None:
         async with self.steps.around():
             await super().update_segment(update)
+
+    async def put_partition_delete(self, event: RemotePartitionDeleteMetadata) -> None:
+        async with self.steps.around():
+            await super().put_partition_delete(event)
 
 
 def stepped_broker(steps: Steps, shared: SharedMetadata, *, config: RemoteLogManagerConfig = IMPATIENT) -> Broker:
@@ -243,6 +254,94 @@ async def test_R4_local_disk_that_fails_at_any_read_of_an_upload_costs_one_attem
         broker.disk.faults = None
         await check_outcome(broker, produced)
         await broker.close()
+
+
+async def grown(fault: FailNth | None) -> Broker:
+    """A broker that has tiered two segments on a disk that fails so; what it produced is in `broker.produced`."""
+    broker = Broker(1, MemoryRemoteStorage(), SharedMetadata(), config=IMPATIENT)
+    broker.produced = await tier_two_segments(broker)
+    broker.disk.settle()
+    broker.disk.faults = fault
+    return broker
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+async def test_R4_local_disk_that_fails_at_any_effect_loses_nothing(persistent: bool) -> None:
+    """Copy, proof, local deletion: what cannot be removed is removed once the disk works, after a restart at worst."""
+    for fault in failures(persistent=persistent, error_number=errno.ENOSPC):
+        broker = await grown(fault)
+        await until(lambda: is_done(broker) or broker.disk.faults.fired)  # noqa: B023
+        for _ in range(20):
+            await asyncio.sleep(0)
+        broker.disk.faults = None
+        if broker.log.failure is not None:
+            await broker.close()
+            again = Broker(1, broker.storage, broker.shared, config=IMPATIENT, disk=broker.disk.restart("kept"))
+            await again.open(SHRINKING, high_watermark=broker.log.high_watermark)
+            await again.lead(1)
+            again.produced = broker.produced
+            broker = again
+        await check_outcome(broker, broker.produced)
+        await broker.close()
+
+
+@pytest.mark.parametrize("unsynced", ["lost", "kept"])
+async def test_R1_R4_machine_that_stops_at_any_effect_on_its_disk_loses_nothing(unsynced: str) -> None:
+    for fault in failures(crash=True):
+        broker = await grown(fault)
+        with suppress(BaseExceptionGroup, DiskCrash):
+            await until(lambda: is_done(broker) or broker.disk.crashed)  # noqa: B023
+        with suppress(BaseExceptionGroup, DiskCrash):
+            await broker.close()
+        again = Broker(1, broker.storage, broker.shared, config=IMPATIENT, disk=broker.disk.restart(unsynced))
+        await again.open(SHRINKING, high_watermark=broker.log.high_watermark)
+        assert again.log.log_end_offset == broker.log.log_end_offset
+        await again.lead(1)
+        await check_outcome(again, broker.produced)
+        await again.close()
+
+
+async def empty_of_tier(broker: Broker) -> None:
+    await until(lambda: broker.storage.objects == {} and broker.manager.ledger(PARTITION) is None)
+    events = broker.shared.events(PARTITION)
+    assert events[-1].state is RemotePartitionDeleteState.DELETE_PARTITION_FINISHED
+
+
+async def test_C3_failure_at_every_step_of_the_deletion_of_a_partition() -> None:
+    async def fail() -> None:
+        raise RemoteStorageError("injected")
+
+    for steps in each_step(fail):
+        broker = stepped_broker(Steps(STEPS_MAX, fail), SharedMetadata())
+        await check_outcome(broker, await tier_two_segments(broker))
+        broker.storage.steps = broker.metadata.steps = steps
+        await broker.manager.delete_remote_partition(PARTITION)
+        await broker.manager.stop(PARTITION)
+        await empty_of_tier(broker)
+        await broker.close()
+
+
+async def test_C3_kill_at_every_step_of_the_deletion_of_a_partition() -> None:
+    killed = asyncio.Event()
+
+    async def stop_for_ever() -> None:
+        killed.set()
+        await asyncio.Event().wait()
+
+    for steps in each_step(stop_for_ever, width=STEPS_MAX):
+        killed.clear()
+        broker = stepped_broker(Steps(STEPS_MAX, stop_for_ever), SharedMetadata(), config=QUICK)
+        await check_outcome(broker, await tier_two_segments(broker))
+        broker.storage.steps = broker.metadata.steps = steps
+        await broker.manager.delete_remote_partition(PARTITION)
+        await broker.manager.stop(PARTITION)
+        await until(lambda: killed.is_set() or broker.storage.objects == {})  # noqa: B023
+        await broker.close()
+        broker.storage.steps = Steps(STEPS_MAX, stop_for_ever)
+        again = Broker(1, broker.storage, broker.shared, config=QUICK, disk=broker.disk.restart())
+        await again.open()
+        await empty_of_tier(again)
+        await again.close()
 
 
 @pytest.mark.parametrize("distance", [1, 2, 3, 5])
