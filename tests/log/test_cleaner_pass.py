@@ -162,7 +162,7 @@ async def test_an_open_transaction_holds_the_cleaner_back() -> None:
 async def test_a_record_without_a_key_is_not_taken_and_goes_where_there_is_one() -> None:
     log = await reopened(MemoryDisk())
     records = [Record(0, NOW_MS, None, b"?"), Record(1, NOW_MS, b"a", b"1")]
-    batch = build_batch(records, base_offset=0, compression=Compression.ZSTD)
+    batch = build_batch(records, base_offset=0, compression=Compression.ZSTD, partition_leader_epoch=0)
     with pytest.raises(KafkaError, match="without a key") as raised:
         await log.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=NOW_MS)
     assert raised.value.code is ErrorCode.invalid_record
