@@ -42,6 +42,10 @@ class TopicIdPartition:
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
+    def __hash__(self) -> int:
+        """Of the id alone: a hash of text differs from process to process, and costs more."""
+        return hash((self.topic_id.int, self.partition))
+
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}-{uuid_to_text(self.topic_id)}"
 

@@ -35,6 +35,10 @@ class RemoteLogSegmentId:
     topic_id_partition: TopicIdPartition
     id: UUID
 
+    def __hash__(self) -> int:
+        """Of the id alone: it is unique."""
+        return hash(self.id.int)
+
     def __str__(self) -> str:
         return f"{self.topic_id_partition}:{uuid_to_text(self.id)}"
 
