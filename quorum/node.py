@@ -29,7 +29,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final, Self
@@ -47,7 +47,6 @@ from .delivery import Delivery, QuorumListener
 from .effects import (
     AppendAccepted,
     AppendCompleted,
-    AppendError,
     AppendFailed,
     AppendFetched,
     AppendRecords,
@@ -69,7 +68,7 @@ from .effects import (
     VotersChanged,
 )
 from .election_file import ElectionFile
-from .errors import BufferFullError, NotLeaderError, QuorumFailedError, QuorumStartError
+from .errors import QuorumFailedError, QuorumStartError
 from .events import (
     Append,
     Event,
@@ -88,6 +87,7 @@ from .messages import Request, Response
 from .metadata_log import METADATA_PARTITION, MetadataLog, MetadataLogConfig
 from .metrics import QuorumMetrics
 from .peers import Peers
+from .pending_appends import PendingAppends
 from .recovery import recover
 from .state import ElectionState, Endpoint, LeaderAndEpoch, RaftState, ReplicaKey
 from .voters import KRAFT_VERSION_STATIC, VotersAt, VoterSet
@@ -99,15 +99,6 @@ _TIMER_SLACK_S: Final = 0.0005
 _STANDING: Final = frozenset({RaftState.PROSPECTIVE, RaftState.CANDIDATE})
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True, eq=False)
-class _PendingAppend:
-    """Who waits for an append; `is_for_commit` tells for what."""
-
-    answer: asyncio.Future[int]
-    is_for_commit: bool
-    began_s: float
 
 
 class QuorumNode:
@@ -144,7 +135,7 @@ class QuorumNode:
         self._stood_at_s: float | None = None
         self._states: asyncio.Queue[ElectionState] = asyncio.Queue()
         self._left = asyncio.Event()
-        self._appends: dict[_PendingAppend, None] = {}
+        self._appends = PendingAppends(self.metrics)
         self._asked: dict[asyncio.Future[Response], None] = {}
         self._is_running = False
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -240,10 +231,7 @@ class QuorumNode:
         self._left.set()
         if self._timer is not None:
             self._timer.cancel()
-        for pending in self._appends:
-            if not pending.answer.done():
-                pending.answer.set_exception(QuorumFailedError(reason))
-        self._appends.clear()
+        self._appends.fail_all(QuorumFailedError(reason))
         for asked in tuple(self._asked):
             asked.cancel()
         self._asked.clear()
@@ -315,9 +303,7 @@ class QuorumNode:
 
     async def _append(self, epoch: int, records: Sequence[bytes], *, is_for_commit: bool) -> int:
         self._check_running()
-        loop = asyncio.get_running_loop()
-        pending = _PendingAppend(loop.create_future(), is_for_commit, loop.time())
-        self._appends[pending] = None
+        pending = self._appends.begin(is_for_commit=is_for_commit)
         self._step(Append(pending, epoch, tuple(records)))
         return await pending.answer
 
@@ -433,26 +419,13 @@ class QuorumNode:
         self._delivery.advance(effect.offset)
 
     def _append_accepted(self, effect: AppendAccepted) -> None:
-        pending = effect.token
-        assert isinstance(pending, _PendingAppend), pending
-        if not pending.is_for_commit and not pending.answer.done():
-            pending.answer.set_result(effect.last_offset)
+        self._appends.accepted(effect)
 
     def _append_completed(self, effect: AppendCompleted) -> None:
-        pending = effect.token
-        assert isinstance(pending, _PendingAppend), pending
-        self._appends.pop(pending, None)
-        self.metrics.commit.observe(self.metrics.now_s() - pending.began_s)
-        if not pending.answer.done():
-            pending.answer.set_result(effect.last_offset)
+        self._appends.completed(effect)
 
     def _append_failed(self, effect: AppendFailed) -> None:
-        pending = effect.token
-        assert isinstance(pending, _PendingAppend), pending
-        self._appends.pop(pending, None)
-        if not pending.answer.done():
-            kind = BufferFullError if effect.error is AppendError.BUFFER_FULL else NotLeaderError
-            pending.answer.set_exception(kind(effect.error.value))
+        self._appends.failed(effect)
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
         if effect.leader.leader_id is not None and self._stood_at_s is not None:

@@ -23,6 +23,17 @@ async def append(replica: Replica, *records: bytes) -> int:
     return await replica.node.append_and_commit(replica.node.leader_and_epoch.epoch, list(records))
 
 
+async def append_somewhere(quorum: Quorum, record: bytes) -> Replica:
+    """By whoever leads, also if leadership moves meanwhile; the record may be there more than once then."""
+    while True:
+        leader = await quorum.leader()
+        try:
+            await append(leader, record)
+        except NotLeaderError:
+            continue
+        return leader
+
+
 def others(quorum: Quorum, replica: Replica) -> list[Replica]:
     return [item for item in quorum.running() if item is not replica]
 
@@ -66,12 +77,11 @@ async def test_Q8_a_killed_leader_is_replaced_before_the_fetch_timeout(tmp_path:
         first = await quorum.leader()
         await append(first, b"committed")
         await first.kill()
-        second = await quorum.leader()
+        second = await append_somewhere(quorum, b"more")
         assert second.node.leader_and_epoch.epoch > 1
-        await append(second, b"more")
-        assert second.state.records == [b"committed", b"more"]
+        assert second.state.records[:2] == [b"committed", b"more"]
         await first.start()
-        await quorum.until(lambda: first.state.records == [b"committed", b"more"])
+        await quorum.until(lambda: first.state.records == second.state.records)
 
 
 @pytest.mark.slow
@@ -82,9 +92,8 @@ async def test_Q4_a_leader_that_stops_hands_over(tmp_path: Path) -> None:
         first = await quorum.leader()
         await append(first, b"x")
         await first.stop()
-        second = await quorum.leader()
+        second = await append_somewhere(quorum, b"y")
         assert second is not first
-        await append(second, b"y")
 
 
 async def test_Q9_an_observer_replicates_and_never_votes(tmp_path: Path) -> None:
@@ -178,9 +187,8 @@ async def test_Q7_a_full_disk_in_an_fsync_stops_the_replica_and_loses_nothing(
         with pytest.raises(QuorumFailedError, match="takes nothing more"):
             await append(leader, b"late")
         await leader.stop()
-        second = await quorum.leader()
-        await append(second, b"more")
-        assert [record for record in second.state.records if record != b"unsafe"] == [b"safe", b"more"]
+        second = await append_somewhere(quorum, b"more")
+        assert [record for record in second.state.records if record != b"unsafe"][:2] == [b"safe", b"more"]
         monkeypatch.undo()
         await leader.start()
         await quorum.until(lambda: leader.state.records == second.state.records)

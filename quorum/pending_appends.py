@@ -1,0 +1,68 @@
+"""Who waits for an append, and for what: its offsets, or that it is committed.
+
+Each append is a token of the core's, which answers by AppendAccepted and AppendCompleted, or by AppendFailed. What the
+answer comes too late for (the caller was cancelled, or has its offsets) is only counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from .effects import AppendAccepted, AppendCompleted, AppendError, AppendFailed
+from .errors import BufferFullError, NotLeaderError
+from .metrics import QuorumMetrics
+
+
+@dataclass(slots=True, eq=False)
+class PendingAppend:
+    """The token. `answer` is the last offset."""
+
+    answer: asyncio.Future[int]
+    is_for_commit: bool
+    began_s: float
+
+
+class PendingAppends:
+    """In the order in which they were begun."""
+
+    def __init__(self, metrics: QuorumMetrics) -> None:
+        self._metrics = metrics
+        self._pending: dict[PendingAppend, None] = {}
+
+    def begin(self, *, is_for_commit: bool) -> PendingAppend:
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        pending = PendingAppend(answer, is_for_commit, self._metrics.now_s())
+        self._pending[pending] = None
+        return pending
+
+    def accepted(self, effect: AppendAccepted) -> None:
+        pending = _token(effect)
+        if not pending.is_for_commit and not pending.answer.done():
+            pending.answer.set_result(effect.last_offset)
+
+    def completed(self, effect: AppendCompleted) -> None:
+        pending = _token(effect)
+        self._pending.pop(pending, None)
+        self._metrics.commit.observe(self._metrics.now_s() - pending.began_s)
+        if not pending.answer.done():
+            pending.answer.set_result(effect.last_offset)
+
+    def failed(self, effect: AppendFailed) -> None:
+        pending = _token(effect)
+        self._pending.pop(pending, None)
+        if not pending.answer.done():
+            kind = BufferFullError if effect.error is AppendError.BUFFER_FULL else NotLeaderError
+            pending.answer.set_exception(kind(effect.error.value))
+
+    def fail_all(self, error: Exception) -> None:
+        """Nothing more will come."""
+        for pending in self._pending:
+            if not pending.answer.done():
+                pending.answer.set_exception(error)
+        self._pending.clear()
+
+
+def _token(effect: AppendAccepted | AppendCompleted | AppendFailed) -> PendingAppend:
+    assert isinstance(effect.token, PendingAppend), effect
+    return effect.token
