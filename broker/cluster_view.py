@@ -27,7 +27,8 @@ NO_LEADER = -1
 class BrokerRegistration:
     """A broker and its endpoint, as clients and other brokers reach it.
 
-    A fenced broker is known to be down: it joins no ISR until it registers again.
+    A fenced broker is known to be down: it joins no ISR until it registers again. One that `is_leaving` still serves
+    and joins none either. `epoch` is that of its registration, -1 where the cluster keeps none.
     """
 
     id: int
@@ -36,6 +37,12 @@ class BrokerRegistration:
     rack: str | None = None
     directory_ids: tuple[UUID, ...] = ()
     fenced: bool = False
+    is_leaving: bool = False
+    epoch: int = -1
+
+    @property
+    def may_join_isr(self) -> bool:
+        return not (self.fenced or self.is_leaving)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,21 @@ class ClusterView(Protocol):
     async def close(self) -> None: ...
 
     async def register(self, broker: BrokerRegistration, found: Sequence[TopicPartition]) -> None:
-        """Announce the broker; `found` are the replicas whose logs it found in its directories."""
+        """Announce the broker; `found` are the replicas whose logs it found in its directories.
+
+        `broker.epoch` is that of its registration before, if it has stopped in order since then, else -1. It may lead
+        and join ISRs only after `serve`, if the cluster has a controller.
+        """
+
+    @property
+    def broker_epoch(self) -> int:
+        """Of this broker's registration; -1 before it has one, or where the cluster keeps none."""
+
+    async def serve(self) -> None:
+        """This broker serves from now on; returns when the cluster counts on it."""
+
+    async def leave(self) -> None:
+        """This broker will stop soon: returns when others lead what it led, or cannot."""
 
     async def alter_partition(
         self, partition: TopicIdPartition, *, leader_epoch: int, partition_epoch: int, isr: Sequence[int]

@@ -43,6 +43,7 @@ from ..log.properties import (
     unknown_key,
     validated,
 )
+from ..quorum.controller_config import QuorumKeys
 
 __all__ = ["DEFAULT_PROPERTIES", "DYNAMIC_KEYS", "KEYS", "BrokerConfig", "ConfigError", "Listener", "load", "parse"]
 
@@ -98,7 +99,14 @@ class NodeKeys(PropertyKeys):
     listeners: Annotated[Listener, BeforeValidator(_listener)] = Listener("PLAINTEXT", "127.0.0.1", 9092)
     advertised_listeners: Annotated[Listener, BeforeValidator(_listener)] | None = None
     log_dirs: Paths
-    static_cluster_file: Path
+    process_roles: Annotated[tuple[Literal["broker"], ...], BeforeValidator(comma_list)] = ("broker",)
+    controller_listener_names: Annotated[tuple[str, ...], BeforeValidator(comma_list)] = ("CONTROLLER",)
+    broker_heartbeat_interval_ms: PositiveInt = 2000
+    initial_broker_registration_timeout_ms: PositiveInt = 60_000
+    controlled_shutdown_timeout_ms: NaturalInt = 30_000
+    """How long a stop waits for others to take over what this broker leads."""
+    static_cluster_file: Path | None = None
+    """A cluster without controllers, of brokers on one host; else `controller.quorum.*` says where to ask."""
     static_cluster_poll_ms: PositiveInt = 200
     metrics_host: str = "127.0.0.1"
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
@@ -257,8 +265,18 @@ class RemoteKeys(PropertyKeys):
         return self
 
 
-class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys):
+class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, QuorumKeys):
     """All keys of one broker, checked."""
+
+    @model_validator(mode="after")
+    def _belongs_to_one_cluster(self) -> Self:
+        has_quorum = bool(self.controller_quorum_voters or self.controller_quorum_bootstrap_servers)
+        if has_quorum == (self.static_cluster_file is not None):
+            raise ValueError(
+                "either controller.quorum.bootstrap.servers (or controller.quorum.voters) must be set, or, for a "
+                "cluster without controllers, static.cluster.file"
+            )
+        return self
 
     @property
     def advertised(self) -> Listener:

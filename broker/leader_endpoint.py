@@ -39,7 +39,9 @@ _SESSION_ERRORS: Final = frozenset(
 
 
 class BrokerEndpoint:
-    """The broker `broker_id`; `address` tells where it listens. `fetches` is its own to close, `questions` shared."""
+    """The broker `broker_id`; `address` tells where it listens, `replica_epoch` the epoch of this broker's own
+    registration. `fetches` is its own to close, `questions` shared.
+    """
 
     def __init__(
         self,
@@ -47,6 +49,7 @@ class BrokerEndpoint:
         address: Callable[[], Address],
         *,
         replica_id: int,
+        replica_epoch: Callable[[], int],
         fetches: KafkaClient,
         questions: KafkaClient,
         timeout_s: float,
@@ -54,6 +57,7 @@ class BrokerEndpoint:
         self._broker_id = broker_id
         self._address = address
         self._replica_id = replica_id
+        self._replica_epoch = replica_epoch
         self._fetches = fetches
         self._questions = questions
         self._timeout_s = timeout_s
@@ -88,6 +92,7 @@ class BrokerEndpoint:
             min_bytes=limits.min_bytes,
             max_bytes=limits.response_max_bytes,
             replica_id=self._replica_id,
+            replica_epoch=self._replica_epoch(),
             session_id=session.session_id,
             session_epoch=session.session_epoch,
             topics=session.topics,

@@ -61,7 +61,7 @@ class Leadership:
         self._on_high_watermark = on_high_watermark
         self._on_low_watermark = on_low_watermark
         self._altering: asyncio.Task[None] | None = None
-        self._followers = _follower_epochs(registration)
+        self._followers = self._follower_epochs(registration)
         self.replicas = LeaderReplicas(
             leader_id=registration.leader,
             epoch_start_offset=log.log_end_offset,
@@ -128,7 +128,7 @@ class Leadership:
     def on_registration(self, registration: PartitionRegistration) -> None:
         """What the cluster knows of the partition now, under the same leader epoch."""
         assert registration.leader_epoch == self.leader_epoch, (self.partition, registration, self.leader_epoch)
-        self._followers = _follower_epochs(registration)
+        self._followers = self._follower_epochs(registration)
         self._note_eligible()
         before = self.isr
         if self.replicas.commit_isr(registration.isr, registration.partition_epoch):
@@ -154,9 +154,18 @@ class Leadership:
             self._on_high_watermark()
         self.advance_high_watermark()
 
+    def _follower_epochs(self, registration: PartitionRegistration) -> dict[int, int]:
+        """Followers and their registered broker epochs, -1 where none is known."""
+        brokers = self._view.image.brokers
+        return {
+            replica: brokers[replica].epoch if replica in brokers else -1
+            for replica in registration.replicas
+            if replica != registration.leader
+        }
+
     def _note_eligible(self) -> None:
         brokers = self._view.image.brokers.values()
-        self.replicas.set_eligible({broker.id: -1 for broker in brokers if not broker.fenced})
+        self.replicas.set_eligible({broker.id: broker.epoch for broker in brokers if broker.may_join_isr})
 
     def _alter(self, isr: frozenset[int]) -> None:
         self.replicas.begin_change(isr)
@@ -185,8 +194,3 @@ class Leadership:
                     self.replicas.commit_isr(registered.isr, registered.partition_epoch)
                 self._after_isr_change(before)
                 return
-
-
-def _follower_epochs(registration: PartitionRegistration) -> dict[int, int]:
-    """Followers and their registered broker epochs, which a static cluster does not have."""
-    return dict.fromkeys((replica for replica in registration.replicas if replica != registration.leader), -1)

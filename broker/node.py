@@ -7,9 +7,10 @@
     logs: locked, identified, recovered               everything durable, clean-shutdown marker
     plugins of the tier, remote log manager           tasks cancelled: what they were copying is swept by the next
     listener: bound, so that its port is known        what is under way is answered, at most `CLOSE_DEADLINE_S`
-    registration in the cluster view
+    registration in the cluster view                  the broker epoch is noted for the clean-shutdown marker
     partitions: roles, fetchers                       fetchers end their local effects, leaderships end
     listener: accepts
+    the cluster counts on this broker                 others take over what it leads
     metrics                                           scrapes are cut off
 
 Whoever connects earlier is refused, and tries again: a broker that does not find itself in its own metadata misleads
@@ -33,6 +34,7 @@ from ..log.manager import LogManager, Upkeep
 from ..protocol.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.errors import KafkaError
 from ..protocol.server import Server, ServerLimits
+from ..quorum.errors import QuorumStartError
 from ..remote.registry import PluginError
 from .cluster_view import BrokerRegistration, ClusterView
 from .config import BrokerConfig
@@ -43,10 +45,13 @@ from .groups.settings import coordinator_settings
 from .handlers.table import HandlerServices, handler_table
 from .hosted_partitions import HostedPartitions
 from .leader_endpoint import BrokerEndpoint
+from .lifecycle import LifecycleTimes
 from .metrics import BrokerMetrics, RequestTimes
 from .metrics_endpoint import MetricsEndpoint
 from .partition import PartitionServices
+from .quorum_view import QuorumClusterView
 from .replica_manager import ReplicaManager
+from .shared_lock import SharedLocks
 from .static_file import ClusterFileError
 from .static_view import StaticClusterView
 from .tier import Tier
@@ -55,6 +60,7 @@ from .topic_config import TopicConfigs
 CLOSE_DEADLINE_S: Final = 10.0
 
 START_ERRORS: Final = (
+    QuorumStartError,
     OSError,
     KafkaError,
     ClusterFileError,
@@ -78,6 +84,7 @@ class Broker:
         self._environment = environment or NodeEnvironment()
         self.disk = self._environment.disk
         self._rng = self._environment.rng
+        self._locks = SharedLocks(self._environment.lock_directory)
         self._stack = AsyncExitStack()
 
     @property
@@ -118,14 +125,34 @@ class Broker:
         await self._register()
         await self._host_partitions()
         await self.server.serve()
+        stack.push_async_callback(self.view.leave)
+        await self.view.serve()
         if config.metrics_port is not None:
             await self._serve_metrics(config.metrics_host, config.metrics_port)
         _log.info("broker %d serves %s with cluster %s", config.node_id, self.address, self.view.image.cluster_id)
 
     def _make_view(self) -> ClusterView:
         config = self.config
-        return StaticClusterView(
-            config.static_cluster_file, self.disk, self._rng, poll_interval_s=config.static_cluster_poll_ms / 1000
+        if config.static_cluster_file is not None:
+            return StaticClusterView(
+                config.static_cluster_file, self.disk, self._rng, poll_interval_s=config.static_cluster_poll_ms / 1000
+            )
+        return QuorumClusterView(
+            config,
+            node_id=config.node_id,
+            listener_name=config.listeners.name,
+            directory=config.log_dirs[0],
+            disk=self.disk,
+            rng=self._rng,
+            now_ms=self._environment.now_ms,
+            lock=self._locks.lock,
+            make_client=self._make_client,
+            times=LifecycleTimes(
+                heartbeat_interval_s=config.broker_heartbeat_interval_ms / 1000,
+                registration_s=config.initial_broker_registration_timeout_ms / 1000,
+                leaving_s=config.controlled_shutdown_timeout_ms / 1000,
+            ),
+            request_timeout_s=config.request_timeout_ms / 1000,
         )
 
     async def _open_logs(self) -> LogManager:
@@ -138,7 +165,7 @@ class Broker:
             config_of=self.configs.config_of,
             rng=self._rng,
             now_ms=self._environment.now_ms,
-            lock=self._environment.lock_directory,
+            lock=self._locks.lock,
             upkeep=Upkeep(
                 checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
                 retention_check_interval_ms=config.log_retention_check_interval_ms,
@@ -180,6 +207,7 @@ class Broker:
             groups=self.groups,
             remote_reads=self.tier.reads if self.tier is not None else None,
             remote_offsets=self.tier.offsets if self.tier is not None else None,
+            controllers=self.view.channel if isinstance(self.view, QuorumClusterView) else None,
         )
         server = Server(
             self._requests.timed(handler_table(services)),
@@ -203,8 +231,14 @@ class Broker:
             self.address.port,
             self.config.broker_rack,
             self.logs.directory_ids,
+            epoch=self.logs.previous_broker_epoch,
         )
         await self.view.register(registration, [*self.logs.logs, *self.logs.failures])
+        self._stack.callback(self._note_broker_epoch)
+
+    def _note_broker_epoch(self) -> None:
+        """For the next run: it comes back to the cluster as the one that left in order."""
+        self.logs.broker_epoch = self.view.broker_epoch
 
     async def _host_partitions(self) -> None:
         config = self.config
@@ -244,6 +278,7 @@ class Broker:
             leader_id,
             lambda: self._address_of(leader_id),
             replica_id=config.node_id,
+            replica_epoch=lambda: self.view.broker_epoch,
             fetches=self._make_client(),
             questions=self._questions,
             timeout_s=config.replica_socket_timeout_ms / 1000,

@@ -99,6 +99,16 @@ class StaticClusterView:
         for replica in lost:
             _log.error("%s", self._explain(broker.id, replica))
 
+    @property
+    def broker_epoch(self) -> int:
+        return -1
+
+    async def serve(self) -> None:
+        """There is nobody to tell."""
+
+    async def leave(self) -> None:
+        """Nobody takes over."""
+
     async def alter_partition(
         self, partition: TopicIdPartition, *, leader_epoch: int, partition_epoch: int, isr: Sequence[int]
     ) -> PartitionRegistration:

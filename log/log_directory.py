@@ -31,6 +31,7 @@ from .checkpoints import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
     MetaProperties,
+    decode_clean_shutdown,
     decode_meta_properties,
     encode_clean_shutdown,
     encode_meta_properties,
@@ -39,6 +40,7 @@ from .config import LogConfig
 from .directory_checkpoints import DirectoryCheckpoints
 from .disk import Disk
 from .durable_directory import make_directory_durably
+from .errors import CorruptFileError
 from .file_names import DELETE_SUFFIX, parse_directory
 from .open_segments import OpenSegments
 from .partition_log import LogLocation, PartitionLog
@@ -47,6 +49,7 @@ logger = logging.getLogger(__name__)
 
 OPENINGS_MAX: Final = 8
 """Logs that are opened or closed at the same time."""
+NO_BROKER_EPOCH: Final = -1
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 """Its log belongs to the quorum."""
 
@@ -79,6 +82,8 @@ class LogDirectory:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.failures: dict[TopicPartition, KafkaError] = {}
         self.checkpoints = DirectoryCheckpoints(services.disk, path, self.logs, self.failures)
+        self.previous_broker_epoch = NO_BROKER_EPOCH
+        """Of the run before, if that closed everything in order."""
         self._services = services
         self._lock: HeldLock | None = None
 
@@ -111,6 +116,7 @@ class LogDirectory:
         await self.checkpoints.load()
         is_clean = await disk.exists(self.path / CLEAN_SHUTDOWN)
         if is_clean:
+            self.previous_broker_epoch = await self._read_broker_epoch()
             await disk.remove(self.path / CLEAN_SHUTDOWN)
             await disk.sync_directory(self.path)
         await resolve_adoptions(disk, self.path)
@@ -118,7 +124,14 @@ class LogDirectory:
         await self.checkpoints.save_all()
         self._services.flush_wanted.set()
 
-    async def close(self) -> None:
+    async def _read_broker_epoch(self) -> int:
+        try:
+            return decode_clean_shutdown(await self._services.disk.read_file(self.path / CLEAN_SHUTDOWN))
+        except CorruptFileError as error:
+            logger.warning("%s: %s; the stop before counts as clean, its broker epoch as unknown", self.path, error)
+            return NO_BROKER_EPOCH
+
+    async def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Close every log; leave a clean-shutdown marker if all of them, and the checkpoints, are in order.
 
         Not for a directory with a log that could not be opened: it must be looked at again. Nothing happens to a
@@ -141,7 +154,7 @@ class LogDirectory:
             closed = await asyncio.gather(*(close_one(log) for log in self.logs.values()))
             await self.checkpoints.save_all()
             if all(closed) and not self.failures:
-                await self._services.disk.write_file(self.path / CLEAN_SHUTDOWN, encode_clean_shutdown(-1))
+                await self._services.disk.write_file(self.path / CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
         finally:
             self._unlock()
 

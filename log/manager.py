@@ -37,7 +37,7 @@ from .directory_lock import lock_directory
 from .disk import Disk
 from .errors import CorruptFileError
 from .file_names import DELETE_SUFFIX, STRAY_SUFFIX, marked_directory
-from .log_directory import HeldLock, LogDirectory, LogServices
+from .log_directory import NO_BROKER_EPOCH, HeldLock, LogDirectory, LogServices
 from .open_segments import SEGMENTS_MAX, OpenSegments
 from .partition_log import PartitionLog
 from .uninterrupted import uninterrupted
@@ -100,6 +100,8 @@ class LogManager:
         self._gone: list[PartitionLog] = []
         """Logs that were put aside while readers held slices of them."""
         self._flushed_at: dict[TopicPartition, float] = {}
+        self.broker_epoch = NO_BROKER_EPOCH
+        """Left in the clean-shutdown marker, for the registration of the next run."""
 
     # What is there.
 
@@ -117,6 +119,12 @@ class LogManager:
         """Whether its log could not be opened for a reason outside of its files: a disk that was full, say."""
         failure = self.failures.get(partition)
         return failure is not None and isinstance(failure.__cause__, OSError)
+
+    @property
+    def previous_broker_epoch(self) -> int:
+        """What the run before left there; -1 unless every directory says the same."""
+        epochs = {directory.previous_broker_epoch for directory in self.directories}
+        return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH
 
     @property
     def directory_ids(self) -> tuple[UUID, ...]:
@@ -154,7 +162,9 @@ class LogManager:
     @uninterrupted
     async def close(self) -> None:
         """Close every log and directory; `run` has ended. The first OSError is raised after all were tried."""
-        outcomes = await asyncio.gather(*(directory.close() for directory in self.directories), return_exceptions=True)
+        outcomes = await asyncio.gather(
+            *(directory.close(self.broker_epoch) for directory in self.directories), return_exceptions=True
+        )
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome

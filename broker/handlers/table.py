@@ -10,6 +10,7 @@ from ...protocol.dispatch import Handler
 from ...protocol.fetch_session import SESSION_ID_MAX, FetchSessionCache
 from ..cluster_view import ClusterView
 from ..config import BrokerConfig
+from ..controller_channel import ControllerChannel
 from ..groups.coordinator import GroupCoordinator
 from ..hosted_partitions import HostedPartitions
 from ..partition import WallClock
@@ -18,6 +19,7 @@ from .coordinators import CoordinatorHandler
 from .delete_records import DeleteRecordsHandler
 from .fetch import FetchHandler
 from .fetch_reads import RemoteReads
+from .forwarding import Forwarding
 from .group_admin import GroupAdminHandlers
 from .group_offsets import OffsetCommitHandlers
 from .groups import GroupHandlers
@@ -31,7 +33,9 @@ from .txn_markers import TransactionMarkerHandler
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerServices:
-    """What handlers work with; the last two are None on a broker without a tier."""
+    """What handlers work with. The remote ones are None on a broker without a tier, `controllers` in a cluster without
+    controllers, where the view itself makes the changes.
+    """
 
     config: BrokerConfig
     view: ClusterView
@@ -41,6 +45,7 @@ class HandlerServices:
     groups: GroupCoordinator
     remote_reads: RemoteReads | None
     remote_offsets: RemoteOffsets | None
+    controllers: ControllerChannel | None
 
 
 def handler_table(services: HandlerServices) -> dict[int, Handler]:
@@ -72,7 +77,15 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
         ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
         **_group_handlers(services),
+        **_forwarded(services),
     }
+
+
+def _forwarded(services: HandlerServices) -> dict[int, Handler]:
+    """In place of what a cluster without controllers answers itself."""
+    if services.controllers is None:
+        return {}
+    return Forwarding(services.controllers, services.config.request_timeout_ms / 1000).table()
 
 
 def _group_handlers(services: HandlerServices) -> dict[int, Handler]:

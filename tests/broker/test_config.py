@@ -87,8 +87,17 @@ def test_every_problem_is_said_at_once() -> None:
     assert [line.split(" ")[1].split("=")[0] for line in str(caught.value).splitlines()] == [
         "node.id",
         "log.dirs",
-        "static.cluster.file",
     ]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{}, {"static.cluster.file": "c.yaml", "controller.quorum.bootstrap.servers": "127.0.0.1:9093"}],
+    ids=["neither", "both"],
+)
+def test_a_broker_belongs_to_one_cluster(said: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"either controller\.quorum\.bootstrap\.servers"):
+        parse({"node.id": "1", "log.dirs": "d", **said}, "f")
 
 
 def test_unknown_keys_are_warned_about_with_the_nearest_match() -> None:

@@ -72,6 +72,7 @@ async def endpoint(leader: Leader) -> AsyncIterator[BrokerEndpoint]:
         1,
         lambda: Address("127.0.0.1", server.port),
         replica_id=2,
+        replica_epoch=lambda: -1,
         fetches=fetches,
         questions=questions,
         timeout_s=5.0,

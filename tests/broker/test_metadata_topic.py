@@ -77,6 +77,7 @@ async def leader(view: StaticClusterView, host: Host, config: BrokerConfig) -> A
         groups=GroupCoordinator(view, CoordinatorSettings(), random.Random(6), lambda: NOW_MS),
         remote_reads=None,
         remote_offsets=None,
+        controllers=None,
     )
     async with serving(handler_table(services)) as server:
         await announce(view, 1, server)

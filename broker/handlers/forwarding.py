@@ -1,0 +1,50 @@
+"""Requests that only the active controller can answer, passed on as they came and answered as it answers.
+
+Tools and clients may ask any broker. There is no Envelope around them (KIP-590): it would carry the client's identity
+to the controller, and there is none without authentication.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...protocol.api import ApiKey
+from ...protocol.dispatch import Handler, RequestContext
+from ...protocol.errors import ErrorCode, KafkaError
+from ..controller_channel import ControllerChannel, ControllerUnavailableError
+
+FORWARDED: Final = (
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    ApiKey.ELECT_LEADERS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.UPDATE_FEATURES,
+    ApiKey.UNREGISTER_BROKER,
+    ApiKey.DESCRIBE_QUORUM,
+    ApiKey.ADD_RAFT_VOTER,
+    ApiKey.REMOVE_RAFT_VOTER,
+)
+
+
+class Forwarding:
+    """Through `channel`, each within `timeout_s`."""
+
+    def __init__(self, channel: ControllerChannel, timeout_s: float) -> None:
+        self._channel = channel
+        self._timeout_s = timeout_s
+
+    def table(self) -> dict[int, Handler]:
+        return dict.fromkeys(FORWARDED, self.forward)
+
+    async def forward(self, context: RequestContext, request: Any) -> Any:
+        """REQUEST_TIMED_OUT closes the connection: the client asks again, or another broker."""
+        try:
+            return await self._channel.request(
+                context.api, request, timeout_s=self._timeout_s, max_version=context.api_version
+            )
+        except ControllerUnavailableError as error:
+            raise KafkaError(ErrorCode.request_timed_out, str(error)) from error
