@@ -319,3 +319,29 @@ async def test_Q12_the_documents_metrics_by_name(tmp_path: Path) -> None:
         assert samples[f"{prefix}apply_latency_seconds_count",] == 2
         assert samples[f"{prefix}number_unknown_voter_connections",] == 0
         assert 0 <= samples[f"{prefix}poll_idle_ratio",] <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["leader", "follower"])
+async def test_Q8_a_stalled_fsync_causes_no_election(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str) -> None:
+    """As long as the fetch timeout: the stalled one is late, and everybody stays with the leader."""
+    async with Quorum(tmp_path) as quorum:
+        quorum.timeouts["fetch_timeout_ms"] = 1000
+        await quorum.start()
+        leader = await quorum.leader()
+        await append(leader, b"before")
+        epoch = leader.node.leader_and_epoch.epoch
+        stalled = leader if who == "leader" else others(quorum, leader)[0]
+        real, stalls = OsFile.sync, [1.0]
+
+        async def sync(file: OsFile) -> None:
+            if stalls and file.path.is_relative_to(stalled.log_directory):
+                await asyncio.sleep(stalls.pop())
+            await real(file)
+
+        monkeypatch.setattr(OsFile, "sync", sync)
+        last = await append(leader, b"during")
+        await quorum.until(lambda: all(item.node.applied_offset > last for item in quorum.voters))
+        assert not stalls
+        assert {item.node.leader_and_epoch.epoch for item in quorum.voters} == {epoch}
+        assert leader.node.state is RaftState.LEADER
