@@ -34,6 +34,9 @@ START_FAILURES = (OSError, StartError, QuorumStartError, ProcessDiedError)
 class Losses(Protocol):
     """Is told what a node loses, at the instant that it does."""
 
+    def may_wipe(self, host: str) -> bool:
+        """Whether the disk holds no last in-sync copy: to lose that is no test of the software."""
+
     def before_crash(self, host: str) -> None: ...
 
     def machines_crashed(self, hosts: Sequence[str]) -> None:
@@ -136,6 +139,8 @@ class FaultInjector:
         """One that needs a running node has one."""
         if fault.kind is FaultKind.POWER_FAILURE:
             return True
+        if fault.kind is FaultKind.WIPE and not self._losses.may_wipe(fault.targets[0]):
+            return False
         if fault.kind in DOWN_KINDS:
             return self._world.host(fault.targets[0]).is_up
         if fault.kind is FaultKind.PAUSE:

@@ -45,6 +45,21 @@ class LossTracker:
         self._images_seen = 0
         self._ends_before: dict[tuple[int, TopicPartition], int] = {}
 
+    def may_wipe(self, host: str) -> bool:
+        """Another live replica must be in sync, and level, in each partition."""
+        node_id, image = self._node_ids[host], self._world.cluster.image
+        for name, replicas, _ in self._partitions():
+            registration = image.partition(name)
+            committed_end = self._observer.of(name).committed_end
+            others = [
+                status
+                for other in (registration.isr if registration is not None else ())
+                if other != node_id and (status := self._observer.status(other, name)) is not None
+            ]
+            if node_id in replicas and not any(status.log_end_offset >= committed_end for status in others):
+                return False
+        return True
+
     def before_crash(self, host: str) -> None:
         node_id = self._node_ids[host]
         for name, _, _ in self._partitions():

@@ -289,6 +289,9 @@ class QuorumRun:
 
     # -- what the injector tells: the quorum has no excuses -----------------------------------------------------------
 
+    def may_wipe(self, host: str) -> bool:
+        return self._nodes[host] == OBSERVER
+
     def before_crash(self, host: str) -> None:
         """Nothing is to be remembered."""
 
