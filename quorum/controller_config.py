@@ -102,6 +102,22 @@ class ControllerKeys(PropertyKeys):
     """Prometheus endpoint; absent: none; 0: the system chooses."""
 
 
+class ClusterKeys(PropertyKeys):
+    """What the active controller decides by. The last three are ours."""
+
+    broker_session_timeout_ms: PositiveInt = 9000
+    num_partitions: PositiveInt = 1
+    default_replication_factor: PositiveInt = 1
+    unclean_leader_election_enable: Boolean = False
+    auto_leader_rebalance_enable: Boolean = True
+    leader_imbalance_check_interval_seconds: PositiveInt = 300
+    fast_failover_enable: Boolean = True
+    """Look at once when a broker's connection ends, and fence it on proof instead of waiting for its session."""
+    thin_replica_warm_bytes: PositiveLong = 256 * 1024 * 1024
+    thin_replica_warm_ms: PositiveLong = 600_000
+    """A replica most of whose log lies in the tier comes last for leadership until it holds so much, or so long."""
+
+
 class QuorumKeys(PropertyKeys):
     """The quorum's timeouts, its voters and its log."""
 
@@ -116,7 +132,6 @@ class QuorumKeys(PropertyKeys):
     controller_quorum_request_timeout_ms: PositiveInt = 2000
     controller_quorum_retry_backoff_ms: NaturalInt = 20
     controller_quorum_fetch_max_bytes: PositiveInt = 8 * 1024 * 1024
-    controller_quorum_auto_join_enable: Boolean = False
     metadata_log_segment_bytes: Annotated[int, Field(ge=SEGMENT_BYTES_MIN)] = 1024 * 1024 * 1024
     metadata_log_segment_ms: PositiveLong = _WEEK_MS
     metadata_max_retention_bytes: Unlimited = 100 * 1024 * 1024
@@ -159,7 +174,7 @@ class QuorumKeys(PropertyKeys):
         )
 
 
-class ControllerConfig(ControllerKeys, QuorumKeys):
+class ControllerConfig(ControllerKeys, ClusterKeys, QuorumKeys):
     """All keys of one controller, checked."""
 
     @property

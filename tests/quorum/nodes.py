@@ -62,6 +62,7 @@ class Replica:
         self.address = Address("127.0.0.1", port)
         self.directory = quorum.base / f"node-{node_id}"
         self.key = ReplicaKey(node_id, new_directory_id(quorum.rng))
+        self.cluster_id = CLUSTER
         self.node: QuorumNode | None = None
         self.state = Recorder()
         self._stack = AsyncExitStack()
@@ -71,7 +72,7 @@ class Replica:
         return self.directory / "__cluster_metadata-0"
 
     async def format(self, first_voters: VoterSet | None = None) -> None:
-        order = FormatOrder(CLUSTER, self.key, [self.directory], first_voters)
+        order = FormatOrder(self.cluster_id, self.key, [self.directory], first_voters)
         await format_directories(self.quorum.disk, order, ignore_formatted=False, rng=self.quorum.rng, now_ms=now_ms)
 
     async def start(self, *, observer: bool = False) -> QuorumNode:
@@ -80,7 +81,7 @@ class Replica:
         node = QuorumNode(
             RaftConfig(
                 key=ReplicaKey(self.node_id),
-                cluster_id=CLUSTER,
+                cluster_id=self.cluster_id,
                 endpoints=() if observer else (self.endpoint,),
                 bootstrap_servers=() if quorum.static_voters else tuple(quorum.endpoints),
                 **quorum.timeouts,

@@ -14,7 +14,7 @@ from tierfetch.protocol.errors import ErrorCode
 from tierfetch.quorum.errors import BufferFullError, NotLeaderError, QuorumFailedError, QuorumStartError
 from tierfetch.quorum.metadata_log import MetadataLogConfig
 from tierfetch.quorum.state import RaftState
-from tierfetch.tests.quorum.nodes import Quorum, Replica, now_ms
+from tierfetch.tests.quorum.nodes import CLUSTER, TIMEOUT_S, Quorum, Replica, now_ms
 
 OTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
 
@@ -195,13 +195,71 @@ async def test_Q7_a_full_disk_in_an_fsync_stops_the_replica_and_loses_nothing(
 
 
 async def test_Q11_a_leader_of_another_cluster_is_fatal(tmp_path: Path) -> None:
-    async with Quorum(tmp_path, 2) as quorum:
+    async with Quorum(tmp_path, 1, observers=1) as quorum:
+        await quorum.start()
+        leader = await quorum.leader()
+        await append(leader, b"a")
         stranger = quorum.replicas[2]
         path = stranger.directory / "meta.properties"
-        path.write_bytes(path.read_bytes().replace(b"asNLmUt5R6KXNd2eIjy-lA", OTHER_CLUSTER.encode()))
-        with pytest.raises(QuorumStartError, match="belongs to cluster"):
-            await stranger.start()
-        await stranger.stop()
+        path.write_bytes(path.read_bytes().replace(stranger.cluster_id.encode(), OTHER_CLUSTER.encode()))
+        stranger.cluster_id = OTHER_CLUSTER
+        node = await stranger.start(observer=True)
+        async with asyncio.timeout(TIMEOUT_S):
+            assert "belongs to another cluster" in await node.failed
+        assert stranger.state.records == []
+        assert not leader.node.failed.done()
+
+
+async def test_Q9_a_damaged_snapshot_is_fetched_in_vain_until_it_is_whole(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Quorum(tmp_path, 1, observers=1) as quorum:
+        quorum.log_config = MetadataLogConfig(retention_bytes=1)
+        await quorum.start()
+        leader = await quorum.leader()
+        last = await append(leader, b"a")
+        await leader.node.create_snapshot(last + 1, leader.node.log_end_epoch, [b"state"], now_ms())
+        (path,) = leader.log_directory.glob("*.checkpoint")
+        whole = path.read_bytes()
+        path.chmod(0o600)
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        observer = quorum.replicas[2]
+        await observer.start(observer=True)
+        await quorum.until(lambda: "a fetched snapshot is refused" in caplog.text)
+        assert observer.state.records == []
+        assert observer.node.log.snapshots.ids == ()
+        path.write_bytes(whole)
+        leader.node.log.snapshots._served = None
+        await quorum.until(lambda: observer.state.records == [b"state"])
+
+
+async def test_Q2_a_voter_that_nobody_knows_gets_no_vote(tmp_path: Path) -> None:
+    async with Quorum(tmp_path, 2) as quorum:
+        await quorum.start([1])
+        voter = quorum.replicas[1]
+        client = quorum.client()
+        answer = await client.request(voter.address, ApiKey.VOTE, vote(replica_id=77, replica_epoch=50))
+        (partition,) = answer.topics[0].partitions
+        assert not partition.vote_granted
+        assert partition.error_code is not ErrorCode.none
+        assert voter.node.voted_id != 77
+        await client.close()
+
+
+def vote(cluster_id: str = CLUSTER, **fields: object) -> dict[str, object]:
+    partition = {
+        "partition_index": 0,
+        "replica_epoch": 50,
+        "replica_id": 1,
+        "replica_directory_id": None,
+        "voter_directory_id": None,
+        "last_offset_epoch": 40,
+        "last_offset": 1000,
+        "pre_vote": False,
+        **fields,
+    }
+    topics = [{"topic_name": "__cluster_metadata", "partitions": [partition]}]
+    return {"cluster_id": cluster_id, "voter_id": -1, "topics": topics}
 
 
 async def test_Q11_requests_of_another_cluster_are_refused(tmp_path: Path) -> None:
@@ -209,19 +267,7 @@ async def test_Q11_requests_of_another_cluster_are_refused(tmp_path: Path) -> No
         await quorum.start()
         leader = await quorum.leader()
         client = quorum.client()
-        partition = {
-            "partition_index": 0,
-            "replica_epoch": 50,
-            "replica_id": 1,
-            "replica_directory_id": None,
-            "voter_directory_id": None,
-            "last_offset_epoch": 40,
-            "last_offset": 1000,
-            "pre_vote": False,
-        }
-        topics = [{"topic_name": "__cluster_metadata", "partitions": [partition]}]
-        vote = {"cluster_id": OTHER_CLUSTER, "voter_id": -1, "topics": topics}
-        answer = await client.request(leader.address, ApiKey.VOTE, vote)
+        answer = await client.request(leader.address, ApiKey.VOTE, vote(OTHER_CLUSTER))
         assert answer.error_code is ErrorCode.inconsistent_cluster_id
         assert not leader.node.failed.done()
         assert leader.node.leader_and_epoch.epoch == 1
