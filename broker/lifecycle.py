@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
@@ -30,6 +30,7 @@ from uuid import UUID
 
 from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.extensions import ThinReplica
 from .controller_channel import ControllerChannel, ControllerUnavailableError
 
 REGISTRATION_RETRY_S: Final = 0.1
@@ -93,6 +94,8 @@ class BrokerLifecycle:
         self._beating: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._changed = asyncio.Condition()
+        self.thin_replicas: Callable[[], Sequence[ThinReplica]] = tuple
+        """What heartbeats report (see `thin_replicas`)."""
         self._is_fenced = True
 
     async def register(self, identity: BrokerIdentity, previous_epoch: int) -> int:
@@ -213,6 +216,7 @@ class BrokerLifecycle:
             "want_fence": state in (BrokerState.STARTING, BrokerState.PAUSED),
             "want_shut_down": state is BrokerState.LEAVING,
             "offline_log_dirs": (),
+            "thin_replicas": self.thin_replicas(),
         }
         response = await self._channel.request(ApiKey.BROKER_HEARTBEAT, body, timeout_s=self._times.request_timeout_s)
         code: ErrorCode = response.error_code

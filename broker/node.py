@@ -261,6 +261,8 @@ class Broker:
         )
         self._stack.push_async_callback(manager.close)
         await manager.start()
+        if isinstance(self.view, QuorumClusterView):
+            self.view.lifecycle.thin_replicas = manager.thin.report
 
     async def _serve_metrics(self, host: str, port: int) -> None:
         tier = self.tier.manager if self.tier is not None else None

@@ -42,7 +42,9 @@ from .fetcher_pool import FetcherPool
 from .followed_partition import FollowedPartition
 from .groups.coordinator import GroupCoordinator
 from .hosted_partitions import HostedPartitions
+from .leadership import monotonic_ms
 from .partition import Partition, PartitionServices
+from .thin_replicas import ThinReplicas
 from .topic_config import TopicConfigs
 
 T = TypeVar("T")
@@ -89,6 +91,9 @@ class ReplicaManager:
         """Failed logs, with the leader epoch in which they were led, NO_EPOCH if they were not."""
         self._without_log_start: set[TopicIdPartition] = set()
         """To be led, as soon as their log start is known."""
+        self.thin = ThinReplicas(
+            monotonic_ms, lambda: {each.partition: each.log for each in hosted.partitions.values()}
+        )
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -223,6 +228,7 @@ class ReplicaManager:
         """It has joined the ISR. Tried again at the next image if the disk fails."""
         try:
             await partition.log.confirm_adoption()
+            self.thin.joined(partition.partition, partition.log)
         except OSError as error:
             _log.warning("%s: could not be noted as a full replica: %s", partition.partition, error)
 

@@ -1,0 +1,96 @@
+"""The active controller is found, and asked until it answers"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tierfetch.broker.controller_channel import ControllerChannel, ControllerUnavailableError
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.client import Address, KafkaClient
+from tierfetch.protocol.dispatch import RequestContext
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.tests.protocol.wire_fakes import serving
+
+IDS = {"broker_id": 1, "broker_epoch": 2}
+TOPICS = {"topics": [{"name": "t", "topic_id": None}], "timeout_ms": 10}
+
+
+class Controllers:
+    """Two of them, of which `active` answers."""
+
+    def __init__(self) -> None:
+        self.active = 0
+        self.asked: list[int] = []
+        self.addresses: list[Address] = []
+
+    def allocate(self, number: int):
+        async def handler(_: RequestContext, request: object) -> dict[str, object]:
+            self.asked.append(number)
+            is_active = number == self.active
+            return {
+                "error_code": ErrorCode.none if is_active else ErrorCode.not_controller,
+                "producer_id_start": 100,
+                "producer_id_len": 10,
+            }
+
+        return handler
+
+    def delete(self, number: int):
+        async def handler(_: RequestContext, request: object) -> dict[str, object]:
+            self.asked.append(number)
+            code = ErrorCode.none if number == self.active else ErrorCode.not_controller
+            return {"responses": [{"name": "t", "topic_id": None, "error_code": code}]}
+
+        return handler
+
+
+@pytest.fixture
+async def controllers() -> AsyncIterator[Controllers]:
+    fake = Controllers()
+    async with AsyncExitStack() as stack:
+        for number in range(2):
+            handlers = {ApiKey.ALLOCATE_PRODUCER_IDS: fake.allocate(number), ApiKey.DELETE_TOPICS: fake.delete(number)}
+            server = await stack.enter_async_context(serving(handlers))
+            fake.addresses.append(Address("127.0.0.1", server.port))
+        yield fake
+
+
+async def ask(controllers: Controllers, leader: Address | None, api: ApiKey, body: object, timeout_s: float = 5.0):
+    rng = random.Random(1)
+    channel = ControllerChannel(
+        KafkaClient(client_id="test", random=rng), rng, leader=lambda: leader, others=lambda: controllers.addresses
+    )
+    try:
+        return await channel.request(api, body, timeout_s=timeout_s)
+    finally:
+        await channel.close()
+
+
+async def test_the_known_leader_is_asked_alone(controllers: Controllers) -> None:
+    controllers.active = 1
+    answer = await ask(controllers, controllers.addresses[1], ApiKey.ALLOCATE_PRODUCER_IDS, IDS)
+    assert answer.producer_id_start == 100
+    assert controllers.asked == [1]
+
+
+@pytest.mark.parametrize(("api", "body"), [(ApiKey.ALLOCATE_PRODUCER_IDS, IDS), (ApiKey.DELETE_TOPICS, TOPICS)])
+async def test_without_a_known_leader_all_are_asked_in_turn(
+    controllers: Controllers, api: ApiKey, body: object
+) -> None:
+    """Whether the answer as a whole or its parts say that another is active."""
+    for controllers.active in (0, 1):
+        controllers.asked.clear()
+        await ask(controllers, None, api, body)
+        assert controllers.asked[-1] == controllers.active
+        assert len(controllers.asked) <= 2
+
+
+async def test_the_last_reason_is_said_when_nobody_answers(controllers: Controllers) -> None:
+    controllers.active = 7
+    with pytest.raises(ControllerUnavailableError, match="is not the active controller"):
+        await ask(controllers, controllers.addresses[0], ApiKey.ALLOCATE_PRODUCER_IDS, IDS, timeout_s=0.2)
+    assert len(controllers.asked) > 1

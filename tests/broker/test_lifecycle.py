@@ -1,0 +1,146 @@
+"""Registered, alive, serving, leaving"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from tierfetch.broker.controller_channel import ControllerUnavailableError
+from tierfetch.broker.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState, LifecycleTimes
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.extensions import thin_replica
+from tierfetch.tests.broker.fake_controllers import FakeControllers, answer, heartbeat
+
+REGISTER, BEAT = ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT
+IDENTITY = BrokerIdentity(
+    broker_id=3,
+    cluster_id="c",
+    listener_name="PLAINTEXT",
+    host="h",
+    port=9092,
+    rack=None,
+    directory_ids=(UUID(int=500),),
+    features=(("metadata.version", 25, 30),),
+)
+
+
+@pytest.fixture
+def controllers() -> FakeControllers:
+    fake = FakeControllers()
+    fake.will(REGISTER, answer(broker_epoch=40))
+    fake.will(BEAT, heartbeat(fenced=True))
+    return fake
+
+
+@pytest.fixture
+async def life(controllers: FakeControllers) -> AsyncIterator[BrokerLifecycle]:
+    times = LifecycleTimes(heartbeat_interval_s=0.01, registration_s=1.0, leaving_s=0.2)
+    life = BrokerLifecycle(controllers, Random(1), lambda: 44, times)
+    yield life
+    await life.close()
+
+
+async def test_C1_a_broker_registers_and_stays_fenced_until_it_serves(
+    life: BrokerLifecycle, controllers: FakeControllers
+) -> None:
+    assert await life.register(IDENTITY, 17) == 40
+    (body,) = controllers.bodies(REGISTER)
+    assert (body["broker_id"], body["previous_broker_epoch"], body["log_dirs"]) == (3, 17, (UUID(int=500),))
+    await controllers.until(lambda: len(controllers.bodies(BEAT)) >= 2)
+    assert all(beat["want_fence"] for beat in controllers.bodies(BEAT))
+    assert controllers.bodies(BEAT)[0]["current_metadata_offset"] == 44
+    controllers.will(BEAT, heartbeat(fenced=True), heartbeat(fenced=False))
+    await life.serve()
+    assert not controllers.bodies(BEAT)[-1]["want_fence"]
+    assert life.state is BrokerState.RUNNING
+
+
+async def test_C1_registration_waits_for_the_session_of_the_killed_incarnation(
+    life: BrokerLifecycle, controllers: FakeControllers
+) -> None:
+    duplicate = answer(ErrorCode.duplicate_broker_registration)
+    controllers.will(REGISTER, duplicate, duplicate, answer(broker_epoch=50))
+    assert await life.register(IDENTITY, -1) == 50
+    incarnations = {body["incarnation_id"] for body in controllers.bodies(REGISTER)}
+    assert len(incarnations) == 1, "a retry is the same incarnation"
+
+
+async def test_what_an_operator_has_to_mend_is_said_at_once(
+    life: BrokerLifecycle, controllers: FakeControllers
+) -> None:
+    controllers.will(REGISTER, answer(ErrorCode.inconsistent_cluster_id))
+    with pytest.raises(KafkaError, match="broker 3 belongs to cluster c, the controller to another"):
+        await life.register(IDENTITY, -1)
+    assert len(controllers.bodies(REGISTER)) == 1
+
+
+async def test_C1_a_registration_that_was_lost_is_made_anew(
+    life: BrokerLifecycle, controllers: FakeControllers
+) -> None:
+    controllers.will(REGISTER, answer(broker_epoch=40), answer(broker_epoch=90))
+    controllers.will(BEAT, heartbeat(), heartbeat(ErrorCode.stale_broker_epoch), heartbeat())
+    await life.register(IDENTITY, -1)
+    await life.serve()
+    await controllers.until(lambda: controllers.bodies(BEAT)[-1]["broker_epoch"] == 90)
+    first, second = controllers.bodies(REGISTER)
+    assert first["incarnation_id"] != second["incarnation_id"]
+    assert life.state is BrokerState.RUNNING
+
+
+async def test_heartbeats_go_on_when_no_controller_answers(life: BrokerLifecycle, controllers: FakeControllers) -> None:
+    controllers.will(BEAT, ControllerUnavailableError("gone"), ControllerUnavailableError("gone"), heartbeat())
+    await life.register(IDENTITY, -1)
+    await life.serve()
+    assert len(controllers.bodies(BEAT)) >= 3
+
+
+async def test_C10_leaving_waits_until_the_controller_lets_it_go(
+    life: BrokerLifecycle, controllers: FakeControllers
+) -> None:
+    controllers.will(BEAT, heartbeat())
+    await life.register(IDENTITY, -1)
+    await life.serve()
+    controllers.will(BEAT, heartbeat(), heartbeat(), heartbeat(fenced=True, go=True))
+    await life.leave()
+    assert life.state is BrokerState.LEFT
+    assert controllers.bodies(BEAT)[-1]["want_shut_down"]
+    beats = len(controllers.bodies(BEAT))
+    await asyncio.sleep(0.03)
+    assert len(controllers.bodies(BEAT)) == beats, "none after it has left"
+    await life.leave()
+
+
+async def test_leaving_is_given_up_in_time(
+    life: BrokerLifecycle, controllers: FakeControllers, caplog: pytest.LogCaptureFixture
+) -> None:
+    controllers.will(BEAT, heartbeat())
+    await life.register(IDENTITY, -1)
+    await life.leave()
+    assert "did not let the broker go within 0.2 s" in caplog.text
+
+
+async def test_handing_over_is_being_fenced_and_coming_back(
+    life: BrokerLifecycle, controllers: FakeControllers
+) -> None:
+    controllers.will(BEAT, lambda body: heartbeat(fenced=body["want_fence"])(body))
+    await life.register(IDENTITY, -1)
+    await life.serve()
+    before = len(controllers.bodies(BEAT))
+    await life.hand_over()
+    said = [beat["want_fence"] for beat in controllers.bodies(BEAT)[before:]]
+    assert True in said
+    assert said[-1] is False
+    assert life.state is BrokerState.RUNNING
+
+
+async def test_F11_thin_replicas_are_told(life: BrokerLifecycle, controllers: FakeControllers) -> None:
+    thin = thin_replica(UUID(int=5), 0, 100, 4096, 12)
+    life.thin_replicas = lambda: [thin]
+    await life.register(IDENTITY, -1)
+    await controllers.until(lambda: bool(controllers.bodies(BEAT)))
+    assert controllers.bodies(BEAT)[-1]["thin_replicas"] == [thin]
