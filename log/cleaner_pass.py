@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -263,17 +263,28 @@ class _Rewriting:
             state.check_usable()
             if self._removals != state.removals:
                 raise _moved(state)
-            with state.all_or_failed():
-                await commit_cleaned(state.disk, state.directory, base, suffixes)
-                for segment in self._group:
-                    await segment.remove_files()
-                await make_live(state.disk, state.directory, base, suffixes)
-                for offset in state.snapshots.offsets:
-                    if base < offset < self._group[-1].next_offset:
-                        await state.snapshots.remove(offset)
-                await self._replace()
+            with ExitStack() as pins:
+                await self._hold_open(pins)
+                with state.all_or_failed():
+                    await commit_cleaned(state.disk, state.directory, base, suffixes)
+                    for segment in self._group:
+                        await segment.remove_files()
+                    await make_live(state.disk, state.directory, base, suffixes)
+                    for offset in state.snapshots.offsets:
+                        if base < offset < self._group[-1].next_offset:
+                            await state.snapshots.remove(offset)
+                    self._replace()
+            await state.retire(list(self._group))
 
-    async def _replace(self) -> None:
+    async def _hold_open(self, pins: ExitStack) -> None:
+        """Who reads the old segments meanwhile needs no name for it: these go before the new one has its own."""
+        for segment in self._group:
+            pins.enter_context(segment.pinned())
+            await segment.file()
+            await segment.indexes()
+            await segment.transaction_index()
+
+    def _replace(self) -> None:
         """In memory, at once."""
         state, group = self._state, self._group
         segment = LogSegment(
@@ -291,7 +302,6 @@ class _Rewriting:
         segment.max_timestamp_offset = self._indexes.max_timestamp_offset
         state.segments.replace(group, segment)
         state.removals += 1
-        await state.retire(list(group))
 
 
 async def _batches(segment: LogSegment, throttle: Throttle) -> AsyncIterator[tuple[BatchHeader, bytes, int]]:

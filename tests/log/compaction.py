@@ -88,9 +88,11 @@ async def settled(log: PartitionLog) -> None:
     await log.flush()
 
 
-async def reopened(disk: Disk, log: PartitionLog | None = None, *, clock: Clock | None = None) -> PartitionLog:
+async def reopened(disk: Disk, *, clock: Clock | None = None, segments_max: int = 16) -> PartitionLog:
     """As after a crash; nothing is known from checkpoints."""
-    return await open_log(disk, config=COMPACT, clock=clock, keeper=Keeper(), high_watermark=1 << 40)
+    return await open_log(
+        disk, config=COMPACT, clock=clock, keeper=Keeper(), segments_max=segments_max, high_watermark=1 << 40
+    )
 
 
 async def clean(log: PartitionLog, map_bytes: int = MAP_BYTES) -> Cleaned:

@@ -39,8 +39,10 @@ def put(key: str, value: str | None, **producer: object) -> Write:
     return Write(((key.encode(), None if value is None else value.encode()),), **producer)
 
 
-async def filled(disk: MemoryDisk, *steps: Write | End, clock: Clock | None = None) -> PartitionLog:
-    log = await reopened(disk, clock=clock)
+async def filled(
+    disk: MemoryDisk, *steps: Write | End, clock: Clock | None = None, segments_max: int = 16
+) -> PartitionLog:
+    log = await reopened(disk, clock=clock, segments_max=segments_max)
     await History(log).apply(steps)
     await settled(log)
     return log
@@ -187,6 +189,19 @@ async def test_a_full_map_cleans_what_it_covers_and_the_next_pass_the_rest() -> 
     await clean(log)
 
 
+async def test_a_tombstone_above_a_full_map_stays_whatever_its_age() -> None:
+    """What it hides lies below, and was not looked for together with it."""
+    clock = Clock()
+    fill = [put(f"c{i}", "1") for i in range(4)]
+    log = await filled(MemoryDisk(), put("a", "1"), *fill, put("a", None), put("c0", "2"), clock=clock)
+    for _ in range(3):
+        log._state.clean_end_offset = 1
+        await clean(log, map_bytes=4 * 200)
+        assert log.clean_end_offset == 5
+        assert [record.value for record in await uncommitted_view(log) if record.key == b"a"] == [b"1", None]
+        clock.now_ms += COMPACT.delete_retention_ms
+
+
 async def test_an_emptied_segment_is_read_over() -> None:
     log = await filled(MemoryDisk(), *(put("k", "x" * 200) for _ in range(12)))
     await clean(log)
@@ -213,6 +228,18 @@ async def test_a_reader_keeps_the_old_segment() -> None:
         assert [header.base_offset for _, header in iter_batches(await piece.read())][:2] == [0, 1]
     await log.reap()
     assert not log.has_readers
+
+
+async def test_a_read_that_meets_a_swap_looks_again() -> None:
+    """The segment whose file it was about to open may be another one by then."""
+    for turns in range(120):
+        log = await filled(MemoryDisk(), *(put(f"k{i % 3}", f"{i}") for i in range(30)), segments_max=1)
+        expected = last_values(await uncommitted_view(log))
+        task = asyncio.create_task(clean(log))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        assert last_values(await uncommitted_view(log)) == expected, turns
+        await task
 
 
 async def test_appends_and_reads_go_on_during_a_cleaning() -> None:
@@ -254,13 +281,22 @@ def steps_with_everything() -> list[Write | End]:
     return [*steps, put("k0", None)]
 
 
+async def cleaned_once(disk: MemoryDisk) -> PartitionLog:
+    """The next cleaning has dirty segments, and neighbours that are small enough to become one."""
+    log = await filled(disk, *steps_with_everything())
+    await clean(log)
+    await History(log).apply([put(f"k{i}", "new") for i in range(8)])
+    await settled(log)
+    return log
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("unsynced", ["lost", "kept", "some"])
 async def test_a_crash_at_every_effect_leaves_the_old_log_or_the_new(unsynced: str) -> None:
     ended = 0
     for fault in failures(crash=True):
         disk = MemoryDisk()
-        log = await filled(disk, *steps_with_everything())
+        log = await cleaned_once(disk)
         disk.settle()
         expected, sequences = last_values(await committed_view(log)), next_sequences(log)
         end_offset, old = log.log_end_offset, await uncommitted_view(log)
@@ -286,7 +322,7 @@ async def test_a_crash_at_every_effect_leaves_the_old_log_or_the_new(unsynced: s
 async def test_a_failure_at_every_effect_leaves_the_log_or_fails_it(persistent: bool) -> None:
     for fault in failures(persistent=persistent):
         disk = MemoryDisk()
-        log = await filled(disk, *steps_with_everything())
+        log = await cleaned_once(disk)
         expected = last_values(await committed_view(log))
         disk.faults = fault
         with suppress(OSError, KafkaError, CorruptFileError):
