@@ -1,0 +1,197 @@
+"""Bugs of the quorum's pure part. Each is a context manager that plants it: `with BUGS["votes twice"](): ...`.
+
+Every one is a mistake that a reviewer could overlook; most break nothing without a fault at the wrong moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from tierfetch.quorum import election, follower, leader
+from tierfetch.quorum.effects import Flush, PersistState
+from tierfetch.quorum.high_watermark import advanced_high_watermark, majority_reached
+from tierfetch.quorum.log_view import LogView
+from tierfetch.quorum.replica import Replica
+from tierfetch.quorum.roles import Candidate, Prospective, Unattached
+from tierfetch.quorum.state import ElectionState
+from tierfetch.quorum.voters import VoterSet
+
+Plant = Callable[[], AbstractContextManager[Any]]
+BUGS: dict[str, Plant] = {}
+
+
+def planted(says: str) -> Callable[[Callable[[], Iterator[None]]], Plant]:
+    def add(function: Callable[[], Iterator[None]]) -> Plant:
+        plant = contextmanager(function)
+        assert says not in BUGS
+        BUGS[says] = plant
+        return plant
+
+    return add
+
+
+@planted("the vote is not persisted")
+def forgotten_vote() -> Iterator[None]:
+    def persist(replica):
+        state = ElectionState(replica.epoch, replica.leader_id, None)
+        if state != replica._persisted:
+            replica._persisted = state
+            replica.emit(PersistState(state))
+
+    with patch.object(Replica, "persist", persist):
+        yield
+
+
+@planted("a vote leaves before it is on disk")
+def open_gate() -> Iterator[None]:
+    def emit(replica, effect):
+        replica._effects.append(effect)
+
+    with patch.object(Replica, "emit", emit), patch.object(Replica, "confirm_persisted", lambda *_: None):
+        yield
+
+
+@planted("votes twice in an epoch")
+def votes_twice() -> Iterator[None]:
+    def can_grant(replica, request):
+        is_free = isinstance(replica.role, Unattached | Prospective) and replica.leader_id is None
+        return is_free and election.is_up_to_date(request.last, replica.log.last)
+
+    def grant(replica, request):
+        replica.voted_key = None
+        original(replica, request)
+
+    original = election.grant_vote
+    with patch.object(election, "can_grant_vote", can_grant), patch.object(election, "grant_vote", grant):
+        yield
+
+
+@planted("a candidate votes for another candidate of its epoch")
+def candidate_votes() -> Iterator[None]:
+    def can_grant(replica, request):
+        if isinstance(replica.role, Candidate):
+            return election.is_up_to_date(request.last, replica.log.last)
+        return original(replica, request)
+
+    def grant(replica, request):
+        if not isinstance(replica.role, Candidate):
+            original_grant(replica, request)
+
+    original, original_grant = election.can_grant_vote, election.grant_vote
+    with patch.object(election, "can_grant_vote", can_grant), patch.object(election, "grant_vote", grant):
+        yield
+
+
+@planted("a shorter log of the same epoch gets the vote")
+def shorter_log() -> Iterator[None]:
+    with patch.object(election, "is_up_to_date", lambda candidate, own: candidate.epoch >= own.epoch):
+        yield
+
+
+@planted("the longer log gets the vote, whatever its epoch")
+def longer_log() -> Iterator[None]:
+    with patch.object(election, "is_up_to_date", lambda candidate, own: candidate.offset >= own.offset):
+        yield
+
+
+@planted("votes for an earlier epoch are counted")
+def stale_votes() -> Iterator[None]:
+    def poll_of(replica, request):
+        role = replica.role
+        is_same_kind = isinstance(role, Prospective) if request.pre_vote else isinstance(role, Candidate)
+        return role.poll if is_same_kind else None
+
+    with patch.object(election, "_poll_of", poll_of):
+        yield
+
+
+@planted("half of the voters are a majority")
+def half_is_enough() -> Iterator[None]:
+    with patch.object(VoterSet, "majority", property(lambda voters: max(1, len(voters) // 2))):
+        yield
+
+
+@planted("high watermark from an entry of an old epoch")
+def old_epochs_entry() -> Iterator[None]:
+    def advanced(high_watermark, ends, majority, _):
+        return max(high_watermark, majority_reached(ends, majority))
+
+    with patch.object(leader, "advanced_high_watermark", advanced):
+        yield
+
+
+@planted("a fetch from an observer counts")
+def observer_counts() -> Iterator[None]:
+    original = leader.update_high_watermark
+
+    def update(replica, role):
+        observers = [each.end_offset for key, each in role.positions.items() if not replica.voters.contains(key)]
+
+        def advanced(high_watermark, ends, majority, start):
+            return advanced_high_watermark(high_watermark, [*ends, *observers], majority, start)
+
+        with patch.object(leader, "advanced_high_watermark", advanced):
+            original(replica, role)
+
+    with patch.object(leader, "update_high_watermark", update):
+        yield
+
+
+@planted("a follower acknowledges before its flush")
+def early_acknowledgement() -> Iterator[None]:
+    def is_busy(log):
+        return any(not isinstance(item.effect, Flush) for item in log._outstanding)
+
+    with patch.object(LogView, "is_busy", property(is_busy)):
+        yield
+
+
+@planted("the leader counts what it has written, not flushed")
+def leader_counts_unflushed() -> Iterator[None]:
+    original = leader.update_high_watermark
+
+    def update(replica, role):
+        flushed = replica.log.flushed_end_offset
+        replica.log.flushed_end_offset = replica.log.written_end_offset
+        original(replica, role)
+        replica.log.flushed_end_offset = flushed
+
+    with patch.object(leader, "update_high_watermark", update):
+        yield
+
+
+@planted("a truncated tail still counts as flushed")
+def stale_flush() -> Iterator[None]:
+    original = LogView.truncate
+
+    def truncate(log, effect):
+        flushed = log.flushed_end_offset
+        original(log, effect)
+        log.flushed_end_offset = flushed
+
+    with patch.object(LogView, "truncate", truncate):
+        yield
+
+
+@planted("DivergingEpoch is overlooked")
+def no_truncation() -> Iterator[None]:
+    with patch.object(follower, "_truncate", lambda *_: None):
+        yield
+
+
+@planted("no check-quorum")
+def no_check_quorum() -> Iterator[None]:
+    with patch.object(leader, "check_quorum_deadline", lambda *_: None):
+        yield
+
+
+@planted("pre-votes are granted although the leader is heard")
+def disturbed_leader() -> Iterator[None]:
+    def can_grant(replica, request):
+        return election.is_up_to_date(request.last, replica.log.last)
+
+    with patch.object(election, "can_grant_pre_vote", can_grant):
+        yield
