@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import log
 from random import Random
 from typing import TYPE_CHECKING, Final
-
-from .chance import exponential
 
 if TYPE_CHECKING:
     from .transport import SimTransport
@@ -34,7 +33,7 @@ class Link:
     """Of the source host, that send over this link."""
 
     def delay_s(self, rng: Random, size: int) -> float:
-        return self.latency_s + exponential(rng, self.jitter_s) + size / self.bytes_per_s
+        return self.latency_s - self.jitter_s * log(1.0 - rng.random()) + size / self.bytes_per_s
 
     def slow_down(self, factor: float) -> None:
         """Compared with what a link is at first; 1 is as before."""

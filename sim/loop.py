@@ -136,6 +136,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.sockets: Sockets | None = None
         self.on_event: Callable[[Process | None], None] | None = None
         """Called after each callback, with the process that it ran in."""
+        self.now_s = 0.0
+        """What `time()` says."""
         self.events = 0
         """Callbacks run so far."""
         self.tasks = 0
@@ -144,7 +146,6 @@ class SimLoop(asyncio.AbstractEventLoop):
         """What asyncio's exception handler was called with."""
         self.time_limit_s = math.inf
         self._rng = rng
-        self._now_s = 0.0
         self._ready: deque[SimHandle] = deque()
         self._timers: list[tuple[float, int, SimHandle]] = []
         self._timer_number = 0
@@ -157,7 +158,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     # Time and callbacks.
 
     def time(self) -> float:
-        return self._now_s
+        return self.now_s
 
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
@@ -170,12 +171,12 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_later(
         self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> SimHandle:
-        return self.call_at(self._now_s + delay, callback, *args, context=context)
+        return self.call_at(self.now_s + delay, callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> SimHandle:
-        when_s = math.ceil(when * TICKS_PER_S) * TICK_S if when > self._now_s else self._now_s
+        when_s = math.ceil(when * TICKS_PER_S) * TICK_S if when > self.now_s else self.now_s
         handle = SimHandle(self, callback, args, copy_context() if context is None else context, when_s)
         if not self._is_closed:
             self._timer_number += 1
@@ -261,7 +262,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def _run_ready(self) -> None:
         ready = self._ready
-        events_max = self.events + EVENTS_PER_INSTANT_MAX
+        events_left = EVENTS_PER_INSTANT_MAX
         while ready and not self._is_stopping:
             handle = ready.popleft()
             callback = handle.callback
@@ -280,10 +281,9 @@ class SimLoop(asyncio.AbstractEventLoop):
                 self.call_exception_handler({"message": f"exception in {callback!r}", "exception": error})
             if self.on_event is not None:
                 self.on_event(process)
-            if self.events > events_max:
-                raise LivelockError(
-                    f"{EVENTS_PER_INSTANT_MAX} callbacks at {self._now_s:.6f} s, the last: {callback!r}"
-                )
+            events_left -= 1
+            if not events_left:
+                raise LivelockError(f"{EVENTS_PER_INSTANT_MAX} callbacks at {self.now_s:.6f} s, the last: {callback!r}")
 
     def _jump(self) -> None:
         """To the next timer; it, and all others of that moment, become ready."""
@@ -296,11 +296,11 @@ class SimLoop(asyncio.AbstractEventLoop):
             heapq.heappop(timers)
             self._cancelled_timers -= 1
         if not timers:
-            raise DeadlockError(f"at {self._now_s:.6f} s nothing is ready, and no timer is set")
+            raise DeadlockError(f"at {self.now_s:.6f} s nothing is ready, and no timer is set")
         now_s = timers[0][0]
         if now_s > self.time_limit_s:
             raise TimeLimitError(f"the run did not end within {self.time_limit_s:g} virtual seconds")
-        self._now_s = now_s
+        self.now_s = now_s
         due = []
         while timers and timers[0][0] <= now_s:
             handle = heapq.heappop(timers)[2]

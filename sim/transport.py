@@ -187,7 +187,7 @@ class SimTransport(asyncio.Transport):
 
     def recall(self) -> None:
         """The link is blocked: what is on its way has to be sent again."""
-        now_s, peer = self._loop.time(), self.peer
+        now_s, peer = self._loop.now_s, self.peer
         lost = [piece for piece in peer._inbox if piece[0] > now_s]
         for _ in lost:
             peer._inbox.pop()
@@ -239,7 +239,7 @@ class SimTransport(asyncio.Transport):
             self.link.transports.pop(self, None)
 
     def _transmit(self, data: bytes | None, size: int) -> None:
-        peer, now_s = self.peer, self._loop.time()
+        peer, now_s = self.peer, self._loop.now_s
         if peer.is_silent:
             self._stall()
         network = self._network
@@ -268,7 +268,7 @@ class SimTransport(asyncio.Transport):
         if self.is_gone or self._is_closing:
             self._discard()
             return
-        inbox, now_s = self._inbox, self._loop.time()
+        inbox, now_s = self._inbox, self._loop.now_s
         if not inbox or (self._is_reading_paused and inbox[0][1] is not None):
             return
         parts: list[bytes] = []
@@ -286,7 +286,7 @@ class SimTransport(asyncio.Transport):
         rng = self._network.rng
         if len(data) > 1 and rng.random() < SPLIT_SHARE:
             cut = rng.randrange(1, len(data))
-            self._put_back(data[cut:], self._loop.time() + SPLIT_DELAY_S)
+            self._put_back(data[cut:], self._loop.now_s + SPLIT_DELAY_S)
             data = data[:cut]
         protocol = self._buffered
         if protocol is None:
@@ -302,7 +302,7 @@ class SimTransport(asyncio.Transport):
                 self._inbox_bytes -= taken
                 protocol.buffer_updated(taken)
             if used < size:
-                self._put_back(data[used:], self._loop.time())
+                self._put_back(data[used:], self._loop.now_s)
         self._acknowledge()
 
     def _put_back(self, data: bytes, at_s: float) -> None:
@@ -365,7 +365,7 @@ class SimTransport(asyncio.Transport):
 
     def _send_end(self) -> None:
         """The end of the stream; a reset if bytes that arrived were not read."""
-        if self._inbox and self._inbox[0][0] <= self._loop.time() and self._inbox[0][1]:
+        if self._inbox and self._inbox[0][0] <= self._loop.now_s and self._inbox[0][1]:
             self._refuse_peer()
         elif not self._is_eof_sent:
             self._is_eof_sent = True
