@@ -253,7 +253,8 @@ class PartitionTask:
         ledger = self._services.metadata.ledger(self.partition)
         if ledger is None:
             return None
-        self._proofs.forget(ledger, asyncio.get_running_loop().time())
+        if self._copying is None:  # a bad finding may be why a copy is under way: it holds until that has ended
+            self._proofs.forget(ledger, asyncio.get_running_loop().time())
         *closed, active = [_local_segment(segment) for segment in log.segments]
         return PartitionView(
             partition=self.partition,

@@ -291,9 +291,39 @@ class TestRetention:
         leader.manager.config_changed(PARTITION)
         await until(lambda: leader.log.local_log_start_offset == 12)
         await until(lambda: leader.ledger.get(lost.segment_id) is None)
-        assert leader.manager.counters.disproven_segments == 1
+        assert leader.manager.counters.disproven_segments
         assert await everything(leader) == before
         check_tier(leader.storage, leader.ledger)
+
+    async def test_copy_of_what_went_missing_may_take_longer_than_the_finding_is_remembered(
+        self, leader: Broker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await leader.fill(1)
+        await until(leader.is_all_tiered)
+        (lost,) = leader.ledger.finished()
+        leader.storage.objects.clear()
+        copy, look = leader.storage.copy_log_segment_data, leader.storage.log_segment_size
+        uploads, looks = 0, 0
+
+        async def look_once(metadata: RemoteLogSegmentMetadata) -> int | None:
+            nonlocal looks
+            looks += metadata.segment_id == lost.segment_id
+            if looks > 1 and metadata.segment_id == lost.segment_id:
+                await asyncio.Event().wait()
+            return await look(metadata)
+
+        async def slow(metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes | None:
+            nonlocal uploads
+            uploads += 1
+            await asyncio.sleep(3 * QUICK.task_interval_ms / 1000)
+            return await copy(metadata, data)
+
+        monkeypatch.setattr(leader.storage, "copy_log_segment_data", slow)
+        monkeypatch.setattr(leader.storage, "log_segment_size", look_once)
+        leader.log.update_config(replace(TIERED, local_retention_bytes=1))
+        leader.manager.config_changed(PARTITION)
+        await until(lambda: len(leader.ledger.finished()) == 2)
+        assert uploads == 1
 
     async def test_log_that_lost_its_start_takes_it_from_the_ledger(
         self, leader: Broker, shared: SharedMetadata
