@@ -114,7 +114,7 @@ class NodeKeys(PropertyKeys):
     max_connections: PositiveInt = 10_000
     connections_max_idle_ms: PositiveLong = 600_000
     socket_request_max_bytes: PositiveInt = 100 * 1024 * 1024
-    socket_send_buffer_bytes: Annotated[int, Field(ge=-1, le=INT32_MAX)] = 256 * 1024
+    socket_send_buffer_bytes: Annotated[int, Field(ge=-1, le=INT32_MAX)] = 1024 * 1024
     """Of a connection; -1: the kernel decides. What is on its way should fit into the processor's cache."""
     request_timeout_ms: PositiveInt = 30_000
     fetch_max_bytes: Annotated[int, Field(ge=1024, le=INT32_MAX)] = 55 * 1024 * 1024

@@ -6,7 +6,7 @@ the network and the disk. Every call of an endpoint ends within a deadline of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,6 +53,10 @@ class FetchLimits:
     response_max_bytes: int
 
 
+Arrived = Callable[[TopicIdPartition, FetchedPartition], None]
+"""Told of one partition's answer while those of others are still on their way."""
+
+
 class LeaderEndpoint(Protocol):
     """One broker, as the leader of any number of partitions. Questions do not wait behind a long fetch."""
 
@@ -60,9 +64,12 @@ class LeaderEndpoint(Protocol):
     def broker_id(self) -> int: ...
 
     async def fetch(
-        self, partitions: Sequence[PartitionToFetch], limits: FetchLimits
+        self, partitions: Sequence[PartitionToFetch], limits: FetchLimits, arrived: Arrived
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
-        """Fetch all of these and nothing else. A partition without news may be absent from the answer (KIP-227)."""
+        """Fetch all of these and nothing else. A partition without news may be absent from the answer (KIP-227).
+
+        `arrived` may be told of answers beforehand, also where the fetch fails afterwards.
+        """
 
     async def list_offset(self, partition: TopicIdPartition, leader_epoch: int, timestamp: int) -> OffsetAndEpoch:
         """(-1, -1) where the leader does not know; KafkaError with its error code otherwise (35: not supported)."""

@@ -10,6 +10,7 @@ Rules:
 * Local effects of a replica are made one at a time under its `effects` lock and are never cancelled half-way by
   `remove`, which waits for the one under way. Everything else of a removed replica is cancelled at once.
 * The fetch at an offset leaves only after everything below it was taken by the disk: the leader counts on that.
+* An answer is acted upon as soon as it is there, while those of others arrive; the next fetch waits for all of them.
 * A failure touches its own replica: it backs off and tries again (delay doubling up to a maximum, with jitter), or, if
   the fault is ours, fails until it is added again. Only a failed fetch as such delays all of them. A replica whose disk
   stalls is left out of the fetches until the disk has answered.
@@ -37,7 +38,7 @@ from .bootstrapper import Attempt, Bootstrapper, ReadyToAdopt
 from .fetch_outcome import Append, BackOff, Begin, Cut, Stop, outcome_of
 from .fetched_records import base_offset_of, whole_batches
 from .followed_replica import FollowedReplica, ReplicaProgress, ReplicaState, back_off_delay_s
-from .ports import FetchedPartition, FetchLimits, FollowerPartition, LeaderEndpoint, PartitionToFetch
+from .ports import Arrived, FetchedPartition, FetchLimits, FollowerPartition, LeaderEndpoint, PartitionToFetch
 
 _log = logging.getLogger(__name__)
 
@@ -220,21 +221,36 @@ class ReplicaFetcher:
     async def _fetch_round(self, fetching: list[FollowedReplica]) -> None:
         """Fetch these, the first one first in line for the response's limited bytes, and act upon every answer."""
         requests = [self._request(replica) for replica in fetching]
+        waiting = {replica.partition.topic_id_partition: replica for replica in fetching}
+        effects: list[asyncio.Task[None]] = []
+
+        def act(key: TopicIdPartition, answer: FetchedPartition) -> None:
+            replica = waiting.pop(key, None)
+            if replica is not None and (effect := self._act_upon(replica, answer)) is not None:
+                effects.append(effect)
+
         try:
-            answers = await self._fetch(requests)
+            answers = await self._fetch(requests, act)
         except Exception as error:  # noqa: BLE001 - the supervisor of the fetch that all replicas share
+            await self._wait_for(effects)
             await self._delay_after(error)
             return
         self._fetch_failures = 0
+        for key in tuple(waiting):
+            if key in answers:
+                act(key, answers[key])
+        await self._wait_for(effects)
+
+    def _act_upon(self, replica: FollowedReplica, answer: FetchedPartition) -> asyncio.Task[None] | None:
+        """The effect that was begun, if the answer has one."""
         assert self._group is not None
-        effects = []
-        for replica in fetching:
-            answer = answers.get(replica.partition.topic_id_partition)
-            if answer is None or not replica.is_current or replica.state is not ReplicaState.FETCHING:
-                continue
-            if not self._followed_quietly(replica, answer):
-                use = self._supervised(replica, ReplicaState.FETCHING, self._use, answer)
-                effects.append(self._group.create_task(use))
+        if not replica.is_current or replica.state is not ReplicaState.FETCHING:
+            return None
+        if self._followed_quietly(replica, answer):
+            return None
+        return self._group.create_task(self._supervised(replica, ReplicaState.FETCHING, self._use, answer))
+
+    async def _wait_for(self, effects: list[asyncio.Task[None]]) -> None:
         if effects:
             _, late = await asyncio.wait(effects, timeout=self.config.effect_wait_max_ms / 1000)
             for effect in late:
@@ -259,7 +275,7 @@ class ReplicaFetcher:
             max_bytes=self.config.max_bytes,
         )
 
-    async def _fetch(self, requests: list[PartitionToFetch]) -> Answers:
+    async def _fetch(self, requests: list[PartitionToFetch], arrived: Arrived) -> Answers:
         """Nothing if the wait was ended because another replica became ready."""
         config = self.config
         is_busy = any(replica.state is ReplicaState.BOOTSTRAPPING for replica in self._replicas.values())
@@ -268,8 +284,8 @@ class ReplicaFetcher:
             wait_max_ms=wait_ms, min_bytes=config.min_bytes, response_max_bytes=config.response_max_bytes
         )
         if is_busy:
-            return await self._leader.fetch(requests, limits)
-        fetch = asyncio.ensure_future(self._leader.fetch(requests, limits))
+            return await self._leader.fetch(requests, limits, arrived)
+        fetch = asyncio.ensure_future(self._leader.fetch(requests, limits, arrived))
         self._long_fetch = fetch
         try:
             return await fetch

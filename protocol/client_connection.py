@@ -18,6 +18,7 @@ import asyncio
 import logging
 import ssl as tls
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError
@@ -27,6 +28,7 @@ from typing import Any, Final, NamedTuple
 from .api import ApiKey, VersionRange
 from .codec import RequestHeader, correlation_id_of, read_response, write_request
 from .errors import ErrorCode, KafkaError
+from .fetch_arrival import ArrivedAnswer, ArrivingFetchResponse
 from .fetch_wire import FetchRequest, FetchResponse
 from .primitives import INT32, MalformedMessageError, Reader
 from .produce_wire import ACKS_NONE, ProduceRequest, ProduceResponse
@@ -56,6 +58,14 @@ class Address(NamedTuple):
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
 
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """`HOST:PORT`, an IPv6 host in brackets. ValueError names the text."""
+        host, separator, port = text.strip().rpartition(":")
+        if not (separator and host and port.isdecimal() and 0 < int(port) < 65536):
+            raise ValueError(f"{text!r}: expected HOST:PORT, such as 127.0.0.1:9092")
+        return cls(host.strip("[]"), int(port))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLimits:
@@ -69,17 +79,22 @@ class ClientLimits:
     backoff_max_s: float = 1.0
 
 
+Arriving = Callable[[memoryview, int], None]
+"""Told of a response's frame while it is filled, and of how many bytes are there."""
+
+
 @dataclass(slots=True)
 class _Pending:
     correlation_id: int
     frame: asyncio.Future[memoryview]
+    arriving: Arriving | None = None
 
 
 class Connection(StreamProtocol):
     """One connection, made by `connect`. Usable until `is_closed`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, client_id: str, limits: ClientLimits) -> None:
-        super().__init__(loop, limits.response_size_max)
+        super().__init__(loop, limits.response_size_max, recycles=True)
         self.versions: dict[ApiKey, VersionRange] = {}
         """What the broker offers, of the APIs in our table."""
         self._client_id = client_id
@@ -140,9 +155,19 @@ class Connection(StreamProtocol):
         """The response of the newest common version; None for a Produce with acks=0. `body`: as in `codec`."""
         return await self._exchange(api, self.version_of(api, max_version), body, timeout_s)
 
-    async def fetch(self, request: FetchRequest, *, timeout_s: float | None = None) -> FetchResponse:
-        """Records are views of the one buffer in which the response was received."""
-        response: FetchResponse = await self.request(ApiKey.FETCH, request, timeout_s=timeout_s)
+    async def fetch(
+        self,
+        request: FetchRequest,
+        *,
+        timeout_s: float | None = None,
+        arrived: Callable[[ArrivedAnswer], None] | None = None,
+    ) -> FetchResponse:
+        """Records are views of the one buffer in which the response was received. `arrived` is told of a partition's
+        answer before the response is whole, if it arrives in several pieces.
+        """
+        version = self.version_of(ApiKey.FETCH)
+        arriving = None if arrived is None else _tell(arrived, version)
+        response: FetchResponse = await self._exchange(ApiKey.FETCH, version, request, timeout_s, arriving)
         return response
 
     async def produce(self, request: ProduceRequest, *, timeout_s: float | None = None) -> ProduceResponse | None:
@@ -150,16 +175,20 @@ class Connection(StreamProtocol):
         response: ProduceResponse | None = await self.request(ApiKey.PRODUCE, request, timeout_s=timeout_s)
         return response
 
-    async def _exchange(self, api: ApiKey, version: int, body: Any, timeout_s: float | None) -> Any:
-        frame = await self._round_trip(api, version, body, timeout_s)
+    async def _exchange(
+        self, api: ApiKey, version: int, body: Any, timeout_s: float | None, arriving: Arriving | None = None
+    ) -> Any:
+        frame = await self._round_trip(api, version, body, timeout_s, arriving)
         return None if frame is None else self._read(api, version, frame)
 
-    async def _round_trip(self, api: ApiKey, version: int, body: Any, timeout_s: float | None) -> memoryview | None:
+    async def _round_trip(
+        self, api: ApiKey, version: int, body: Any, timeout_s: float | None, arriving: Arriving | None = None
+    ) -> memoryview | None:
         timeout_s = self._limits.request_timeout_s if timeout_s is None else timeout_s
         pending = None
         try:
             async with asyncio.timeout(timeout_s):
-                pending = await self._send(api, version, body)
+                pending = await self._send(api, version, body, arriving)
                 return None if pending is None else await pending.frame
         except TimeoutError:
             if pending is not None:
@@ -168,7 +197,7 @@ class Connection(StreamProtocol):
         except OSError as error:
             raise BrokerUnavailableError(f"{api.name} to {self.peer} failed: {error}") from None
 
-    async def _send(self, api: ApiKey, version: int, body: Any) -> _Pending | None:
+    async def _send(self, api: ApiKey, version: int, body: Any, arriving: Arriving | None) -> _Pending | None:
         """Write the whole request without a pause in between, so that a cancellation never leaves half of one."""
         await self._turns.acquire()
         try:
@@ -185,7 +214,7 @@ class Connection(StreamProtocol):
         if api is ApiKey.PRODUCE and body.acks == ACKS_NONE:
             self._turns.release()
             return None
-        pending = _Pending(header.correlation_id, self.loop.create_future())
+        pending = _Pending(header.correlation_id, self.loop.create_future(), arriving)
         self._pending.append(pending)
         return pending
 
@@ -223,8 +252,19 @@ class Connection(StreamProtocol):
         try:
             while self.frames.next_size() is not None and (frame := self.frames.frame()) is not None:
                 self._response_received(frame)
+            if self._pending and self._pending[0].arriving is not None:
+                self._response_arriving(self._pending[0])
         except MalformedMessageError as error:
             self._fail(str(error))
+
+    def _response_arriving(self, pending: _Pending) -> None:
+        arriving = self.frames.arriving
+        if arriving is None or arriving[1] < INT32.size or pending.frame.done():
+            return
+        frame, count = arriving
+        assert pending.arriving is not None, pending
+        if correlation_id_of(frame) == pending.correlation_id:
+            pending.arriving(frame, count)
 
     def _response_received(self, frame: memoryview) -> None:
         correlation_id = correlation_id_of(frame)
@@ -250,6 +290,19 @@ class Connection(StreamProtocol):
             self._turns.release()
             if not pending.frame.done():
                 pending.frame.set_exception(ConnectionResetError(reason))
+
+
+def _tell(arrived: Callable[[ArrivedAnswer], None], version: int) -> Arriving:
+    response: ArrivingFetchResponse | None = None
+
+    def arriving(frame: memoryview, count: int) -> None:
+        nonlocal response
+        if response is None:
+            response = ArrivingFetchResponse(frame, version)
+        for answer in response.arrived(count):
+            arrived(answer)
+
+    return arriving
 
 
 def _is_unsupported(frame: memoryview) -> bool:

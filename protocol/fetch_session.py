@@ -332,11 +332,15 @@ class FetchSession:
         """There was no response: whether the leader took in the request is not known."""
         self._start_anew()
 
-    def _matched(self, response: FetchResponse) -> dict[TopicIdPartition, FetchPartitionResponse]:
-        """The answers by what was asked, which the leader names by id or by name."""
+    def asked(self) -> dict[tuple[str | UUID, int], TopicIdPartition]:
+        """What the last request asks for, by the topic's id and by its name: the leader may use either."""
         asked: dict[tuple[str | UUID, int], TopicIdPartition] = {}
         for key in self._told:
             asked[key.topic_id, key.partition] = asked[key.topic, key.partition] = key
+        return asked
+
+    def _matched(self, response: FetchResponse) -> dict[TopicIdPartition, FetchPartitionResponse]:
+        asked = self.asked()
         answers: dict[TopicIdPartition, FetchPartitionResponse] = {}
         for topic in response.topics:
             for answer in topic.partitions:

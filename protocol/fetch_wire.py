@@ -327,31 +327,50 @@ def _write_topic(writer: Writer, topic: FetchTopic, version: int, layout: _Layou
 # Responses.
 
 
+class ResponseStart(NamedTuple):
+    """What stands before the first topic; `topics` is their number."""
+
+    throttle_time_ms: int
+    error_code: ErrorCode
+    session_id: int
+    topics: int
+
+
 def read_response(reader: Reader, version: int) -> FetchResponse:
+    start = read_response_start(reader, version)
+    topics = tuple([_read_topic_response(reader, version) for _ in range(start.topics)])
+    return FetchResponse(
+        topics=topics,
+        error_code=start.error_code,
+        session_id=start.session_id,
+        throttle_time_ms=start.throttle_time_ms,
+        node_endpoints=read_node_endpoints(reader.tagged_fields()),
+    )
+
+
+def read_response_start(reader: Reader, version: int) -> ResponseStart:
     code, session_id = 0, 0
     if version >= _SESSION_SINCE:
         throttle_time_ms, code, session_id = reader.unpack(_THROTTLE_ERROR_SESSION)
     else:
         (throttle_time_ms,) = reader.unpack(_THROTTLE)
-    layout = _layout_of(_RESPONSE_LAYOUTS, version)
-    topics = tuple([_read_topic_response(reader, version, layout) for _ in range(reader.array_length())])
-    return FetchResponse(
-        topics=topics,
-        error_code=error_code(code),
-        session_id=session_id,
-        throttle_time_ms=throttle_time_ms,
-        node_endpoints=read_node_endpoints(reader.tagged_fields()),
-    )
+    return ResponseStart(throttle_time_ms, error_code(code), session_id, reader.array_length())
 
 
-def _read_topic_response(reader: Reader, version: int, layout: _Layout) -> FetchTopicResponse:
-    topic, topic_id = reader.topic(by_id=version >= TOPIC_ID_SINCE)
-    partitions = tuple([_read_partition_response(reader, version, layout) for _ in range(reader.array_length())])
+def read_topic_start(reader: Reader, version: int) -> tuple[str, UUID | None]:
+    """Name and id of a topic, whose array of partitions follows."""
+    return reader.topic(by_id=version >= TOPIC_ID_SINCE)
+
+
+def _read_topic_response(reader: Reader, version: int) -> FetchTopicResponse:
+    topic, topic_id = read_topic_start(reader, version)
+    partitions = tuple([read_partition_response(reader, version) for _ in range(reader.array_length())])
     reader.tagged_fields()
     return FetchTopicResponse(partitions, topic, topic_id)
 
 
-def _read_partition_response(reader: Reader, version: int, layout: _Layout) -> FetchPartitionResponse:
+def read_partition_response(reader: Reader, version: int) -> FetchPartitionResponse:
+    layout = _layout_of(_RESPONSE_LAYOUTS, version)
     fields: dict[str, Any] = dict(zip(layout.names, reader.unpack(layout.struct), strict=True))
     fields["error_code"] = error_code(fields["error_code"])
     fields["aborted_transactions"] = _read_aborted(reader)

@@ -10,6 +10,8 @@ Rules:
   record bytes are not copied again. `frame()` hands it out as a writable view (a leader stamps offsets in place).
 * A size is checked against the limit before any memory is taken; large frames are mapped, not zeroed, so a peer that
   announces 100 MiB and sends nothing costs address space only.
+* A buffer of which nobody has a view any more is used for the next frame, where the owner wants that: fresh memory
+  costs as much as filling it.
 * The assembler decides nothing about time: who owns it asks `is_partial` and times it.
 
 Pure: knows no transport.
@@ -28,6 +30,8 @@ MAPPED_FRAME_SIZE_MIN: Final = 16 * 1024 * 1024
 """From here on a frame is mapped: a claimed size alone then takes no memory. Below, the allocator's warm pages make a
 buffer several times cheaper than a fault for each page.
 """
+RECYCLED_FRAME_SIZE_MIN: Final = 64 * 1024
+RECYCLED_FRAME_SIZE_STEP: Final = 1024 * 1024
 
 
 class FrameTooLargeError(MalformedMessageError):
@@ -41,10 +45,22 @@ class FrameAssembler:
     asking for frames (backpressure), it must not fill the buffer either until it has asked again.
     """
 
-    __slots__ = ("_frame", "_frame_filled", "_frame_size_max", "_scratch", "_scratch_end", "_scratch_start")
+    __slots__ = (
+        "_frame",
+        "_frame_filled",
+        "_frame_size_max",
+        "_recycled",
+        "_recycles",
+        "_scratch",
+        "_scratch_end",
+        "_scratch_start",
+    )
 
-    def __init__(self, frame_size_max: int) -> None:
+    def __init__(self, frame_size_max: int, *, recycles: bool = False) -> None:
         self._frame_size_max = frame_size_max
+        self._recycles = recycles
+        self._recycled = bytearray()
+        """The buffer of the last large frame: the next one's, if by then nobody has a view of it."""
         self._scratch = memoryview(bytearray(SCRATCH_SIZE))
         self._scratch_start = 0
         self._scratch_end = 0
@@ -76,6 +92,11 @@ class FrameAssembler:
             self._frame_filled += count
         else:
             self._scratch_end += count
+
+    @property
+    def arriving(self) -> tuple[memoryview, int] | None:
+        """The frame that is being filled, and how many of its bytes are there."""
+        return None if self._frame is None else (self._frame, self._frame_filled)
 
     def clear(self) -> None:
         """Throw away what has arrived; the stream is of no use afterwards."""
@@ -114,7 +135,7 @@ class FrameAssembler:
             return False
         start = self._scratch_start + SIZE_BYTES
         here = min(size, self._scratch_end - start)
-        self._frame = _allocate(size)
+        self._frame = self._allocate(size)
         self._frame[:here] = self._scratch[start : start + here]
         self._frame_filled = here
         self._scratch_start = start + here
@@ -125,10 +146,27 @@ class FrameAssembler:
         self._scratch[: len(rest)] = rest
         self._scratch_start, self._scratch_end = 0, len(rest)
 
+    def _allocate(self, size: int) -> memoryview:
+        if size >= MAPPED_FRAME_SIZE_MIN:
+            return _mapped(size)
+        if not self._recycles or size < RECYCLED_FRAME_SIZE_MIN:
+            return memoryview(bytearray(size))
+        if len(self._recycled) < size or not _is_unused(self._recycled):
+            self._recycled = bytearray(-(-size // RECYCLED_FRAME_SIZE_STEP) * RECYCLED_FRAME_SIZE_STEP)
+        return memoryview(self._recycled)[:size]
 
-def _allocate(size: int) -> memoryview:
-    if size < MAPPED_FRAME_SIZE_MIN:
-        return memoryview(bytearray(size))
+
+def _is_unused(buffer: bytearray) -> bool:
+    """Whether nobody has a view of it: only then can its length be changed."""
+    try:
+        buffer.pop()
+    except BufferError:
+        return False
+    buffer.append(0)
+    return True
+
+
+def _mapped(size: int) -> memoryview:
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         pages.madvise(mmap.MADV_HUGEPAGE)

@@ -51,6 +51,14 @@ class MalformedMessageError(Exception):
     """Bytes that are no valid message. Nothing after them can be trusted: close the connection."""
 
 
+class ShortMessageError(MalformedMessageError):
+    """The message ends before its byte `end`."""
+
+    def __init__(self, message: str, end: int) -> None:
+        super().__init__(message)
+        self.end = end
+
+
 class Sendable(Protocol):
     """Bytes that a transport can send by itself, such as a slice of a log file. `LogSlice` satisfies it."""
 
@@ -212,9 +220,8 @@ class Reader:
         return view
 
     def _short(self, count: int) -> MalformedMessageError:
-        return MalformedMessageError(
-            f"{count} bytes are needed at byte {self.position}, but the message has only {max(self.remaining, 0)} left"
-        )
+        message = f"{count} bytes are needed at byte {self.position}, but the message has only "
+        return ShortMessageError(message + f"{max(self.remaining, 0)} left", self.position + count)
 
 
 class Writer:

@@ -25,10 +25,10 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, frame_size_max: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, frame_size_max: int, *, recycles: bool = False) -> None:
         self.loop = loop
         self.peer = "not connected"
-        self.frames = FrameAssembler(frame_size_max)
+        self.frames = FrameAssembler(frame_size_max, recycles=recycles)
         self.is_lost = False
         self._socket: socket.socket | None = None
         """Whose bytes are those of the frames, one to one; None for TLS and where the kernel does not do it."""

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.leader_endpoint import BrokerEndpoint
-from tierfetch.fetcher.ports import FetchLimits, PartitionToFetch
+from tierfetch.fetcher.ports import FetchedPartition, FetchLimits, PartitionToFetch
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address, KafkaClient
 from tierfetch.protocol.dispatch import RequestContext
@@ -39,6 +39,8 @@ class Leader:
         ids = Random(1)
         self.sessions = FetchSessionCache(draw_id=lambda: ids.randint(1, 1000))
 
+    records = b""
+
     async def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse:
         self.requests.append(request)
         if self.gate is not None:
@@ -47,7 +49,9 @@ class Leader:
             return FetchResponse(topics=(), error_code=self.refusal)
         session = self.sessions.begin(request, api_version=context.api_version, now_ms=0)
         answers = {
-            key: FetchPartitionResponse(key.partition, high_watermark=self.high_watermarks[key.partition])
+            key: FetchPartitionResponse(
+                key.partition, high_watermark=self.high_watermarks[key.partition], records=self.records
+            )
             for key in session.partitions
         }
         return self.sessions.respond(session, answers, now_ms=0)
@@ -101,7 +105,7 @@ def asked(request: FetchRequest) -> list[int]:
 
 
 async def fetched(endpoint: BrokerEndpoint, *partitions: TopicIdPartition, offset: int = 0) -> dict[int, int]:
-    answers = await endpoint.fetch(at(offset, *partitions), LIMITS)
+    answers = await endpoint.fetch(at(offset, *partitions), LIMITS, lambda *_: None)
     return {key.partition: answer.high_watermark for key, answer in answers.items()}
 
 
@@ -153,3 +157,12 @@ async def test_a_question_brings_the_partitions_answer_or_its_error(leader: Lead
     leader.refusal = ErrorCode.not_leader_or_follower
     with pytest.raises(KafkaError, match="NOT_LEADER_OR_FOLLOWER: LIST_OFFSETS of t-2 at broker 1"):
         await endpoint.list_offset(PARTITIONS[2], 0, -6)
+
+
+async def test_answers_are_told_while_others_are_on_their_way(leader: Leader, endpoint: BrokerEndpoint) -> None:
+    leader.records = bytes(1_500_000)
+    early: list[tuple[TopicIdPartition, FetchedPartition]] = []
+    answers = await endpoint.fetch(at(0, *PARTITIONS), LIMITS, lambda *told: early.append(told))
+    assert [key for key, _ in early] == PARTITIONS[: len(early)]
+    assert 1 <= len(early) <= len(PARTITIONS)
+    assert all(answer == answers[key] for key, answer in early)

@@ -18,7 +18,7 @@ from tierfetch.fetcher.epoch_fetch import (
     validate_fetch,
 )
 from tierfetch.fetcher.leader_offsets import special_offset
-from tierfetch.fetcher.ports import FetchedPartition, FetchLimits, PartitionToFetch
+from tierfetch.fetcher.ports import Arrived, FetchedPartition, FetchLimits, PartitionToFetch
 from tierfetch.log.adopt import adopt
 from tierfetch.log.adoption import AdoptedState
 from tierfetch.log.config import LogConfig
@@ -140,7 +140,7 @@ class RealLeader:
         )
 
     async def fetch(
-        self, partitions: Sequence[PartitionToFetch], limits: FetchLimits
+        self, partitions: Sequence[PartitionToFetch], limits: FetchLimits, arrived: Arrived
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
         (asked,) = partitions
         self.calls.append(f"fetch {asked.fetch_offset}")

@@ -15,7 +15,7 @@ from tierfetch.fetcher.epoch_fetch import (
     validate_fetch,
 )
 from tierfetch.fetcher.leader_offsets import special_offset
-from tierfetch.fetcher.ports import FetchedPartition, FetchLimits, PartitionToFetch
+from tierfetch.fetcher.ports import Arrived, FetchedPartition, FetchLimits, PartitionToFetch
 from tierfetch.log.epochs import EpochEnd
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
@@ -49,6 +49,9 @@ class StubLeader:
         """Missing at the end of every answer with records."""
         self.begins_below = 0
         """How many records before its log start the first batch begins."""
+        self.tells_early = 0
+        """So many answers of each fetch."""
+        self.after_telling: Callable[[], object] = lambda: None
         self._news = asyncio.Event()
         for log in self.logs.values():
             log.followers.setdefault(FOLLOWER_ID, -1)
@@ -62,7 +65,7 @@ class StubLeader:
         self._news = asyncio.Event()
 
     async def fetch(
-        self, partitions: Sequence[PartitionToFetch], limits: FetchLimits
+        self, partitions: Sequence[PartitionToFetch], limits: FetchLimits, arrived: Arrived
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
         asked = " ".join(
             f"{each.partition.topic_partition}@{each.fetch_offset}(epoch {each.last_fetched_epoch})"
@@ -78,6 +81,10 @@ class StubLeader:
             except TimeoutError:
                 pass
             answers = {each.partition: self._answer(each) for each in partitions}
+        for partition in list(answers)[: self.tells_early]:
+            arrived(partition, answers[partition])
+        await asyncio.sleep(0)
+        self.after_telling()
         return answers
 
     async def list_offset(self, partition: TopicIdPartition, leader_epoch: int, timestamp: int) -> OffsetAndEpoch:

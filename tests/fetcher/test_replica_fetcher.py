@@ -637,3 +637,53 @@ async def test_bootstrap_rule_11_a_compacted_topic_is_copied_whole_though_its_le
         await cluster.until_caught_up()
     assert cluster.follower.effects == ["append 0-7"]
     assert cluster.tier.storage.calls == []
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["answered", "failed"])
+async def test_an_answer_that_is_told_early_is_used_once_and_before_the_next_fetch(*, fails: bool) -> None:
+    cluster = worked_cluster(logs={OTHER: model_log((0, 0), end=5)})
+    other = ModelFollower(partition=OTHER)
+    other.is_tiered = False
+    cluster.leader.tells_early = 1
+    failures = 3 if fails else 0
+
+    def after_telling() -> None:
+        nonlocal failures
+        if failures and cluster.leader.calls[-1].count("@") == 2:
+            failures -= 1
+            raise ConnectionResetError("the leader went away behind the first answer")
+
+    cluster.leader.after_telling = after_telling
+    async with cluster.running() as fetcher:
+        fetcher.add(other)
+        await cluster.until_caught_up()
+        await cluster.until_caught_up(other)
+    assert cluster.follower.effects == ["adopt [0, 6)", "append 6-7"]
+    assert [effect for effect in other.effects if effect.startswith("append")] == ["append 0-4"]
+
+
+async def test_no_fetch_leaves_while_an_early_answer_of_a_failed_one_is_being_appended() -> None:
+    cluster = worked_cluster()
+    cluster.leader.tells_early = 1
+    may_end = asyncio.Event()
+    appending = asyncio.Event()
+
+    async def hold(effect: str) -> None:
+        if effect.startswith("append"):
+            appending.set()
+            await may_end.wait()
+
+    def fail_once() -> None:
+        cluster.leader.after_telling = lambda: None
+        raise ConnectionResetError("the leader went away behind its answer")
+
+    cluster.follower.before_effect = hold
+    cluster.leader.after_telling = fail_once
+    async with cluster.running():
+        await appending.wait()
+        await asyncio.sleep(0.02)
+        assert len([call for call in cluster.leader.calls if call.startswith("fetch")]) == 1
+        may_end.set()
+        cluster.log.append(3, 2)
+        await cluster.until_caught_up()
+    assert cluster.follower.effects[:2] == ["adopt [0, 6)", "append 6-7"]

@@ -37,7 +37,7 @@ from tierfetch.fetcher.epoch_fetch import (
 )
 from tierfetch.fetcher.leader_offsets import special_offset
 from tierfetch.fetcher.policies import bootstrap_policy
-from tierfetch.fetcher.ports import FetchedPartition, FetchLimits, PartitionToFetch
+from tierfetch.fetcher.ports import Arrived, FetchedPartition, FetchLimits, PartitionToFetch
 from tierfetch.log.epochs import EpochEnd
 from tierfetch.protocol.errors import KafkaError
 from tierfetch.protocol.records import iter_batches
@@ -233,9 +233,9 @@ class TracingLeader:
         return self._leader.broker_id
 
     async def fetch(
-        self, partitions: Sequence[PartitionToFetch], limits: FetchLimits
+        self, partitions: Sequence[PartitionToFetch], limits: FetchLimits, arrived: Arrived
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
-        answers = await self._leader.fetch(partitions, limits)
+        answers = await self._leader.fetch(partitions, limits, arrived)
         for asked in partitions:
             answer = answers[asked.partition]
             if answer.error or answer.diverging_epoch or answer.records:

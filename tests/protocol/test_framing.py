@@ -113,3 +113,44 @@ def test_frames_that_are_not_asked_for_wait() -> None:
     assert assembler.is_partial
     feed(assembler, framed(b"three"))
     assert frames(assembler) == [b"two", b"three"]
+
+
+def large_frame(assembler: FrameAssembler, payload: bytes) -> memoryview:
+    data = memoryview(framed(payload))
+    while data:
+        data = data[feed(assembler, bytes(data)) :]
+        if assembler.next_size() is not None and (frame := assembler.frame()) is not None:
+            return frame
+    raise AssertionError("the frame is not whole")
+
+
+def test_the_buffer_of_a_large_frame_is_used_again_once_nobody_has_a_view_of_it() -> None:
+    assembler = FrameAssembler(10_000_000, recycles=True)
+    first = large_frame(assembler, b"a" * 2_000_000)
+    buffer = first.obj
+    kept = first[100:200]
+    second = large_frame(assembler, b"b" * 1_900_000)
+    assert second.obj is not buffer, "somebody has a view of the first one"
+    assert kept == b"a" * 100
+    del first, kept
+    buffer = second.obj
+    del second
+    third = large_frame(assembler, b"c" * 1_800_000)
+    assert third.obj is buffer
+    assert third == b"c" * 1_800_000
+    del third
+    assert large_frame(assembler, b"d" * 3_000_000) == b"d" * 3_000_000
+    assert large_frame(assembler, b"e" * 100) == b"e" * 100
+
+
+def test_what_is_arriving_can_be_looked_at() -> None:
+    assembler = FrameAssembler(10_000_000)
+    assert assembler.arriving is None
+    data = framed(b"x" * 10_000)
+    feed(assembler, data)
+    assert assembler.next_size() == 10_000
+    assert assembler.frame() is None
+    assert assembler.arriving is not None
+    frame, count = assembler.arriving
+    assert (len(frame), count) == (10_000, SCRATCH_SIZE - 4)
+    assert frame[:count] == b"x" * count
