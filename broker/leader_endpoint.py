@@ -18,11 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ..fetcher.ports import FetchedPartition, FetchLimits, PartitionToFetch
+from ..fetcher.ports import Arrived, FetchedPartition, FetchLimits, PartitionToFetch
 from ..log.epochs import EpochEnd
 from ..protocol.api import ApiKey
 from ..protocol.client import Address, KafkaClient
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.fetch_arrival import ArrivedAnswer
 from ..protocol.fetch_session import FetchSession
 from ..protocol.fetch_wire import FetchPartition, FetchPartitionResponse, FetchRequest
 from ..protocol.topics import TopicIdPartition
@@ -71,19 +72,19 @@ class BrokerEndpoint:
         await self._fetches.close()
 
     async def fetch(
-        self, partitions: Sequence[PartitionToFetch], limits: FetchLimits
+        self, partitions: Sequence[PartitionToFetch], limits: FetchLimits, arrived: Arrived
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
         wanted = {each.partition: _wire(each) for each in partitions}
         try:
-            answers = await self._fetch(wanted, limits)
+            answers = await self._fetch(wanted, limits, arrived)
         except KafkaError as error:
             if error.code not in _SESSION_ERRORS:
                 raise KafkaError(error.code, f"broker {self._broker_id}: {error.message}") from error
-            answers = await self._fetch(wanted, limits)
+            answers = await self._fetch(wanted, limits, arrived)
         return {partition: _answer(answer) for partition, answer in answers.items()}
 
     async def _fetch(
-        self, wanted: Mapping[TopicIdPartition, FetchPartition], limits: FetchLimits
+        self, wanted: Mapping[TopicIdPartition, FetchPartition], limits: FetchLimits, arrived: Arrived
     ) -> Mapping[TopicIdPartition, FetchPartitionResponse]:
         connection = await self._fetches.connection(self._address())
         session = self._session.next_request(wanted)
@@ -98,8 +99,16 @@ class BrokerEndpoint:
             topics=session.topics,
             forgotten_topics=session.forgotten_topics,
         )
+        asked = self._session.asked()
+
+        def tell(early: ArrivedAnswer) -> None:
+            key = asked.get((early.topic_id or early.topic, early.answer.partition))
+            if key is not None:
+                arrived(key, _answer(early.answer))
+
+        timeout_s = limits.wait_max_ms / 1000 + self._timeout_s
         try:
-            response = await connection.fetch(request, timeout_s=limits.wait_max_ms / 1000 + self._timeout_s)
+            response = await connection.fetch(request, timeout_s=timeout_s, arrived=tell)
         except BaseException:
             self._session.request_failed()
             connection.close()
