@@ -1,4 +1,4 @@
-"""`tierfetch controller`: one replica of the metadata quorum until SIGTERM or SIGINT."""
+"""`tierfetch controller`: a controller on its replica of the metadata quorum, until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -59,10 +59,11 @@ def controller(path: Path, log_level: str) -> None:
 
 
 async def _run(config: ControllerConfig) -> int:
+    from ..broker.dynamic_configs import check_dynamic_configs
     from ..broker.environment import NodeEnvironment
     from ..broker.metrics_endpoint import MetricsEndpoint
+    from ..controller.service import ControllerService
     from ..quorum.errors import QuorumStartError
-    from ..quorum.service import QuorumService
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -73,7 +74,13 @@ async def _run(config: ControllerConfig) -> int:
         stack.push_async_callback(machine.disk.close)
         try:
             service = await stack.enter_async_context(
-                QuorumService(config, disk=machine.disk, rng=machine.rng, now_ms=machine.now_ms)
+                ControllerService(
+                    config,
+                    disk=machine.disk,
+                    rng=machine.rng,
+                    now_ms=machine.now_ms,
+                    check_broker_configs=check_dynamic_configs,
+                )
             )
         except (QuorumStartError, OSError) as error:
             _log.error("controller %d cannot start: %s", config.node_id, error)
@@ -83,13 +90,15 @@ async def _run(config: ControllerConfig) -> int:
             endpoint = MetricsEndpoint(lambda: node.metrics.families(node))
             stack.push_async_callback(endpoint.close)
             await endpoint.start(config.metrics_host, config.metrics_port)
-        _log.info("controller %d is ready on port %d", config.node_id, service.server.port)
+        _log.info("controller %d is ready on port %d", config.node_id, service.quorum.server.port)
         stopping = asyncio.create_task(stop.wait())
-        ends: list[asyncio.Future[Any]] = [stopping, node.failed]
+        failures = (node.failed, service.controller.failed)
+        ends: list[asyncio.Future[Any]] = [stopping, *failures]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
-        if node.failed.done():
-            _log.error("controller %d stops: %s", config.node_id, node.failed.result())
-            return 1
+        for failed in failures:
+            if failed.done():
+                _log.error("controller %d stops: %s", config.node_id, failed.result())
+                return 1
         _log.info("controller %d stops", config.node_id)
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from ..log.config import LogConfig
@@ -69,6 +69,10 @@ class ControllerConfig:
     supported_features: Mapping[str, FeatureRange] = field(default_factory=lambda: SUPPORTED_FEATURES)
     check_broker_configs: Callable[[Mapping[str, str]], None] = lambda _: None
     """Raises KafkaError for dynamic broker configs that no broker could take."""
+
+    def checking(self, check_broker_configs: Callable[[Mapping[str, str]], None]) -> ControllerConfig:
+        """The same with another check."""
+        return replace(self, check_broker_configs=check_broker_configs)
 
 
 def check_topic_configs(config: ControllerConfig, configs: Mapping[str, str]) -> None:

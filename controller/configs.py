@@ -126,7 +126,9 @@ def _incremental_changes(before: Mapping[str, str], configs: Any) -> Changes:
         elif operation == SET:
             changes[item.name] = item.value
         elif operation in (APPEND, SUBTRACT):
-            changes[item.name] = _changed_list(item.name, before.get(item.name, _LIST_DEFAULTS.get(item.name, "")), item.value, operation)
+            changes[item.name] = _changed_list(
+                item.name, before.get(item.name, _LIST_DEFAULTS.get(item.name, "")), item.value, operation
+            )
         else:
             raise KafkaError(ErrorCode.invalid_request, f"config {item.name}: operation {operation} is none of 0 to 3")
     return changes

@@ -100,6 +100,10 @@ class ControllerCore:
         self._is_sweep_due = True
         self._balance_at_ms = now_ms + config.leader_imbalance_check_interval_ms
 
+    def resign(self) -> None:
+        """Another controller decides from now on."""
+        self._failover = None
+
     def replay(self, record: MetadataRecord) -> None:
         """Take up one record, own or not."""
         self.state.image.replay(record)
@@ -125,11 +129,12 @@ class ControllerCore:
         """Decide a request. The image stays as it is; a heartbeat is noted as a sign of life."""
         assert self.is_active, (api, moment)
         if api is ApiKey.BROKER_HEARTBEAT:
-            observe_heartbeat(self.state, request, moment)
-            self._heard(request)
+            self.observe(request, moment)
         return HANDLERS[api](self.state, request, moment)
 
-    def _heard(self, request: Any) -> None:
+    def observe(self, request: Any, moment: Moment) -> None:
+        """A heartbeat came. To be called when it arrives if it may have to wait for being decided."""
+        observe_heartbeat(self.state, request, moment)
         broker = self.state.image.brokers.get(request.broker_id)
         if self._failover is not None and broker is not None and broker.epoch == request.broker_epoch:
             self._failover.heard(request.broker_id)

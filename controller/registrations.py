@@ -149,6 +149,11 @@ class TopicRegistration:
         self.topic_id = topic_id
         self.partitions: dict[int, PartitionRegistration] = {}
 
+    def copy(self) -> TopicRegistration:
+        other = TopicRegistration(self.name, self.topic_id)
+        other.partitions = dict(self.partitions)
+        return other
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:

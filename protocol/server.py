@@ -26,6 +26,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl as tls
+from collections.abc import Callable
 from typing import Any, Final
 
 from .api import ApiKey
@@ -54,6 +55,8 @@ class Server:
         self.connections: dict[ServerConnection, None] = {}
         self.orphans: dict[asyncio.Future[Any], None] = {}
         """Handlers whose connection is gone and that run to their end."""
+        self.connection_watcher: Callable[[int], None] | None = None
+        """Told the id of each connection that has ended (`RequestContext.connection_id`)."""
         self.is_closing = False
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -123,6 +126,8 @@ class Server:
     def connection_ended(self, connection: ServerConnection) -> None:
         self.connections.pop(connection, None)
         self._changed.set()
+        if self.connection_watcher is not None and not self.is_closing:
+            self.connection_watcher(connection.id)
 
     def adopt(self, handler: asyncio.Future[Any]) -> None:
         """Watch over a handler that outlives its connection."""

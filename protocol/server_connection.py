@@ -81,7 +81,7 @@ class ServerConnection(StreamProtocol):
     def __init__(self, server: Listener, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop, server.limits.request_size_max)
         self._server = server
-        self._id = server.next_connection_id()
+        self.id = server.next_connection_id()
         self._requests: deque[_Request] = deque()
         self._progress = asyncio.Event()
         """Set when the writer has to look again."""
@@ -219,7 +219,7 @@ class ServerConnection(StreamProtocol):
             api=header.api,
             api_version=header.api_version,
             client_id=header.client_id,
-            connection_id=self._id,
+            connection_id=self.id,
             peer=self.peer,
             listener_name=self._server.listener_name,
             arrival_time_s=self._last_activity_s,

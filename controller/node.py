@@ -1,0 +1,265 @@
+"""A controller at work: a replica of the quorum's log, and if it leads the quorum, the one that decides.
+
+    requests, timers, probes --job--> one worker: core decides --records--> quorum --committed--> core replays, answer
+
+| who | does |
+|---|---|
+| the quorum | calls `on_commit` for each committed batch, on each controller: only there the image changes |
+| the worker | takes one job after the other: decide, append, wait until committed and replayed, answer |
+| a standby | replays, cuts snapshots, makes itself known to the active one, answers NOT_CONTROLLER |
+
+So the image of the active controller is the committed one, and losing the lead takes nothing back: what was appended
+and not committed is either told by the next leader or never was. Its price is that decisions that write wait for one
+another's commit; those that write nothing, as most heartbeats, do not wait.
+
+Failure points: the quorum refuses an append, or leadership ends while a commit is awaited: NOT_CONTROLLER, and whether
+it was done shows when the asker looks. A record that cannot be replayed stops the replica.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, Final
+
+from ..protocol.api import ApiKey
+from ..protocol.errors import ErrorCode, KafkaError
+from ..quorum.delivery import CommittedBatch, SnapshotContent
+from ..quorum.errors import QuorumFailedError
+from ..quorum.node import QuorumNode
+from ..quorum.state import LeaderAndEpoch
+from .bootstrap import first_records
+from .config import ControllerConfig
+from .core import ControllerCore, batches
+from .fast_failover import ProbeOutcome, Verdict
+from .prober import probe_until_decided
+from .records import RegisterControllerRecord, decode_record, encode_record
+from .refusals import refusal
+from .snapshotter import Snapshotter
+from .state import ControllerResult, Moment
+
+JOBS_MAX: Final = 10_000
+"""Requests that may wait; beyond, they are told to come again."""
+
+Decide = Callable[[Moment], ControllerResult | None]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """Something to decide, and who waits for the response."""
+
+    decide: Decide
+    answer: asyncio.Future[Any] | None = None
+
+
+class ControllerNode:
+    """A `QuorumListener`. `attach` comes before the quorum's replica starts, `start` after it."""
+
+    def __init__(
+        self, config: ControllerConfig, rng: Random, *, registration: RegisterControllerRecord, snapshotter: Snapshotter
+    ) -> None:
+        self._config = config
+        self._rng = rng
+        self.registration = registration
+        self._snapshotter = snapshotter
+        self.core = ControllerCore(config, rng)
+        self._node: QuorumNode
+        self._epoch = -1
+        self._applied_end = 0
+        self._committed = asyncio.Event()
+        self._jobs: asyncio.Queue[_Job] = asyncio.Queue(JOBS_MAX)
+        self._worker: asyncio.Task[None] | None = None
+        self._probes: dict[int, asyncio.Task[None]] = {}
+        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Done, with the reason, when the worker has ended by a fault of ours."""
+
+    def attach(self, node: QuorumNode) -> None:
+        self._node = node
+        self._snapshotter.attach(node)
+
+    def start(self) -> None:
+        self._worker = asyncio.create_task(self._work(), name="controller")
+        self._worker.add_done_callback(self._worker_ended)
+
+    def _worker_ended(self, worker: asyncio.Task[None]) -> None:
+        if not worker.cancelled() and not self.failed.done():
+            error = worker.exception()
+            _log.error("controller %d has failed", self.registration.controller_id, exc_info=error)
+            self.failed.set_result(f"a decision failed: {error!r}")
+            self._reject_jobs()
+
+    async def close(self) -> None:
+        tasks = [task for task in (self._worker, *self._probes.values()) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._snapshotter.close()
+        self._reject_jobs()
+
+    @property
+    def is_active(self) -> bool:
+        return self.core.is_active
+
+    # Told by the quorum.
+
+    def on_commit(self, batch: CommittedBatch) -> None:
+        for value in batch.records:
+            self.core.replay(decode_record(value).record)
+        self._applied_end = batch.last_offset + 1
+        self._committed.set()
+        self._snapshotter.applied(self.core.state.image, batch)
+
+    def on_load_snapshot(self, snapshot: SnapshotContent) -> None:
+        assert not self.is_active, (snapshot.offset, self._epoch)
+        self.core = ControllerCore(self._config, self._rng)
+        for values in snapshot.batches:
+            for value in values:
+                self.core.replay(decode_record(value).record)
+        self._applied_end = snapshot.offset
+
+    def on_leader_change(self, leader: LeaderAndEpoch) -> None:
+        if leader.leader_id == self._node.node_id:
+            self._become_active(leader.epoch)
+        elif self.is_active:
+            _log.info("controller %d is not active any more; epoch %d", self._node.node_id, leader.epoch)
+            self.core.resign()
+            self._committed.set()
+            self._reject_jobs()
+
+    def _become_active(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._config = replace(self._config, cluster_id=self._node.config.cluster_id or self._config.cluster_id)
+        self.core.state.config = self._config
+        self.core.become_active(self._now_ms())
+        _log.info("controller %d is active; epoch %d", self._node.node_id, epoch)
+        self._put(_Job(self._begin))
+
+    def _begin(self, _: Moment) -> ControllerResult:
+        """The first records of a new cluster, and who this controller is."""
+        image = self.core.state.image
+        records = list(first_records(image))
+        if image.controllers.get(self.registration.controller_id) != self.registration:
+            records.append(self.registration)
+        return ControllerResult(records)
+
+    # Asked by others.
+
+    async def request(self, api: ApiKey, request: Any) -> Any:
+        """The plain response, once what it says is committed."""
+        if not self.is_active:
+            return refusal(api, request, self._not_active())
+        if api is ApiKey.BROKER_HEARTBEAT:
+            self.core.observe(request, self._moment())
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        try:
+            self._put(_Job(lambda moment: self.core.handle(api, request, moment), answer))
+            return await answer
+        except KafkaError as error:
+            return refusal(api, request, error)
+
+    def connection_lost(self, broker_id: int) -> None:
+        """The connection of a broker's heartbeats has ended: look whether its process is gone."""
+        verdict = self.core.connection_lost(broker_id, self._now_ms())
+        broker = self.core.state.image.brokers.get(broker_id)
+        if verdict is Verdict.PROBE and broker is not None and broker_id not in self._probes:
+            probing = probe_until_decided(broker_id, broker.end_points[0], self._probed)
+            task = asyncio.create_task(probing, name=f"probe-{broker_id}")
+            self._probes[broker_id] = task
+            task.add_done_callback(lambda _: self._probes.pop(broker_id, None))
+
+    async def _probed(self, broker_id: int, outcome: ProbeOutcome) -> Verdict:
+        """FENCE once the broker is fenced, or leadership is lost."""
+        verdict: list[Verdict] = []
+
+        def decide(moment: Moment) -> ControllerResult:
+            found, result = self.core.probed(broker_id, outcome, moment.now_ms)
+            verdict.append(found)
+            if found is Verdict.FENCE:
+                _log.warning("broker %d is gone: its listener refuses connections; it is fenced", broker_id)
+            return result
+
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        try:
+            self._put(_Job(decide, answer))
+            await answer
+        except KafkaError:
+            return Verdict.WAIT
+        return verdict[0]
+
+    def _put(self, job: _Job) -> None:
+        try:
+            self._jobs.put_nowait(job)
+        except asyncio.QueueFull:
+            message = f"{JOBS_MAX} requests wait for this controller: try again"
+            raise KafkaError(ErrorCode.request_timed_out, message) from None
+
+    def _not_active(self) -> KafkaError:
+        leader = self._node.leader_and_epoch.leader_id
+        message = f"controller {self._node.node_id} is not the active one, but {'nobody' if leader is None else leader}"
+        return KafkaError(ErrorCode.not_controller, message)
+
+    def _reject_jobs(self) -> None:
+        while not self._jobs.empty():
+            job = self._jobs.get_nowait()
+            if job.answer is not None and not job.answer.done():
+                job.answer.set_exception(self._not_active())
+
+    # The worker.
+
+    def _now_ms(self) -> int:
+        return int(asyncio.get_running_loop().time() * 1000)
+
+    def _moment(self) -> Moment:
+        return Moment(self._now_ms(), self._node.log_end_offset)
+
+    async def _work(self) -> None:
+        while True:
+            job = await self._next_job()
+            try:
+                await self._do(job)
+            except (KafkaError, QuorumFailedError) as error:
+                self._undone(job, error)
+
+    async def _next_job(self) -> _Job:
+        """What waits, or the timers that are due."""
+        deadline_ms = self.core.next_deadline_ms()
+        if deadline_ms is not None and deadline_ms <= self._now_ms():
+            return _Job(self.core.fire)
+        try:
+            async with asyncio.timeout_at(None if deadline_ms is None else deadline_ms / 1000):
+                return await self._jobs.get()
+        except TimeoutError:
+            return _Job(self.core.fire)
+
+    async def _do(self, job: _Job) -> None:
+        if not self.is_active:
+            raise self._not_active()
+        self.core.state.kraft_version = self._node.voters.kraft_version
+        result = job.decide(self._moment())
+        if result is not None and result.records:
+            await self._commit(result)
+        if job.answer is not None and not job.answer.done():
+            job.answer.set_result(None if result is None else result.response)
+
+    def _undone(self, job: _Job, error: KafkaError | QuorumFailedError) -> None:
+        if job.answer is None:
+            if self.is_active:
+                _log.warning("controller %d: a decision was not written: %s", self._node.node_id, error)
+        elif not job.answer.done():
+            job.answer.set_exception(error if isinstance(error, KafkaError) else self._not_active())
+
+    async def _commit(self, result: ControllerResult) -> None:
+        """Append, and wait until all of it was replayed here."""
+        epoch, last_offset = self._epoch, -1
+        for records in batches(result):
+            last_offset = await self._node.append(epoch, [encode_record(record) for record in records])
+        while self._applied_end <= last_offset:
+            if not self.is_active or self._epoch != epoch:
+                raise self._not_active()
+            self._committed.clear()
+            await self._committed.wait()

@@ -1,0 +1,221 @@
+"""A controller process below its command: the quorum's replica with its listener, and the controller on top of it.
+
+    start                                              stop, the other way round
+    -------------------------------------------------  -----------------------------------------------
+    listener bound, replica started (`quorum.service`)  listener closed, leadership handed over, log closed
+    worker started: requests are decided               jobs that wait are refused
+    this controller makes itself known to the active one
+
+The listener serves the quorum's requests, brokers' and operators'. Which connection carries a broker's heartbeats is
+remembered: its end is the first sign that the process is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Self
+from uuid import UUID
+
+from ..log.directory_lock import lock_directory
+from ..log.disk import Disk
+from ..log.log_directory import HeldLock
+from ..protocol.api import ApiKey
+from ..protocol.client import Address, KafkaClient
+from ..protocol.dispatch import (
+    FinalizedFeatures,
+    Handler,
+    RequestContext,
+    SupportedFeature,
+    api_versions_error,
+    api_versions_response,
+)
+from ..protocol.errors import KafkaError
+from ..quorum.controller_config import ControllerConfig as ProcessConfig
+from ..quorum.node import QuorumNode
+from ..quorum.service import QuorumService
+from .config import SUPPORTED_FEATURES, ControllerConfig, WarmingPolicy
+from .core import HANDLERS
+from .features import finalized_levels
+from .node import ControllerNode
+from .records import BrokerEndpoint, BrokerFeature, RegisterControllerRecord
+from .snapshotter import Snapshotter
+
+REGISTRATION_INTERVAL_S: Final = 1.0
+"""Between two looks whether the cluster knows this controller as it is."""
+
+_log = logging.getLogger(__name__)
+
+
+def core_config(process: ProcessConfig) -> ControllerConfig:
+    """What the decisions need; the cluster id comes from the formatted directory."""
+    return ControllerConfig(
+        cluster_id="",
+        node_id=process.node_id,
+        session_timeout_ms=process.broker_session_timeout_ms,
+        num_partitions=process.num_partitions,
+        default_replication_factor=process.default_replication_factor,
+        unclean_leader_election_enable=process.unclean_leader_election_enable,
+        auto_leader_rebalance_enable=process.auto_leader_rebalance_enable,
+        leader_imbalance_check_interval_ms=process.leader_imbalance_check_interval_seconds * 1000,
+        fast_failover=process.fast_failover_enable,
+        warming=WarmingPolicy(process.thin_replica_warm_bytes, process.thin_replica_warm_ms),
+    )
+
+
+class ControllerService:
+    """`async with ControllerService(config, ...) as service:` has it serving. QuorumStartError, OSError."""
+
+    def __init__(
+        self,
+        config: ProcessConfig,
+        *,
+        disk: Disk,
+        rng: Random,
+        now_ms: Callable[[], int],
+        lock: Callable[[Path], HeldLock] = lock_directory,
+        check_broker_configs: Callable[[Mapping[str, str]], None] = lambda _: None,
+    ) -> None:
+        self.config = config
+        self._rng = rng
+        self._check_broker_configs = check_broker_configs
+        self._quorum_arguments: dict[str, Any] = {"disk": disk, "rng": rng, "now_ms": now_ms, "lock": lock}
+        self._stack = AsyncExitStack()
+        self._brokers: dict[int, int] = {}
+        """By connection, whose heartbeats it carries."""
+        self.controller: ControllerNode
+        self.quorum: QuorumService
+
+    @property
+    def node(self) -> QuorumNode:
+        return self.quorum.node
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _start(self) -> None:
+        config = self.config
+        self.controller = ControllerNode(
+            core_config(config).checking(self._check_broker_configs),
+            self._rng,
+            registration=self._registration(),
+            snapshotter=Snapshotter(
+                bytes_max=config.metadata_log_max_record_bytes_between_snapshots,
+                interval_ms=config.metadata_log_max_snapshot_interval_ms,
+            ),
+        )
+        self._stack.push_async_callback(self.controller.close)
+        self.controller.start()
+        self.quorum = QuorumService(
+            config, **self._quorum_arguments, listeners=(self.controller,), handlers_of=self._handlers
+        )
+        await self._stack.enter_async_context(self.quorum)
+        self.quorum.server.connection_watcher = self._connection_ended
+        client = KafkaClient(client_id=f"tierfetch-controller-{config.node_id}", random=self._rng)
+        self._stack.push_async_callback(client.close)
+        registering = asyncio.create_task(self._keep_registered(client), name="controller-registration")
+        self._stack.push_async_callback(_cancelled, registering)
+
+    def _registration(self) -> RegisterControllerRecord:
+        endpoint = self.config.endpoint
+        return RegisterControllerRecord(
+            controller_id=self.config.node_id,
+            incarnation_id=UUID(int=self._rng.getrandbits(128), version=4),
+            zk_migration_ready=False,
+            end_points=(
+                BrokerEndpoint(name=endpoint.name, host=endpoint.host, port=endpoint.port, security_protocol=0),
+            ),
+            features=tuple(
+                BrokerFeature(name=name, min_supported_version=item.min_level, max_supported_version=item.max_level)
+                for name, item in sorted(SUPPORTED_FEATURES.items())
+            ),
+        )
+
+    # Requests.
+
+    def _handlers(self, node: QuorumNode) -> Mapping[int, Handler]:
+        self.controller.attach(node)
+        handlers: dict[int, Handler] = dict.fromkeys(HANDLERS, self._handle)
+        handlers[ApiKey.BROKER_HEARTBEAT] = self._heartbeat
+        handlers[ApiKey.API_VERSIONS] = self._api_versions
+        return handlers
+
+    async def _handle(self, context: RequestContext, request: Any) -> Any:
+        return await self.controller.request(context.api, request)
+
+    async def _heartbeat(self, context: RequestContext, request: Any) -> Any:
+        self._brokers[context.connection_id] = request.broker_id
+        return await self.controller.request(context.api, request)
+
+    def _connection_ended(self, connection_id: int) -> None:
+        broker_id = self._brokers.pop(connection_id, None)
+        if broker_id is not None and broker_id not in self._brokers.values():
+            self.controller.connection_lost(broker_id)
+
+    async def _api_versions(self, context: RequestContext, request: Any) -> Any:
+        state = self.controller.core.state
+        return api_versions_response(
+            self.quorum.server.handlers,
+            context.api_version,
+            error_code=api_versions_error(request, context.api_version),
+            supported_features=[SupportedFeature(name, *item) for name, item in sorted(SUPPORTED_FEATURES.items())],
+            finalized_features=FinalizedFeatures(self.node.applied_offset, finalized_levels(state)),
+        )
+
+    # Being known.
+
+    async def _keep_registered(self, client: KafkaClient) -> None:
+        """Tell the active controller what this one supports, whenever the cluster knows it otherwise."""
+        registration = self.controller.registration
+        while True:
+            await asyncio.sleep(REGISTRATION_INTERVAL_S)
+            known = self.controller.core.state.image.controllers.get(registration.controller_id)
+            endpoint = self.node.leader_endpoint
+            if known == registration or self.controller.is_active or endpoint is None:
+                continue
+            try:
+                await client.request(
+                    Address(endpoint.host, endpoint.port),
+                    ApiKey.CONTROLLER_REGISTRATION,
+                    _registration_request(registration),
+                    timeout_s=self.config.controller_quorum_request_timeout_ms / 1000,
+                )
+            except (OSError, KafkaError) as error:
+                _log.debug("controller %d could not register: %s", registration.controller_id, error)
+
+
+def _registration_request(record: RegisterControllerRecord) -> dict[str, Any]:
+    return {
+        "controller_id": record.controller_id,
+        "incarnation_id": record.incarnation_id,
+        "zk_migration_ready": False,
+        "listeners": [
+            {"name": item.name, "host": item.host, "port": item.port, "security_protocol": item.security_protocol}
+            for item in record.end_points
+        ],
+        "features": [
+            {
+                "name": item.name,
+                "min_supported_version": item.min_supported_version,
+                "max_supported_version": item.max_supported_version,
+            }
+            for item in record.features
+        ],
+    }
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,178 @@
+"""Controllers on a real quorum, in the simulated world."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tierfetch.controller.config import SUPPORTED_FEATURES
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.client import Address
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.quorum.errors import NotLeaderError
+from tierfetch.sim.controllers import CONTROLLER_PORT, controller_host
+
+from .harness import same
+from .nodes import NODES, Cluster, simulate
+
+
+async def agree(cluster: Cluster) -> None:
+    """All running controllers come to the same image."""
+    running = list(cluster.running())
+
+    def do() -> bool:
+        first = cluster.image(running[0])
+        return all(same(cluster.image(node_id), first) for node_id in running[1:])
+
+    await cluster.until(do)
+
+
+def test_C1_brokers_register_with_a_quorum_and_all_controllers_know_it() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1, 2, 3)
+        await cluster.create("t", [1, 2, 3], [2, 3, 1])
+        await agree(cluster)
+        image = cluster.image(1)
+        assert sorted(image.brokers) == [1, 2, 3]
+        assert [image.topic("t").partitions[number].leader for number in (0, 1)] == [1, 2]
+        assert image.metadata_version == 30
+        await cluster.until(lambda: sorted(cluster.image(1).controllers) == list(NODES))
+        features = {item.name for item in cluster.image(1).controllers[3].features}
+        assert features == set(SUPPORTED_FEATURES)
+
+    assert simulate(scenario) == simulate(scenario)
+
+
+@pytest.mark.parametrize("kind", ["process", "machine"])
+def test_C5_the_next_controller_goes_on_where_the_first_died(kind: str) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1, 2, 3)
+        await cluster.create("t", [1, 2])
+        node_id, _ = await cluster.active()
+        values = {
+            "timeout_ms": 1000,
+            "topics": [{"name": "t", "partitions": [{"partition_index": 0, "replicas": [3, 2]}]}],
+        }
+        answer = await cluster.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, values)
+        assert answer.responses[0].partitions[0].error_code is ErrorCode.none
+        cluster.controllers[node_id].crash(kind)
+        other, _ = await cluster.active()
+        assert other != node_id
+        assert cluster.image(other).topic("t").partitions[0].adding_replicas == (3,)
+        await cluster.create("u", [2, 3])
+        await cluster.start_controller(node_id)
+        await agree(cluster)
+        assert cluster.image(node_id).topic("u") is not None
+        await asyncio.sleep(20)
+        assert not any(broker.fenced for broker in cluster.image(other).brokers.values()), "brokers found the next one"
+
+    simulate(scenario)
+
+
+def test_a_dead_process_is_fenced_within_half_a_second() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1, 2, 3)
+        await cluster.create("t", [1, 2, 3])
+        await asyncio.sleep(10)
+        node_id, _ = await cluster.active()
+        cluster.brokers[1].crash("process")
+        took_s = await cluster.until(lambda: cluster.image(node_id).topic("t").partitions[0].leader == 2)
+        assert took_s < 0.5
+        await cluster.start_broker(1)
+        assert await cluster.until(lambda: not cluster.brokers[1].node.is_fenced) < 1, "no session to wait for"
+
+    simulate(scenario)
+
+
+def test_a_silent_network_takes_the_session_timeout() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1, 2, 3)
+        await cluster.create("t", [1, 2, 3])
+        await asyncio.sleep(10)
+        node_id, _ = await cluster.active()
+        for controller in NODES:
+            cluster.world.network.partition({"broker-1"}, {controller_host(controller)})
+        took_s = await cluster.until(lambda: cluster.image(node_id).brokers[1].fenced)
+        assert 8 < took_s < 10
+
+    simulate(scenario)
+
+
+def test_switched_off_the_session_decides() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1, 2, 3)
+        await asyncio.sleep(10)
+        node_id, _ = await cluster.active()
+        cluster.brokers[1].crash("process")
+        assert await cluster.until(lambda: cluster.image(node_id).brokers[1].fenced) > 8
+
+    simulate(scenario, fast_failover_enable="false")
+
+
+def test_a_standby_sends_askers_on() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1)
+        active, _ = await cluster.active()
+        standby = next(node_id for node_id in NODES if node_id != active)
+        asked = {"broker_id": 1, "broker_epoch": 1}
+        address = Address(controller_host(standby), CONTROLLER_PORT)
+        answer = await cluster.world.host("operator").run(
+            cluster.client.request(address, ApiKey.ALLOCATE_PRODUCER_IDS, asked, timeout_s=3)
+        )
+        assert answer.error_code is ErrorCode.not_controller
+
+    simulate(scenario)
+
+
+def test_C9_a_controller_cut_off_from_its_quorum_decides_nothing() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1, 2, 3)
+        active, service = await cluster.active()
+        others = {controller_host(node_id) for node_id in NODES if node_id != active}
+        cluster.world.network.partition({controller_host(active)}, others)
+        before = len(cluster.image(active).topics)
+        creating = asyncio.create_task(cluster.create("t", [1, 2]))
+        await cluster.until(lambda: not service.controller.is_active)
+        assert len(cluster.image(active).topics) == before
+        await creating
+        cluster.world.network.heal()
+        await agree(cluster)
+        assert cluster.image(active).topic("t") is not None
+
+    simulate(scenario)
+
+
+def test_a_snapshot_is_cut_and_loaded_by_a_controller_that_was_away() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1, 2, 3)
+        await cluster.create("t", *[[1, 2, 3]] * 40)
+        await agree(cluster)
+        node_id, service = await cluster.active()
+        await cluster.until(lambda: service.node.log.snapshots.latest is not None)
+        cluster.controllers[node_id].crash("process")
+        await cluster.active()
+        await cluster.start_controller(node_id)
+        await agree(cluster)
+        assert len(cluster.image(node_id).topic("t").partitions) == 40
+
+    simulate(scenario, metadata_log_max_record_bytes_between_snapshots="2000")
+
+
+def test_an_append_that_is_refused_is_answered_not_controller() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1)
+        _, service = await cluster.active()
+
+        async def refuse(*_: object) -> int:
+            raise NotLeaderError("by the test")
+
+        service.node.append = refuse
+        values = {"broker_id": 1, "broker_epoch": service.controller.core.state.image.brokers[1].epoch}
+        address = Address(controller_host(service.node.node_id), CONTROLLER_PORT)
+        answer = await cluster.world.host("operator").run(
+            cluster.client.request(address, ApiKey.ALLOCATE_PRODUCER_IDS, values, timeout_s=3)
+        )
+        assert answer.error_code is ErrorCode.not_controller
+
+    simulate(scenario)
