@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import json
 import socket
 import subprocess
 import sys
@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ..protocol.client import Address
 from .processes import Processes, free_ports, poll
+from .quorum.admin import QuorumAdmin
+from .quorum.report import status
 
 START_TIMEOUT_S: Final = 30.0
-LEADER_TIMEOUT_S: Final = 20.0
 COMMAND_TIMEOUT_S: Final = 30.0
 LOG_TAIL_CHARACTERS: Final = 2_000
 CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
@@ -142,11 +144,13 @@ class LocalQuorum:
         return [node for node in self.nodes if node in self._processes]
 
     def status(self) -> dict[str, Any]:
-        """`quorum describe --status`, asked of those that run."""
-        servers = ",".join(f"127.0.0.1:{self.port(node)}" for node in self.running())
-        text = self.command("quorum", "describe", "--status", "--json", "--bootstrap-controller", servers)
-        status: dict[str, Any] = json.loads(text)
-        return status
+        """What `quorum describe --status` says, asked of those that run. NoLeaderError, OSError."""
+
+        async def ask() -> dict[str, Any]:
+            async with QuorumAdmin([Address("127.0.0.1", self.port(node)) for node in self.running()]) as admin:
+                return status((await admin.cluster()).cluster_id, await admin.describe())
+
+        return asyncio.run(ask())
 
     def leader(self) -> int:
         """The node that leads."""

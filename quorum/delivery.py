@@ -65,7 +65,7 @@ class QuorumListener(Protocol):
 
 
 class Delivery:
-    """`listeners` are complete before `start`; `fail` is told what stops it."""
+    """`listeners` are complete before `run`; `fail` is told what stops it."""
 
     def __init__(
         self, log: MetadataLog, configured: VotersAt, metrics: QuorumMetrics, fail: Callable[[str], None]
@@ -83,10 +83,6 @@ class Delivery:
         self._leaders: list[tuple[LeaderAndEpoch, int]] = []
         """Changes to be told, each with the offset that must be applied before."""
         self._wanted = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="quorum-delivery")
 
     def advance(self, high_watermark: int) -> None:
         """Below it everything is committed, and here."""
@@ -114,12 +110,8 @@ class Delivery:
         first = self.voters_at(end_offset)
         self._voters = [first, *(known for known in self._voters if known.offset > first.offset)]
 
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    async def _run(self) -> None:
+    async def run(self) -> None:
+        """The task."""
         try:
             await self._load_snapshot_above(self.applied_offset)
             while True:

@@ -78,10 +78,6 @@ class LogOwner:
         self._tell = tell
         self._orders: deque[LogEffect | InstallSnapshot | SnapshotChunkAppend | _Snapshot] = deque()
         self._wanted = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="quorum-log")
 
     def put(self, effect: LogEffect | InstallSnapshot | SnapshotChunkAppend) -> None:
         """Queue an effect; does not wait."""
@@ -92,24 +88,21 @@ class LogOwner:
     async def take_snapshot(
         self, snapshot_id: SnapshotId, records: Iterable[bytes], setup: QuorumSetup, last_append_time_ms: int
     ) -> None:
-        """Cut a snapshot in turn; durable when this returns. Nothing happens if it is there already."""
+        """Cut a snapshot in turn; durable when this returns. Nothing happens if there is one as late by then."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._orders.append(_Snapshot(snapshot_id, records, setup, last_append_time_ms, done))
         self._wanted.set()
         await done
 
-    async def close(self) -> None:
-        """Stop behind the call that is under way; what waits is dropped."""
-        if self._task is None:
-            return
-        self._task.cancel()
-        await asyncio.wait([self._task])
+    def drop(self) -> None:
+        """Forget what waits; who waits for a snapshot is cancelled."""
         for order in self._orders:
             if isinstance(order, _Snapshot):
                 order.done.cancel()
         self._orders.clear()
 
-    async def _run(self) -> None:
+    async def run(self) -> None:
+        """The task. It ends by itself when the log has failed."""
         try:
             while True:
                 while self._orders:
@@ -175,7 +168,8 @@ class LogOwner:
         )
 
     async def _cut(self, order: _Snapshot) -> None:
-        if order.snapshot_id not in self._log.snapshots.ids:
+        latest = self._log.snapshots.latest
+        if latest is None or latest.end_offset < order.snapshot_id.end_offset:
             batches = snapshot_batches(
                 order.snapshot_id,
                 order.records,

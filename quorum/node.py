@@ -185,13 +185,19 @@ class QuorumNode:
             request_timeout_ms=self.config.request_timeout_ms,
             voters=lambda: self._core.voters_at_end,
             tell=self._step,
+            ended=self._ended,
         )
         self._is_running = True
-        persisting = asyncio.create_task(self._persist(), name="quorum-state")
-        self._stack.push_async_callback(_cancelled, persisting)
-        for part in (self._owner, self._delivery):
-            part.start()
-            self._stack.push_async_callback(part.close)
+        tasks = {
+            "quorum-state": self._persist(),
+            "quorum-log": self._owner.run(),
+            "quorum-delivery": self._delivery.run(),
+        }
+        for name, work in tasks.items():
+            task = asyncio.create_task(work, name=name)
+            task.add_done_callback(self._ended)
+            self._stack.push_async_callback(_cancelled, task)
+        self._stack.callback(self._owner.drop)
         self._stack.push_async_callback(self._peers.close)
         self._step(Started())
 
@@ -224,6 +230,12 @@ class QuorumNode:
             _log.error("replica %d of the quorum has failed: %s", self.config.key.id, reason)
             self.failed.set_result(reason)
         self._halt(reason)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """The supervisor of every task: one that breaks off stops the replica."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("%s ended by a fault of ours", task.get_name(), exc_info=error)
+            self._fail(f"{task.get_name()} ended by a fault of ours: {error!r}")
 
     def _halt(self, reason: str) -> None:
         """Take no more events; whoever waits is told. Idempotent, does not wait."""
@@ -310,10 +322,14 @@ class QuorumNode:
     async def create_snapshot(self, offset: int, epoch: int, records: Iterable[bytes], append_time_ms: int) -> None:
         """Cut a snapshot of the state behind the applied record before `offset`, whose epoch and time are given.
 
-        Durable when this returns; then old segments and snapshots go as far as retention says.
+        Durable when this returns; then old segments and snapshots go as far as retention says. Nothing happens if there
+        is one of that offset or a later one.
         """
         self._check_running()
         assert offset <= self.applied_offset, (offset, self.applied_offset)
+        latest = self.log.snapshots.latest
+        if latest is not None and offset <= latest.end_offset:
+            return
         setup = setup_of_voters(self._delivery.voters_at(offset))
         await self._owner.take_snapshot(SnapshotId(offset, epoch), records, setup, append_time_ms)
         self._delivery.snapshot_taken(offset)
@@ -353,8 +369,16 @@ class QuorumNode:
         return int(asyncio.get_running_loop().time() * 1000)
 
     def _step(self, event: Event) -> None:
+        """A fault of ours stops the replica: a core that broke off half-way must not decide again."""
         if not self._is_running:
             return
+        try:
+            self._perform_all(event)
+        except BaseException as error:
+            self._fail(f"a fault of ours, at {type(event).__name__}: {error!r}")
+            raise
+
+    def _perform_all(self, event: Event) -> None:
         now_s = self.metrics.now_s
         began_s = now_s()
         state = self._core.state
@@ -456,16 +480,12 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
     await asyncio.wait([task])
 
 
+_LOG_EFFECTS: Final = (AppendRecords, AppendFetched, Flush, Truncate, InstallSnapshot, SnapshotChunkAppend)
 _PERFORM: Final[Mapping[type[Effect], Callable[[QuorumNode, Any], None]]] = {
     PersistState: QuorumNode._persist_state,
     Send: QuorumNode._send,
     Reply: QuorumNode._reply,
-    AppendRecords: QuorumNode._change_log,
-    AppendFetched: QuorumNode._change_log,
-    Flush: QuorumNode._change_log,
-    Truncate: QuorumNode._change_log,
-    InstallSnapshot: QuorumNode._change_log,
-    SnapshotChunkAppend: QuorumNode._change_log,
+    **dict.fromkeys(_LOG_EFFECTS, QuorumNode._change_log),
     SetTimer: QuorumNode._set_timer,
     HighWatermarkAdvanced: QuorumNode._high_watermark_advanced,
     AppendAccepted: QuorumNode._append_accepted,

@@ -67,7 +67,9 @@ PeerEvent = ResponseReceived | RequestFailed | ConnectionLost
 
 
 class Peers:
-    """`tell` gets the events, one or two for each `send`; `voters` gives those in effect at the end of the log."""
+    """`tell` gets the events, one or two for each `send`; `voters` gives those in effect at the end of the log; `ended`
+    looks at each task that is done.
+    """
 
     def __init__(
         self,
@@ -77,6 +79,7 @@ class Peers:
         request_timeout_ms: int,
         voters: Callable[[], VotersAt],
         tell: Callable[[PeerEvent], None],
+        ended: Callable[[asyncio.Task[None]], None],
     ) -> None:
         self._request_timeout_s = request_timeout_ms / 1000
         limits = ClientLimits(
@@ -89,6 +92,7 @@ class Peers:
         self._questions = KafkaClient(client_id=client_id, random=random, limits=limits)
         self._voters = voters
         self._tell = tell
+        self._supervise = ended
         self._tasks: dict[asyncio.Task[None], None] = {}
         """In the order in which they were begun."""
 
@@ -113,8 +117,7 @@ class Peers:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("%s ended by a fault of ours", task.get_name(), exc_info=error)
+        self._supervise(task)
 
     async def _ask(self, effect: Send) -> None:
         request, peer_id = effect.request, effect.peer_id
