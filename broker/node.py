@@ -42,6 +42,7 @@ from .environment import NodeEnvironment
 from .fetcher_pool import FetcherPool
 from .groups.coordinator import GroupCoordinator
 from .groups.settings import coordinator_settings
+from .handlers.log_dirs import LogDirHandler
 from .handlers.table import HandlerServices, handler_table
 from .hosted_partitions import HostedPartitions
 from .leader_endpoint import BrokerEndpoint
@@ -208,6 +209,7 @@ class Broker:
             remote_reads=self.tier.reads if self.tier is not None else None,
             remote_offsets=self.tier.offsets if self.tier is not None else None,
             controllers=self.view.channel if isinstance(self.view, QuorumClusterView) else None,
+            log_dirs=LogDirHandler(self.logs, self.disk),
         )
         server = Server(
             self._requests.timed(handler_table(services)),

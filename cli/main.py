@@ -13,6 +13,11 @@ from typing import Any
 import click
 
 _COMMANDS = {
+    "brokers": ("admin.brokers", "brokers", "Who is in the cluster and what they hold."),
+    "configs": ("admin.configs", "configs", "Show and change configs of topics and brokers."),
+    "features": ("admin.features", "features", "Show and change the cluster's feature levels."),
+    "reassign": ("admin.reassign", "reassign", "Move replicas to other brokers, and watch them arrive."),
+    "topics": ("admin.topics", "topics", "List, describe, create, grow, shrink and delete topics."),
     "broker": ("broker", "broker", "Run a broker until it is told to stop (SIGTERM or SIGINT)."),
     "controller": ("controller", "controller", "Run a controller until it is told to stop (SIGTERM or SIGINT)."),
     "demo": ("demo", "demo", "Kill and wipe a follower, bring it back from the tier, time it and prove it equal."),

@@ -66,7 +66,7 @@ class Brokers:
     """One caller at a time. `bootstrap`: HOST:PORT, separated by commas."""
 
     def __init__(self, bootstrap: str, *, committed_only: bool) -> None:
-        self._bootstrap = [_address(text) for text in bootstrap.split(",")]
+        self._bootstrap = [Address.parse(text) for text in bootstrap.split(",")]
         self._isolation = READ_COMMITTED if committed_only else READ_UNCOMMITTED
         self._client = KafkaClient(client_id="tierfetch-spark", random=Random())
         self._topics: dict[str, LiveTopic] = {}
@@ -211,10 +211,3 @@ def _whole(transaction: fetch_wire.AbortedTransaction, markers: Sequence[tuple[i
     producer_id, first = transaction
     last = min((at for of_id, at in markers if of_id == producer_id and at >= first), default=OFFSET_END)
     return AbortedTransaction(producer_id, first, last, last)
-
-
-def _address(text: str) -> Address:
-    host, separator, port = text.strip().rpartition(":")
-    if not (separator and host and port.isdecimal() and 0 < int(port) < 65536):
-        raise ValueError(f"brokers: {text!r}: expected HOST:PORT, such as 127.0.0.1:9092")
-    return Address(host.strip("[]"), int(port))

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
+from ..protocol.client import Address
 from ..protocol.topics import check_topic_name
 from ..remote.registry import load_remote_storage
 from ..remote.storage import RemoteStorageManager
@@ -70,6 +71,13 @@ class TierOptions(BaseModel):
     @classmethod
     def _parse_offsets(cls, value: object) -> object:
         return json.loads(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
+
+    @field_validator("brokers")
+    @classmethod
+    def _check_brokers(cls, value: str | None) -> str | None:
+        for text in (value or "").split(",") if value is not None else ():
+            Address.parse(text)
+        return value
 
     @model_validator(mode="after")
     def _some_topics(self) -> TierOptions:

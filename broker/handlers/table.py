@@ -23,6 +23,7 @@ from .forwarding import Forwarding
 from .group_admin import GroupAdminHandlers
 from .group_offsets import OffsetCommitHandlers
 from .groups import GroupHandlers
+from .log_dirs import LogDirHandler
 from .metadata import ClusterHandlers
 from .offsets import OffsetHandlers, RemoteOffsets
 from .produce import ProduceHandler
@@ -46,6 +47,7 @@ class HandlerServices:
     remote_reads: RemoteReads | None
     remote_offsets: RemoteOffsets | None
     controllers: ControllerChannel | None
+    log_dirs: LogDirHandler
 
 
 def handler_table(services: HandlerServices) -> dict[int, Handler]:
@@ -76,6 +78,7 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
         ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
         ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
+        ApiKey.DESCRIBE_LOG_DIRS: services.log_dirs.describe_log_dirs,
         **_group_handlers(services),
         **_forwarded(services),
     }

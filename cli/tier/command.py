@@ -217,10 +217,10 @@ def _pairs(options: Sequence[str]) -> dict[str, str]:
 
 
 def _address(text: str) -> Address:
-    host, separator, port = text.strip().rpartition(":")
-    if not (separator and host and port.isdecimal() and 0 < int(port) < 65536):
-        raise click.UsageError(f"--bootstrap {text!r}: expected HOST:PORT, such as 127.0.0.1:9092")
-    return Address(host.strip("[]"), int(port))
+    try:
+        return Address.parse(text)
+    except ValueError as error:
+        raise click.UsageError(f"--bootstrap {error}") from None
 
 
 def _console() -> Console:

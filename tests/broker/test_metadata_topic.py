@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tierfetch.broker.cluster_view import BrokerRegistration
 from tierfetch.broker.config import BrokerConfig
 from tierfetch.broker.groups.coordinator import GroupCoordinator
 from tierfetch.broker.groups.settings import CoordinatorSettings
+from tierfetch.broker.handlers.log_dirs import LogDirHandler
 from tierfetch.broker.handlers.table import HandlerServices, handler_table
 from tierfetch.broker.metadata_topic import BrokerMetadataTopic
 from tierfetch.broker.static_view import StaticClusterView
@@ -78,6 +80,7 @@ async def leader(view: StaticClusterView, host: Host, config: BrokerConfig) -> A
         remote_reads=None,
         remote_offsets=None,
         controllers=None,
+        log_dirs=LogDirHandler(SimpleNamespace(directories=()), disk=None),
     )
     async with serving(handler_table(services)) as server:
         await announce(view, 1, server)

@@ -1,0 +1,57 @@
+"""DescribeLogDirs: what lies in this broker's log directories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...log.disk import Disk
+from ...log.log_directory import LogDirectory
+from ...log.manager import LogManager
+from ...protocol.dispatch import RequestContext
+from ...protocol.errors import ErrorCode
+from ...protocol.topics import TopicPartition
+from . import Plain
+
+NOT_TOLD = -1
+"""In place of sizes, where the disk cannot be asked."""
+
+
+class LogDirHandler:
+    """Sizes in bytes of what is local; a partition's lag is how far its log lies behind its high watermark."""
+
+    def __init__(self, logs: LogManager, disk: Disk) -> None:
+        self._logs = logs
+        self._disk = disk
+
+    async def describe_log_dirs(self, _: RequestContext, request: Any) -> Plain:
+        """All partitions for null, else those asked for that are here."""
+        wanted = None
+        if request.topics is not None:
+            wanted = {TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions}
+        results = [await self._directory(directory, wanted) for directory in self._logs.directories]
+        return {"error_code": ErrorCode.none, "results": results}
+
+    async def _directory(self, directory: LogDirectory, wanted: set[TopicPartition] | None) -> Plain:
+        topics: dict[str, list[Plain]] = {}
+        for name, log in sorted(directory.logs.items()):
+            if wanted is None or name in wanted:
+                topics.setdefault(name.topic, []).append(
+                    {
+                        "partition_index": name.partition,
+                        "partition_size": log.size_bytes,
+                        "offset_lag": max(0, log.high_watermark - log.log_end_offset),
+                        "is_future_key": False,
+                    }
+                )
+        try:
+            free_bytes = await self._disk.free_bytes(directory.path)
+        except OSError:
+            free_bytes = NOT_TOLD
+        return {
+            "error_code": ErrorCode.none,
+            "log_dir": str(directory.path),
+            "topics": [{"name": topic, "partitions": parts} for topic, parts in topics.items()],
+            "total_bytes": NOT_TOLD,
+            "usable_bytes": free_bytes,
+            "is_cordoned": False,
+        }

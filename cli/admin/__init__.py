@@ -1,0 +1,1 @@
+"""`tierfetch topics|configs|brokers|features|reassign`: an operator's requests, to any broker of any Kafka cluster."""

@@ -1,0 +1,87 @@
+"""`tierfetch brokers`: who is there, what they hold."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+from rich.filesize import decimal
+from rich.table import Table
+
+from ...protocol.api import ApiKey
+from ...protocol.client import Address
+from ...protocol.errors import KafkaError
+from .session import Admin, bootstrap_option, check, console, json_option, run
+
+
+@click.group("brokers")
+def brokers() -> None:
+    """Who is there and what they hold; taking one out of the cluster for good."""
+
+
+@brokers.command("list")
+@bootstrap_option
+@json_option
+def list_brokers(bootstrap: tuple[str, ...], as_json: bool) -> None:
+    """Brokers with their partitions, leaderships and bytes; fenced ones too."""
+    rows = run(bootstrap, _rows)
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    table = Table("broker", "address", "rack", "state", "replicas", "leads", "out of sync", "local bytes")
+    for row in rows:
+        size = row["local_bytes"]
+        cells = [*(str(row[key]) for key in ("broker", "address", "rack", "state", "replicas", "leads", "out_of_sync"))]
+        table.add_row(*cells, "?" if size is None else decimal(size), style="red" if row["state"] == "fenced" else None)
+    console().print(table)
+
+
+@brokers.command("unregister")
+@click.argument("broker", type=int)
+@bootstrap_option
+@click.confirmation_option("--yes", prompt="A broker that still runs registers again. Go on?")
+def unregister_broker(broker: int, bootstrap: tuple[str, ...]) -> None:
+    """Forget a broker that will not come back."""
+    run(bootstrap, lambda admin: admin.ask(ApiKey.UNREGISTER_BROKER, {"broker_id": broker}))
+    click.echo(f"broker {broker} is forgotten")
+
+
+async def _rows(admin: Admin) -> list[dict[str, Any]]:
+    described = await admin.ask(
+        ApiKey.DESCRIBE_CLUSTER,
+        {"include_cluster_authorized_operations": False, "endpoint_type": 1, "include_fenced_brokers": True},
+    )
+    cluster = await admin.cluster()
+    parts = [part for topic in cluster.topics for part in topic.partitions]
+    rows = []
+    for broker in sorted(described.brokers, key=lambda broker: broker.broker_id):
+        number = broker.broker_id
+        is_fenced = getattr(broker, "is_fenced", False)
+        rows.append(
+            {
+                "broker": number,
+                "address": f"{broker.host}:{broker.port}",
+                "rack": broker.rack,
+                "state": "fenced" if is_fenced else "alive",
+                "replicas": sum(number in part.replica_nodes for part in parts),
+                "leads": sum(number == part.leader_id for part in parts),
+                "out_of_sync": sum(number in part.replica_nodes and number not in part.isr_nodes for part in parts),
+                "local_bytes": None if is_fenced else await local_bytes(admin, Address(broker.host, broker.port)),
+            }
+        )
+    return rows
+
+
+async def local_bytes(admin: Admin, broker: Address) -> int | None:
+    """What its replicas take in its log directories; None if it does not answer."""
+    try:
+        answer = await admin.ask_at(broker, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
+        for directory in answer.results:
+            check(directory, directory.log_dir)
+    except (OSError, KafkaError):
+        return None
+    sizes: list[int] = [
+        part.partition_size for directory in answer.results for topic in directory.topics for part in topic.partitions
+    ]
+    return sum(sizes)

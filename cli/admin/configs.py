@@ -1,0 +1,114 @@
+"""`tierfetch configs`: what is set for topics and brokers, and setting it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import click
+from rich.table import Table
+
+from ...protocol.api import ApiKey
+from .session import Admin, bootstrap_option, check, console, json_option, pairs, run
+
+TOPIC: Final = 2
+BROKER: Final = 4
+_SET, _DELETE = 0, 1
+_SOURCES: Final = {
+    1: "topic",
+    2: "this broker, dynamic",
+    3: "all brokers, dynamic",
+    4: "broker's file",
+    5: "default",
+}
+
+
+def _resource(topic: str | None, broker: str | None) -> tuple[int, str]:
+    """The broker "default" stands for all of them."""
+    if (topic is None) == (broker is None):
+        raise click.UsageError("name one --topic or one --broker")
+    if topic is not None:
+        return TOPIC, topic
+    return BROKER, "" if broker == "default" else str(broker)
+
+
+@click.group("configs")
+def configs() -> None:
+    """Show and change configs of topics and brokers.
+
+    \b
+      tierfetch configs describe --topic orders
+      tierfetch configs alter --topic orders --set local.retention.ms=3600000
+      tierfetch configs alter --broker default --set follower.fetch.last.tiered.offset.enable=true
+    """
+
+
+@configs.command("describe")
+@click.option("--topic", metavar="NAME")
+@click.option("--broker", metavar="ID", help='Or "default": what is set for all brokers.')
+@click.option("--all", "show_all", is_flag=True, help="Also what nobody has set.")
+@bootstrap_option
+@json_option
+def describe_configs(
+    topic: str | None, broker: str | None, show_all: bool, bootstrap: tuple[str, ...], as_json: bool
+) -> None:
+    """What is in force, and where it comes from."""
+    resource_type, name = _resource(topic, broker)
+
+    async def describe(admin: Admin) -> Any:
+        body = {
+            "resources": [{"resource_type": resource_type, "resource_name": name, "configuration_keys": None}],
+            "include_synonyms": False,
+            "include_documentation": False,
+        }
+        if resource_type == BROKER and name:
+            brokers = (await admin.cluster([])).brokers
+            if int(name) not in brokers:
+                raise click.ClickException(f"broker {name} is not alive; there are {sorted(brokers)}")
+            answer = await admin.ask_at(brokers[int(name)], ApiKey.DESCRIBE_CONFIGS, body)
+        else:
+            answer = await admin.ask(ApiKey.DESCRIBE_CONFIGS, body)
+        (result,) = answer.results
+        check(result, f"configs of {name or 'all brokers'}")
+        return result.configs
+
+    found = [
+        {"name": entry.name, "value": entry.value, "source": _SOURCES.get(entry.config_source, "unknown")}
+        for entry in sorted(run(bootstrap, describe), key=lambda entry: entry.name)
+    ]
+    shown = [entry for entry in found if show_all or entry["source"] != "default"]
+    if as_json:
+        click.echo(json.dumps(shown, indent=1))
+        return
+    table = Table("config", "value", "from")
+    for entry in shown:
+        table.add_row(entry["name"], "(hidden)" if entry["value"] is None else entry["value"], entry["source"])
+    console().print(table)
+
+
+@configs.command("alter")
+@click.option("--topic", metavar="NAME")
+@click.option("--broker", metavar="ID", help='Or "default": for all brokers.')
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Repeatable.")
+@click.option("--remove", "removals", multiple=True, metavar="KEY", help="Back to what holds without it; repeatable.")
+@bootstrap_option
+def alter_configs(
+    topic: str | None, broker: str | None, sets: tuple[str, ...], removals: tuple[str, ...], bootstrap: tuple[str, ...]
+) -> None:
+    """Set or remove configs; takes effect without a restart."""
+    resource_type, name = _resource(topic, broker)
+    changes = [
+        *({"name": key, "config_operation": _SET, "value": value} for key, value in pairs(sets, "--set").items()),
+        *({"name": key, "config_operation": _DELETE, "value": None} for key in removals),
+    ]
+    if not changes:
+        raise click.UsageError("nothing to change: --set KEY=VALUE or --remove KEY")
+
+    async def alter(admin: Admin) -> None:
+        resource = {"resource_type": resource_type, "resource_name": name, "configs": changes}
+        body = {"resources": [resource], "validate_only": False}
+        (result,) = (await admin.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, body)).responses
+        check(result, f"configs of {name or 'all brokers'}")
+
+    run(bootstrap, alter)
+    click.echo(f"changed {len(changes)} of {name or 'all brokers'}")

@@ -1,0 +1,66 @@
+"""`tierfetch features`: feature levels of the cluster, and raising them (KIP-584)."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import click
+from rich.table import Table
+
+from ...protocol.api import ApiKey
+from .session import Admin, bootstrap_option, console, json_option, run
+
+_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
+TIMEOUT_MS: Final = 30_000
+
+
+@click.group("features")
+def features() -> None:
+    """Show and change the feature levels that the whole cluster runs at."""
+
+
+@features.command("describe")
+@bootstrap_option
+@json_option
+def describe_features(bootstrap: tuple[str, ...], as_json: bool) -> None:
+    """Finalized levels, and what the asked broker supports."""
+
+    async def ask(admin: Admin) -> list[dict[str, object]]:
+        body = {"client_software_name": "tierfetch-cli", "client_software_version": "1"}
+        answer = await admin.ask(ApiKey.API_VERSIONS, body)
+        levels = {item.name: item.max_version_level for item in answer.finalized_features}
+        return [
+            {"feature": item.name, "level": levels.get(item.name, 0), "min": item.min_version, "max": item.max_version}
+            for item in sorted(answer.supported_features, key=lambda item: item.name)
+        ]
+
+    rows = run(bootstrap, ask)
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    table = Table("feature", "finalized level", "supported from", "to")
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    console().print(table)
+
+
+@features.command("set")
+@click.argument("feature")
+@click.argument("level", type=click.IntRange(0))
+@click.option("--downgrade", is_flag=True, help="Allow a lower level than now.")
+@click.option("--unsafe", is_flag=True, help="Allow one that loses metadata.")
+@click.option("--dry-run", is_flag=True, help="Only ask whether it would be possible.")
+@bootstrap_option
+def set_feature(
+    feature: str, level: int, downgrade: bool, unsafe: bool, dry_run: bool, bootstrap: tuple[str, ...]
+) -> None:
+    """Finalize FEATURE at LEVEL, if every broker and controller supports it."""
+    kind = _UNSAFE_DOWNGRADE if unsafe else _SAFE_DOWNGRADE if downgrade else _UPGRADE
+    body = {
+        "timeout_ms": TIMEOUT_MS,
+        "feature_updates": [{"feature": feature, "max_version_level": level, "upgrade_type": kind}],
+        "validate_only": dry_run,
+    }
+    run(bootstrap, lambda admin: admin.ask(ApiKey.UPDATE_FEATURES, body))
+    click.echo(f"{feature} {'could be' if dry_run else 'is'} at {level}")

@@ -1,0 +1,139 @@
+"""Asks the brokers of a cluster what an operator wants to know or have; any broker will do."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self, TypeVar
+
+import click
+from rich.console import Console
+
+from ...protocol.api import ApiKey
+from ...protocol.client import Address, BrokerUnavailableError, KafkaClient
+from ...protocol.errors import ErrorCode, KafkaError
+
+T = TypeVar("T")
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+TIMEOUT_S: Final = 30.0
+PIPE_WIDTH: Final = 200
+"""Columns of a table that does not go to a terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Who is there: Metadata's answer."""
+
+    brokers: dict[int, Address]
+    racks: dict[int, str | None]
+    topics: tuple[Any, ...]
+
+
+class Admin:
+    """`async with Admin(bootstrap) as admin:`; each question within `TIMEOUT_S`. OSError, KafkaError."""
+
+    def __init__(self, bootstrap: Sequence[Address]) -> None:
+        self._bootstrap = list(bootstrap)
+
+    async def __aenter__(self) -> Self:
+        self._client = KafkaClient(client_id="tierfetch-cli", random=random.Random())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()
+
+    async def ask(self, api: ApiKey, body: Any) -> Any:
+        """The answer of the first broker that has one; KafkaError if it is an error as a whole."""
+        failure = BrokerUnavailableError("no broker was named")
+        for address in self._bootstrap:
+            try:
+                return await self.ask_at(address, api, body)
+            except OSError as error:
+                failure = BrokerUnavailableError(f"{address}: {error}")
+        raise failure
+
+    async def ask_at(self, address: Address, api: ApiKey, body: Any) -> Any:
+        answer = await self._client.request(address, api, body, timeout_s=TIMEOUT_S)
+        check(answer, f"{api.name} at {address}")
+        return answer
+
+    async def cluster(self, topics: Sequence[str] | None = None) -> Cluster:
+        """The brokers that are alive, and the named topics or all of them, by name."""
+        body = {
+            "topics": None if topics is None else [{"topic_id": None, "name": name} for name in topics],
+            "allow_auto_topic_creation": False,
+            "include_cluster_authorized_operations": False,
+            "include_topic_authorized_operations": False,
+        }
+        answer = await self.ask(ApiKey.METADATA, body)
+        found = sorted(answer.topics, key=lambda topic: topic.name or "")
+        for topic in found:
+            if topics is not None:
+                check(topic, f"topic {topic.name}")
+        return Cluster(
+            brokers={broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers},
+            racks={broker.node_id: broker.rack for broker in answer.brokers},
+            topics=tuple(topic for topic in found if topic.error_code is ErrorCode.none),
+        )
+
+
+def check(answer: Any, what: str) -> None:
+    """KafkaError if the answer, or this part of one, is an error."""
+    code = getattr(answer, "error_code", ErrorCode.none)
+    if code is not ErrorCode.none:
+        raise KafkaError(code, f"{what}: {getattr(answer, 'error_message', None) or 'refused'}")
+
+
+def bootstrap_option(command: Command) -> Command:
+    return click.option(
+        "--bootstrap",
+        multiple=True,
+        default=("127.0.0.1:9092",),
+        show_default=True,
+        metavar="HOST:PORT",
+        help="A broker of the cluster; several may be given.",
+    )(command)
+
+
+def json_option(command: Command) -> Command:
+    return click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")(command)
+
+
+def run(bootstrap: Sequence[str], work: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
+    """`work` with an open session; what a cluster refuses is said in one line, with exit code 1."""
+
+    async def session() -> T:
+        async with Admin([address(text) for given in bootstrap for text in given.split(",")]) as admin:
+            return await work(admin)
+
+    try:
+        return asyncio.run(session())
+    except (KafkaError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def address(text: str) -> Address:
+    try:
+        return Address.parse(text)
+    except ValueError as error:
+        raise click.UsageError(f"--bootstrap {error}") from None
+
+
+def console() -> Console:
+    found = Console()
+    return found if found.is_terminal else Console(width=PIPE_WIDTH)
+
+
+def pairs(options: Sequence[str], what: str) -> dict[str, str]:
+    """KEY=VALUE options."""
+    found = [option.partition("=") for option in options]
+    for key, separator, _ in found:
+        if not key or not separator:
+            raise click.UsageError(f"{what} {key!r}: expected KEY=VALUE")
+    return {key: value for key, _, value in found}

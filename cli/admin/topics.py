@@ -1,0 +1,169 @@
+"""`tierfetch topics`: list, describe, create, grow, shrink and delete topics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+from rich.table import Table
+
+from ...protocol.api import ApiKey
+from .session import Admin, bootstrap_option, check, console, json_option, pairs, run
+
+TIMEOUT_MS: Final = 30_000
+
+
+@click.group("topics")
+def topics() -> None:
+    """List, describe, create, grow, shrink and delete topics.
+
+    \b
+      tierfetch topics create orders --partitions 12 --replication 3 --config remote.storage.enable=true
+      tierfetch topics describe orders
+      tierfetch topics grow orders --to 24
+    """
+
+
+@topics.command("list")
+@bootstrap_option
+@json_option
+def list_topics(bootstrap: tuple[str, ...], as_json: bool) -> None:
+    """Names, partitions and replicas of all topics."""
+    cluster = run(bootstrap, lambda admin: admin.cluster())
+    rows = [_summary(topic) for topic in cluster.topics]
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    table = Table("topic", "partitions", "replicas", "out of sync", "without a leader")
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    console().print(table)
+
+
+@topics.command("describe")
+@click.argument("names", nargs=-1, required=True)
+@bootstrap_option
+@json_option
+def describe_topics(names: tuple[str, ...], bootstrap: tuple[str, ...], as_json: bool) -> None:
+    """Leader, replicas and ISR of each partition."""
+    cluster = run(bootstrap, lambda admin: admin.cluster(names))
+    rows = [_partition(topic.name, part) for topic in cluster.topics for part in topic.partitions]
+    rows.sort(key=lambda row: (row["topic"], row["partition"]))
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    table = Table("topic", "partition", "leader", "epoch", "replicas", "in sync")
+    for row in rows:
+        cells = [_text(value) for value in row.values()]
+        table.add_row(*cells, style="red" if row["leader"] < 0 else "yellow" if _is_short(row) else None)
+    console().print(table)
+
+
+@topics.command("create")
+@click.argument("name")
+@click.option("--partitions", type=click.IntRange(1), help="The cluster's default if not given.")
+@click.option("--replication", type=click.IntRange(1), help="Replicas of each partition; default as above.")
+@click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="A config of the topic; repeatable.")
+@bootstrap_option
+def create_topic(
+    name: str, partitions: int | None, replication: int | None, configs: tuple[str, ...], bootstrap: tuple[str, ...]
+) -> None:
+    """Create a topic."""
+    topic = {
+        "name": name,
+        "num_partitions": partitions or -1,
+        "replication_factor": replication or -1,
+        "assignments": (),
+        "configs": [{"name": key, "value": value} for key, value in pairs(configs, "--config").items()],
+    }
+
+    async def create(admin: Admin) -> None:
+        body = {"topics": [topic], "timeout_ms": TIMEOUT_MS, "validate_only": False}
+        _check_all((await admin.ask(ApiKey.CREATE_TOPICS, body)).topics)
+
+    run(bootstrap, create)
+    click.echo(f"created {name}")
+
+
+@topics.command("grow")
+@click.argument("name")
+@click.option("--to", "count", type=click.IntRange(1), required=True, help="Partitions it shall have.")
+@bootstrap_option
+def grow_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
+    """Add partitions. Keys will be found in other partitions than before."""
+    _change_count(bootstrap, {"name": name, "count": count, "assignments": None})
+    click.echo(f"{name} has {count} partitions")
+
+
+@topics.command("shrink")
+@click.argument("name")
+@click.option("--to", "count", type=click.IntRange(1), required=True, help="Partitions that stay, the first ones.")
+@bootstrap_option
+@click.confirmation_option("--yes", prompt="The records of the partitions that go are lost. Go on?")
+def shrink_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
+    """Remove the last partitions, with their records; only tierfetch can, with feature tierfetch.version at 1."""
+    change = {"name": name, "count": count, "assignments": None, "remove_last_partitions": True}
+    _change_count(bootstrap, change)
+    click.echo(f"{name} has {count} partitions")
+
+
+@topics.command("delete")
+@click.argument("names", nargs=-1, required=True)
+@bootstrap_option
+@click.confirmation_option("--yes", prompt="Their records are lost, on brokers and in the tier. Go on?")
+def delete_topics(names: tuple[str, ...], bootstrap: tuple[str, ...]) -> None:
+    """Delete topics with everything in them."""
+
+    async def delete(admin: Admin) -> None:
+        body = {"topics": [{"name": name, "topic_id": None} for name in names], "timeout_ms": TIMEOUT_MS}
+        _check_all((await admin.ask(ApiKey.DELETE_TOPICS, body)).responses)
+
+    run(bootstrap, delete)
+    click.echo(f"deleted {', '.join(names)}")
+
+
+def _change_count(bootstrap: Sequence[str], topic: dict[str, Any]) -> None:
+    async def change(admin: Admin) -> None:
+        body = {"topics": [topic], "timeout_ms": TIMEOUT_MS, "validate_only": False}
+        _check_all((await admin.ask(ApiKey.CREATE_PARTITIONS, body)).results)
+
+    run(bootstrap, change)
+
+
+def _check_all(answers: Sequence[Any]) -> None:
+    for answer in answers:
+        check(answer, f"topic {answer.name}")
+
+
+def _summary(topic: Any) -> dict[str, Any]:
+    parts = topic.partitions
+    return {
+        "topic": topic.name,
+        "partitions": len(parts),
+        "replicas": max((len(part.replica_nodes) for part in parts), default=0),
+        "out_of_sync": sum(len(part.isr_nodes) < len(part.replica_nodes) for part in parts),
+        "leaderless": sum(part.leader_id < 0 for part in parts),
+    }
+
+
+def _partition(topic: str, part: Any) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": part.partition_index,
+        "leader": part.leader_id,
+        "leader_epoch": part.leader_epoch,
+        "replicas": list(part.replica_nodes),
+        "isr": list(part.isr_nodes),
+    }
+
+
+def _is_short(row: dict[str, Any]) -> bool:
+    return len(row["isr"]) < len(row["replicas"])
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(str(item) for item in value)
+    return "none" if value == -1 else str(value)

@@ -1,0 +1,38 @@
+"""What lies in a broker's directories"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+from tierfetch.broker.handlers.log_dirs import LogDirHandler
+from tierfetch.protocol.topics import TopicPartition
+from tierfetch.tests.fakes.disk import MemoryDisk
+
+
+def handler() -> LogDirHandler:
+    logs = {
+        TopicPartition("b", 0): SimpleNamespace(size_bytes=30, high_watermark=5, log_end_offset=9),
+        TopicPartition("a", 1): SimpleNamespace(size_bytes=20, high_watermark=9, log_end_offset=5),
+        TopicPartition("a", 0): SimpleNamespace(size_bytes=10, high_watermark=5, log_end_offset=5),
+    }
+    return LogDirHandler(SimpleNamespace(directories=(SimpleNamespace(path=Path("/d"), logs=logs),)), MemoryDisk())
+
+
+async def described(topics: list[SimpleNamespace] | None) -> list[tuple[str, int, int, int]]:
+    (result,) = (await handler().describe_log_dirs(None, SimpleNamespace(topics=topics)))["results"]
+    assert result["log_dir"] == "/d"
+    return [
+        (topic["name"], part["partition_index"], part["partition_size"], part["offset_lag"])
+        for topic in result["topics"]
+        for part in topic["partitions"]
+    ]
+
+
+async def test_all_partitions_in_order_with_their_sizes_and_lags() -> None:
+    assert await described(None) == [("a", 0, 10, 0), ("a", 1, 20, 4), ("b", 0, 30, 0)]
+
+
+async def test_only_those_asked_for() -> None:
+    wanted = [SimpleNamespace(topic="a", partitions=(1, 7)), SimpleNamespace(topic="c", partitions=(0,))]
+    assert await described(wanted) == [("a", 1, 20, 4)]
