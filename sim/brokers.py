@@ -77,7 +77,7 @@ class BrokersOptions:
             partitions=rng.choice((1, 1, 2)),
             min_insync_replicas=rng.choice((1, 2, 2)),
             flush_messages=rng.choice((1, 5, FLUSH_NEVER, FLUSH_NEVER)),
-            segment_bytes=rng.choice((1_500, 4_000, 12_000)),
+            segment_bytes=rng.choice((3_000, 6_000, 15_000)),
             local_retention_ms=rng.choice((500, 2_000, 8_000)),
             bootstrap_policy=rng.choice(("tier-first", "earliest-pending-upload", "local-log-start", "bounded-local")),
             follows_tier=rng.random() < 0.85,
@@ -86,7 +86,7 @@ class BrokersOptions:
             producers=rng.choice((1, 2)),
             weak_producers=rng.choice((0, 0, 1)),
             transactional_producers=rng.choice((0, 0, 1)),
-            gap_ms=rng.choice((50, 100, 200)),
+            gap_ms=rng.choice((70, 130, 250)),
         )
 
     @property

@@ -9,7 +9,7 @@ from ..broker.cluster_view import ClusterImage
 from ..broker.node import Broker
 from ..broker.partition import Partition
 from ..plugins.layout import segment_key
-from ..protocol.topics import TopicPartition
+from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicPartition
 from ..remote.lineage import is_within_lineage
 from .checkers import Anomaly
 from .filesystem import SimFilesystem
@@ -46,6 +46,8 @@ def _unrest(name: TopicPartition, brokers: Brokers, image: ClusterImage) -> Iter
     if led is None or led.leadership is None or led.leadership.leader_epoch != registration.leader_epoch:
         yield f"leader {registration.leader} does not lead epoch {registration.leader_epoch}"
         return
+    if name.topic == REMOTE_LOG_METADATA_TOPIC:
+        return  # it grows for as long as there is something to copy
     end = led.log.log_end_offset
     for node_id in registration.replicas:
         broker = brokers.get(node_id)
@@ -77,7 +79,8 @@ def replica_anomalies(
     ]
     leader = brokers.get(registration.leader)
     tier = [] if leader is None else list(_tier(leader, name, store))
-    return check_partition(replicas, tier, registration.leader, registration.isr)
+    is_at_rest = name.topic != REMOTE_LOG_METADATA_TOPIC
+    return check_partition(replicas, tier, registration.leader, registration.isr, is_at_rest=is_at_rest)
 
 
 def _hosted(broker: Broker | None, name: TopicPartition) -> Partition | None:
@@ -94,7 +97,7 @@ def _replica_state(node_id: int, partition: Partition, files: SimFilesystem, dir
         high_watermark=log.high_watermark,
         log_end_offset=log.log_end_offset,
         epochs=log.epochs.entries,
-        batches=tuple(_local_batches(files, directory)),
+        batches=tuple(batch for batch in _local_batches(files, directory) if batch.next_offset <= log.log_end_offset),
         producers={
             producer_id: ProducerView(
                 entry.producer_epoch,

@@ -85,14 +85,21 @@ def batches_of(data: bytes) -> tuple[StoredBatch, ...]:
 
 
 def check_partition(
-    replicas: Sequence[ReplicaState], tier: Sequence[TieredSegment], leader_id: int, isr: Iterable[int]
+    replicas: Sequence[ReplicaState],
+    tier: Sequence[TieredSegment],
+    leader_id: int,
+    isr: Iterable[int],
+    *,
+    is_at_rest: bool = True,
 ) -> list[Anomaly]:
-    """All rows of the table for one partition; `tier` are the segments on the leader's lineage."""
+    """All rows of the table for one partition; `tier` are the segments on the leader's lineage. One that is not at rest
+    has not converged, either.
+    """
     leader = next((replica for replica in replicas if replica.node_id == leader_id), None)
     if leader is None:
         partition = replicas[0].partition if replicas else "?"
         return [Anomaly("not converged", partition, f"leader {leader_id} has no replica")]
-    anomalies = [*_not_converged(leader, replicas, set(isr))]
+    anomalies = [*_not_converged(leader, replicas, set(isr))] if is_at_rest else []
     reference = _whole_log(leader, tier)
     anomalies += _divergences(leader, reference, replicas)
     anomalies += _tier_divergences(leader, reference, tier)

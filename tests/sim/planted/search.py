@@ -1,7 +1,7 @@
 """`python -m tierfetch.tests.sim.planted.search [--again]`: looks for the seed that finds each planted bug.
 
 Writes `known.json` after each, and at the end the table `docs/planted-bugs.md`. Bugs that are known are looked for only
-with `--again`; with a part of a name, only those. Exits with 1 if one was not found within `SEEDS_MAX` seeds.
+with `--again`; with parts of a name, a file or a scenario, only those. Exits with 1 if one was not found within `SEEDS_MAX` seeds.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def main(arguments: list[str]) -> int:
     parts = [argument for argument in arguments if not argument.startswith("--")]
     missed = []
     for bug in BUGS.values():
-        is_wanted = any(part in bug.name for part in parts) if parts else is_again or bug.name not in findings
-        if not is_wanted:
+        is_named = not parts or any(part in f"{bug.name} {bug.file} {bug.scenario}" for part in parts)
+        if not is_named or (bug.name in findings and not is_again):
             continue
         began_s = time.perf_counter()
         found = look_for(bug)
@@ -67,9 +67,9 @@ def main(arguments: list[str]) -> int:
         if found is None:
             missed.append(bug.name)
             continue
-        findings[bug.name] = found
+        findings = known_findings() | {bug.name: found}
         write_findings(findings)
-    write_table(findings)
+    write_table(known_findings())
     return 1 if missed else 0
 
 
