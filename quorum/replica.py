@@ -47,6 +47,7 @@ class Replica:
 
     __slots__ = (
         "_awaited",
+        "_changing",
         "_effects",
         "_held",
         "_persisted",
@@ -95,7 +96,8 @@ class Replica:
         self._persisted = election
         self._effects: list[Effect] = []
         self._held: deque[Effect] = deque()
-        self._awaited: ElectionState | None = None
+        self._awaited: PersistState | None = None
+        self._changing: PersistState | None = None
         self._apply_voters()
 
     # --- effects
@@ -107,7 +109,7 @@ class Replica:
             return
         self._effects.append(effect)
         if isinstance(effect, PersistState):
-            self._awaited = effect.state
+            self._awaited = effect
 
     def emit_past_gate(self, effect: Effect) -> None:
         """For what depends on no state."""
@@ -119,18 +121,33 @@ class Replica:
         return self._awaited is not None
 
     def take_effects(self) -> list[Effect]:
+        """What this step let out, once, at its end."""
+        if self._changing is not None:
+            self._settle(self._changing)
         effects, self._effects = self._effects, []
         return effects
 
     def persist(self) -> None:
-        """Epoch, leader or vote changed."""
+        """Epoch, leader or vote changed. A step that changes them more than once writes the last state only: what was
+        decided in between waits for it as well."""
         state = ElectionState(self.epoch, self.leader_id, self.voted_key)
-        if state != self._persisted:
-            self._persisted = state
-            self.emit(PersistState(state))
+        if state == self._persisted:
+            return
+        self._persisted = state
+        if self._changing is None:
+            self._changing = PersistState(state)
+            self.emit(self._changing)
+
+    def _settle(self, provisional: PersistState) -> None:
+        effect = PersistState(self._persisted)
+        if self._awaited is provisional:
+            self._effects[self._effects.index(provisional)] = self._awaited = effect
+        else:
+            self._held[self._held.index(provisional)] = effect
+        self._changing = None
 
     def confirm_persisted(self, state: ElectionState) -> None:
-        assert state == self._awaited, f"{state} was persisted, {self._awaited} is awaited"
+        assert self._awaited == PersistState(state), f"{state} was persisted, {self._awaited} is awaited"
         self._awaited = None
         while self._held and self._awaited is None:
             self.emit(self._held.popleft())

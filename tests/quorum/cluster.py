@@ -1,13 +1,13 @@
 """Cores with disks and a network in memory, on virtual time, under faults chosen by a seed; invariants after each event.
 
-    invariant            broken when
-    -------------------  ----------------------------------------------------------------------------------------
-    one leader           two replicas become leader of the same epoch
-    committed for good   what a replica reports as committed differs from what another one reported at that offset
-    leader completeness  a new leader's log lacks a committed record
-    monotonic            a replica's epoch falls (crashes included), or its high watermark (crashes apart)
-    logs match           two logs hold the same epoch at an offset but differ below it
-    acknowledged         an append was answered as committed, and what is committed at its offset is something else
+invariant            broken when
+-------------------  ----------------------------------------------------------------------------------------
+one leader           two replicas become leader of the same epoch
+committed for good   what a replica reports as committed differs from what another one reported at that offset
+leader completeness  a new leader's log lacks a committed record
+monotonic            a replica's epoch falls (crashes included), or its high watermark (crashes apart)
+logs match           two logs hold the same epoch at an offset but differ below it
+acknowledged         an append was answered as committed, and what is committed at its offset is something else
 """
 
 from __future__ import annotations
@@ -428,7 +428,9 @@ class Cluster:
     def check_acknowledged(self) -> None:
         for offset, record in self.acknowledged:
             if offset >= len(self.committed) or self.committed[offset].value != record:
-                raise InvariantBroken(f"{record!r} was acknowledged at {offset}, there is {self.committed[offset:][:1]}")
+                raise InvariantBroken(
+                    f"{record!r} was acknowledged at {offset}, there is {self.committed[offset:][:1]}"
+                )
 
     def values(self) -> list[object]:
         """Committed client records."""

@@ -7,7 +7,7 @@ import pytest
 from .cluster import Cluster, Faults
 
 
-def disturb(cluster: Cluster, rounds: int, *, snapshots: bool = False) -> None:
+def disturb(cluster: Cluster, rounds: int, *, snapshots: bool) -> None:
     """Faults and appends, chosen by the cluster's seed."""
     chance = cluster.random
     for number in range(rounds):
@@ -24,11 +24,27 @@ def disturb(cluster: Cluster, rounds: int, *, snapshots: bool = False) -> None:
             cluster.cut(node_id, chance.choice(sorted(cluster.nodes)), both_ways=chance.random() < 0.5)
         elif kind < 0.55:
             cluster.cuts.clear()
-        elif kind < 0.6 and snapshots:
+        elif kind < 0.65:
+            isolate_leader(cluster)
+        elif kind < 0.7:
+            for other_id in sorted(cluster.nodes):
+                cluster.crash(other_id)
+        elif kind < 0.75 and snapshots:
             cluster.snapshot(node_id, trim=chance.random() < 0.7)
         leader = cluster.leader()
         if leader is not None:
             cluster.append(leader, *(f"{number}.{index}".encode() for index in range(chance.randint(1, 3))))
+
+
+def isolate_leader(cluster: Cluster) -> None:
+    """It goes on for a while, and takes records that nobody will have."""
+    leader = cluster.leader()
+    if leader is None:
+        return
+    for other_id in cluster.nodes:
+        if other_id != leader.id:
+            cluster.cut(leader.id, other_id)
+    cluster.append(leader, b"lonely")
 
 
 def converge(cluster: Cluster) -> None:
@@ -52,7 +68,7 @@ def converge(cluster: Cluster) -> None:
 
 def simulate(seed: int, *, rounds: int = 25) -> Cluster:
     voters = 3 if seed % 3 else 5
-    faults = Faults(drop=0.05 if seed % 2 else 0.0, slow_disk=0.02)
+    faults = Faults(drop=0.05 if seed % 2 else 0.0, slow_disk=0.02, disk_ms=(3, 40)[seed % 5 // 4])
     cluster = Cluster(range(1, voters + 1), seed=seed, observers=(9,), faults=faults)
     disturb(cluster, rounds, snapshots=seed % 4 < 2)
     converge(cluster)

@@ -52,7 +52,7 @@ _MUTABLE: dict[type, frozenset[str]] = {
 """Which parts of an object a step may change in place; all others are frozen values."""
 _SLOTS: dict[type, tuple[str, ...]] = {cls: tuple(cls.__slots__) for cls in _MUTABLE}
 _BOOKKEEPING = frozenset(
-    {"config", "chance", "now_ms", "_timer_ms", "told_leader", "_effects", "_persisted", "_version", "voters", "is_voter", "voter_history"}
+    {"config", "chance", "now_ms", "_timer_ms", "told_leader", "_effects", "_persisted", "_changing", "_version", "voters", "is_voter", "voter_history"}
 )
 _WITHOUT_CONSEQUENCE = frozenset(
     {

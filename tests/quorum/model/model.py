@@ -281,7 +281,7 @@ def _deliver(
 
 
 def _disk(bounds: Bounds, world: World, index: int, node: ModelNode) -> Iterator[tuple[str, World | None]]:
-    for name, is_busy in (("persist", node.to_persist is not None), ("flush", bool(node.to_flush))):
+    for name, is_busy in (("persist", node.to_persist), ("flush", node.to_flush)):
         if is_busy:
             action = _Action.of(bounds, world)
             action.step(index, name)
@@ -305,7 +305,7 @@ def _crashes(bounds: Bounds, world: World, index: int, node: ModelNode) -> Itera
         action.take(index, begin(index, node.disk.after_crash(kept), disk_is_instant=action.disk_is_instant))
         for other, busy in enumerate(action.nodes):
             if action.disk_is_instant and busy.is_disk_busy:
-                action.step(other, "flush" if busy.to_persist is None else "persist")
+                action.step(other, "persist" if busy.to_persist else "flush")
         yield f"crash {index} keeps {kept}", action.done(crashes=world.crashes + 1)
 
 

@@ -83,13 +83,13 @@ class ModelNode:
 
     core: RaftCore
     disk: MemoryDisk
-    to_persist: PersistState | None = None
+    to_persist: tuple[PersistState, ...] = ()
     to_flush: tuple[Flush, ...] = ()
     numbers: tuple[int, ...] = ()
 
     @property
     def is_disk_busy(self) -> bool:
-        return self.to_persist is not None or bool(self.to_flush)
+        return bool(self.to_persist or self.to_flush)
 
 
 _NUMBERS: dict[Any, int] = {}
@@ -144,8 +144,7 @@ class _Reaction:
     def perform(self, effect: Effect) -> None:
         node = self.node
         if isinstance(effect, PersistState):
-            assert node.to_persist is None, (node.to_persist, effect)
-            node.to_persist = effect
+            node.to_persist = (*node.to_persist, effect)
         elif isinstance(effect, Flush):
             node.to_flush = (*node.to_flush, effect)
         elif isinstance(effect, LogEffect):
@@ -172,14 +171,13 @@ class _Reaction:
 
     def persist(self) -> None:
         node = self.node
-        assert node.to_persist is not None
-        state, node.to_persist = node.to_persist.state, None
-        node.disk = replace(node.disk, election=state)
-        self.step(StatePersisted(state))
+        effect, node.to_persist = node.to_persist[0], node.to_persist[1:]
+        node.disk = replace(node.disk, election=effect.state)
+        self.step(StatePersisted(effect.state))
 
     def serve_disk(self) -> None:
         while self.node.is_disk_busy:
-            if self.node.to_persist is not None:
+            if self.node.to_persist:
                 self.persist()
             if self.node.to_flush:
                 self.flush()

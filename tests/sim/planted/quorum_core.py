@@ -16,7 +16,6 @@ from tierfetch.quorum.high_watermark import advanced_high_watermark, majority_re
 from tierfetch.quorum.log_view import LogView
 from tierfetch.quorum.replica import Replica
 from tierfetch.quorum.roles import Candidate, Prospective, Unattached
-from tierfetch.quorum.state import ElectionState
 from tierfetch.quorum.voters import VoterSet
 
 Plant = Callable[[], AbstractContextManager[Any]]
@@ -36,11 +35,11 @@ def planted(says: str) -> Callable[[Callable[[], Iterator[None]]], Plant]:
 @planted("the vote is not persisted")
 def forgotten_vote() -> Iterator[None]:
     def persist(replica):
-        state = ElectionState(replica.epoch, replica.leader_id, None)
-        if state != replica._persisted:
-            replica._persisted = state
-            replica.emit(PersistState(state))
+        voted_key, replica.voted_key = replica.voted_key, None
+        original(replica)
+        replica.voted_key = voted_key
 
+    original = Replica.persist
     with patch.object(Replica, "persist", persist):
         yield
 
@@ -49,6 +48,8 @@ def forgotten_vote() -> Iterator[None]:
 def open_gate() -> Iterator[None]:
     def emit(replica, effect):
         replica._effects.append(effect)
+        if isinstance(effect, PersistState):
+            replica._awaited = effect
 
     with patch.object(Replica, "emit", emit), patch.object(Replica, "confirm_persisted", lambda *_: None):
         yield
