@@ -34,6 +34,7 @@ from ..protocol.records import (
 )
 
 Row = dict[str, Any]
+ValueText = Callable[[bytes], str]
 
 BATCH_BYTES_MAX: Final = 128 * 1024 * 1024
 """A larger batch is taken for a damaged length: no broker takes one, and it would have to be held in memory."""
@@ -72,8 +73,10 @@ def parse_path(path: str) -> LogFile:
     return LogFile(path, match["kind"], None if match["offset"] is None else int(match["offset"]))
 
 
-def text_lines(log_file: LogFile, file: BinaryIO, *, with_records: bool) -> Iterator[str]:
-    """As `kafka-dump-log` prints them, after a line that names the file."""
+def text_lines(
+    log_file: LogFile, file: BinaryIO, *, with_records: bool, value_text: ValueText | None = None
+) -> Iterator[str]:
+    """As `kafka-dump-log` prints them, after a line that names the file. `value_text` shows the values of records."""
     yield f"Dumping {log_file.path}"
     if not log_file.holds_batches:
         for row in entry_rows(log_file, file):
@@ -86,7 +89,7 @@ def text_lines(log_file: LogFile, file: BinaryIO, *, with_records: bool) -> Iter
         if with_records:
             with _located(position):
                 for record in iter_records(batch, 0, header):
-                    yield _record_text(header, record)
+                    yield _record_text(header, record, value_text or _text)
 
 
 def batch_rows(file: BinaryIO) -> Iterator[Row]:
@@ -173,7 +176,7 @@ def _batch_text(position: int, header: BatchHeader) -> str:
     )
 
 
-def _record_text(header: BatchHeader, record: Record) -> str:
+def _record_text(header: BatchHeader, record: Record, value_text: ValueText) -> str:
     sequence = header._replace(last_offset_delta=record.offset - header.base_offset).last_sequence
     names = ",".join(_printable(name) for name, _ in record.headers)
     line = (
@@ -183,7 +186,7 @@ def _record_text(header: BatchHeader, record: Record) -> str:
     if header.is_control:
         return f"{line} {_control_text(record)}"
     key = "" if record.key is None else f" key: {_text(record.key)}"
-    payload = "" if record.value is None else f" payload: {_text(record.value)}"
+    payload = "" if record.value is None else f" payload: {value_text(record.value)}"
     return line + key + payload
 
 

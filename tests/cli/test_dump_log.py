@@ -306,3 +306,29 @@ def test_help_teaches() -> None:
         word in text
         for word in ["kafka-dump-log", "--records --json", "leader-epoch-checkpoint", "exit code", *RECORD_KEYS]
     )
+
+
+METADATA_LOG = samples.CONTROLLER / "__cluster_metadata-0" / "00000000000000000000.log"
+
+
+def test_metadata_records_are_shown_as_kafka_shows_them() -> None:
+    prefix = "| payload: "
+    lines = (samples.DUMPS / "cluster_metadata.txt").read_text().splitlines()
+    printed = [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
+    shown = run("--cluster-metadata-decoder", METADATA_LOG)
+    assert shown.exit_code == 0
+    payloads = [line.split(" payload: ")[1] for line in shown.stdout.splitlines() if " payload: " in line]
+    assert payloads == printed
+
+
+def test_metadata_records_as_json_have_what_they_say_in_place_of_bytes() -> None:
+    rows = [json.loads(line) for line in run("--cluster-metadata-decoder", "--json", METADATA_LOG).stdout.splitlines()]
+    assert rows[0]["control"]
+    assert rows[2]["metadata"]["data"] == {"name": "metadata.version", "featureLevel": 30}
+    assert "value" not in rows[2]
+
+
+def test_records_that_are_no_metadata_are_named_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(build_batch([Record(0, 0, None, b"\xff\xff")], base_offset=0))
+    assert '{"unknown":' in run("--cluster-metadata-decoder", path).stdout
