@@ -42,7 +42,7 @@ class SnapshotStore:
         self._sizes: dict[SnapshotId, int] = {}
         self._part: tuple[SnapshotId, DiskFile, int] | None = None
         self._served: tuple[SnapshotId, bytes] | None = None
-        """The snapshot of the last chunk: whoever fetches one asks for all of it."""
+        """The snapshot of the last chunk, until its end was served: whoever fetches one asks for all of it."""
 
     async def load(self) -> None:
         """Look into the directory; parts are removed."""
@@ -159,6 +159,8 @@ class SnapshotStore:
         if self._served is None or self._served[0] != snapshot_id:
             self._served = (snapshot_id, await self._disk.read_file(self.path(snapshot_id)))
         data = self._served[1]
+        if position + max_bytes >= len(data):
+            self._served = None
         if not 0 <= position < len(data):
             raise KafkaError(
                 ErrorCode.position_out_of_range,

@@ -12,6 +12,8 @@ from ...protocol.client import Address, KafkaClient
 from ...protocol.errors import ErrorCode, KafkaError
 
 TIMEOUT_S: Final = 15.0
+ANSWER_TIMEOUT_S: Final = 2.0
+"""Of one controller that is asked who leads: one that hangs must not keep the others from answering."""
 RETRY_S: Final = 0.1
 _CONTROLLERS: Final = {
     "include_cluster_authorized_operations": False,
@@ -27,7 +29,7 @@ class NoLeaderError(Exception):
 
 
 class QuorumAdmin:
-    """`async with QuorumAdmin(controllers) as admin:`; each question within `TIMEOUT_S`."""
+    """`async with QuorumAdmin(controllers) as admin:`; each question to the leader within `TIMEOUT_S`."""
 
     def __init__(self, controllers: Sequence[Address]) -> None:
         assert controllers, "an admin needs a controller to ask"
@@ -41,15 +43,24 @@ class QuorumAdmin:
         await self._client.close()
 
     async def cluster(self) -> Any:
-        """DescribeCluster of the first controller that answers. OSError of the last one that did not."""
+        """DescribeCluster of the first controller that knows a leader, or of one that answers. OSError if none does."""
         failure: OSError | None = None
+        leaderless = None
         for address in self._controllers:
             try:
-                return await self._client.request(address, ApiKey.DESCRIBE_CLUSTER, _CONTROLLERS, timeout_s=TIMEOUT_S)
+                found = await self._client.request(
+                    address, ApiKey.DESCRIBE_CLUSTER, _CONTROLLERS, timeout_s=ANSWER_TIMEOUT_S
+                )
             except OSError as error:
                 failure = error
-        assert failure is not None
-        raise failure
+                continue
+            if found.controller_id >= 0:
+                return found
+            leaderless = found
+        if leaderless is None:
+            assert failure is not None
+            raise failure
+        return leaderless
 
     async def describe(self) -> Any:
         """The partition of DescribeQuorum, as the leader says it. KafkaError, NoLeaderError."""
