@@ -318,7 +318,11 @@ class QuorumClusterView:
         path = self._directory / META_PROPERTIES
         if await self._disk.exists(path):
             return decode_meta_properties(await self._disk.read_file(path), name=str(path)).cluster_id
-        body = {"include_cluster_authorized_operations": False, "endpoint_type": CONTROLLER_ENDPOINTS}
+        body = {
+            "include_cluster_authorized_operations": False,
+            "endpoint_type": CONTROLLER_ENDPOINTS,
+            "include_fenced_brokers": False,
+        }
         answer = await self.channel.request(ApiKey.DESCRIBE_CLUSTER, body, timeout_s=CATCH_UP_TIMEOUT_S)
         _check(answer, "the cluster id")
         key = ReplicaKey(self._node_id, new_directory_id(self._rng))

@@ -29,7 +29,23 @@ def test_help_names_the_commands_and_imports_none() -> None:
         assert f"\n  {name} " in output
 
 
-@pytest.mark.parametrize("command", ["broker", "controller", "demo", "dump-log", "format", "quorum", "tier"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "broker",
+        "brokers",
+        "configs",
+        "controller",
+        "demo",
+        "dump-log",
+        "features",
+        "format",
+        "quorum",
+        "reassign",
+        "tier",
+        "topics",
+    ],
+)
 def test_every_command_explains_itself(command: str) -> None:
     result = CliRunner().invoke(cli, [command, "--help"])
     assert result.exit_code == 0, result.output
@@ -39,16 +55,16 @@ def test_every_command_explains_itself(command: str) -> None:
 def test_unknown_command_names_those_that_exist() -> None:
     result = CliRunner().invoke(cli, ["brokre"])
     assert result.exit_code == 2
-    assert "no command 'brokre'; there are: broker, controller, demo, dump-log, format, quorum" in result.output
+    assert "no command 'brokre'; there are: broker, brokers, configs, controller, demo" in result.output
 
 
 def test_wrong_configuration_is_exit_code_1_with_the_keys(tmp_path: Path) -> None:
     path = tmp_path / "broker.properties"
-    path.write_text("node.id=one\nlog.dirs=data\n")
+    path.write_text("node.id=one\n")
     result = CliRunner().invoke(cli, ["broker", "--config", str(path)])
     assert result.exit_code == 1
     assert "node.id='one': expected a valid integer" in result.output
-    assert "static.cluster.file is missing" in result.output
+    assert "log.dirs is missing" in result.output
 
 
 def test_missing_option_is_wrong_usage() -> None:
