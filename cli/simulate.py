@@ -25,6 +25,8 @@ from ..sim.runner import SCENARIOS, run_seed, shrink_failure
 from ..sim.schedule import Schedule
 
 SHRINK_RUNS: Final = 40
+SHRUNK_MAX: Final = 2
+"""Failures whose schedules are shortened; the others are only named."""
 KINDS_SHOWN: Final = 20
 
 _HELP = """Run the production nodes in a deterministic simulation, under faults chosen by a seed, and judge them.
@@ -77,8 +79,8 @@ def simulate(
     if json_file is not None:
         json_file.write_bytes(REPORTS.dump_json(reports, indent=1))
     failed = [report for report in reports if report.has_failed]
-    for report in failed:
-        _explain(report, schedule_file, shrinks=shrink)
+    for number, report in enumerate(failed):
+        _explain(report, schedule_file, shrinks=shrink and number < SHRUNK_MAX)
     if failed:
         raise SystemExit(1)
 
@@ -112,6 +114,7 @@ def _many(one: Callable[[int], RunReport], seeds: range, jobs: int, time_limit_s
     """In the order of the seeds."""
     console = Console(stderr=True)
     reports: list[RunReport] = []
+    console.print(f"seeds {seeds[0]} to {seeds[-1]}, {jobs} processes")
     with Progress(*Progress.get_default_columns(), TimeElapsedColumn(), console=console) as progress:
         task = progress.add_task("seeds", total=len(seeds))
         for report in _reports(one, seeds, jobs, time_limit_s):

@@ -1,7 +1,8 @@
 """`python -m tierfetch.tests.sim.planted.search [--again]`: looks for the seed that finds each planted bug.
 
 Writes `known.json` after each, and at the end the table `docs/planted-bugs.md`. Bugs that are known are looked for only
-with `--again`; with parts of a name, a file or a scenario, only those. Exits with 1 if one was not found within `SEEDS_MAX` seeds.
+with `--again`; with parts of a name, a file or a scenario, only those. Exits with 1 if one was not found within
+`SEEDS_MAX` seeds.
 """
 
 from __future__ import annotations

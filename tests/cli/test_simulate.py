@@ -1,0 +1,97 @@
+"""The command around the runner; runs are faked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tierfetch.cli import simulate as command
+from tierfetch.sim.report import RunReport
+from tierfetch.sim.schedule import Fault, FaultKind, Schedule
+from tierfetch.sim.shrink import Shrunk
+
+CRASH = Fault(100, FaultKind.PROCESS_CRASH, ("broker-1",), 50)
+PAUSE = Fault(200, FaultKind.PAUSE, ("broker-2",), 50)
+
+
+def report(seed: int, *failures: str, schedule: Schedule | None = None) -> RunReport:
+    return RunReport(
+        scenario="brokers",
+        seed=seed,
+        failures=failures,
+        schedule=schedule or Schedule(1_000, (CRASH, PAUSE)),
+        options={"partitions": "2"},
+        virtual_s=20.0,
+        real_s=0.5,
+        events=1_000,
+        injected={"process crash": 1, "pause, skipped": 1},
+        records_acknowledged=30,
+        records_checked=29,
+        records_excused=1,
+        digest="d1",
+    )
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result]:
+    """The command with faked runs, of which seed 3 fails; in a directory of its own."""
+
+    def run_seed(seed, scenario=None, *, schedule=None, sink=None, records_logs=False):
+        if sink is not None:
+            sink(f"a line of {seed}")
+        return report(seed, *(["lost write: t-0: 7 at 3"] if seed == 3 else []), schedule=schedule)
+
+    def shrink_failure(failed, *, runs_max):
+        return Shrunk(Schedule(1_000, (CRASH,)), 5)
+
+    monkeypatch.setattr(command, "run_seed", run_seed)
+    monkeypatch.setattr(command, "shrink_failure", shrink_failure)
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: CliRunner().invoke(command.simulate, list(arguments), catch_exceptions=False)
+
+
+def test_one_seed_line_by_line(run: Callable[..., Result], tmp_path: Path) -> None:
+    shown = run("--seed", "2")
+    assert shown.exit_code == 0
+    assert shown.output.splitlines()[0] == "a line of 2"
+    assert "seed 2 (brokers): passed; 20.0 virtual seconds" in shown.output
+    assert "acknowledged 30, checked 29, excused 1; digest d1" in shown.output
+    written = run("--seed", "2", "--events", str(tmp_path / "events"))
+    assert "a line" not in written.output
+    assert (tmp_path / "events").read_text() == "a line of 2\n"
+
+
+def test_many_seeds_and_how_to_repeat_the_one_that_failed(run: Callable[..., Result], tmp_path: Path) -> None:
+    ended = run("--seeds", "4", "--json", str(tmp_path / "reports.json"))
+    assert ended.exit_code == 1
+    assert "tierfetch simulate --scenario brokers --seed 3" in ended.output
+    assert "lost write: t-0: 7 at 3" in ended.output
+    assert "with 1 of its 2 faults it still fails (found in 5 runs): --schedule simulate-brokers-3.json" in ended.output
+    assert [each["seed"] for each in json.loads((tmp_path / "reports.json").read_bytes())] == [1, 2, 3, 4]
+    assert Schedule.from_json((tmp_path / "simulate-brokers-3.json").read_bytes()).faults == (CRASH,)
+    rows = [line for line in ended.output.splitlines() if "faults: " in line]
+    assert len(rows) == 1, rows
+    assert "process crash" in rows[0]
+
+
+def test_a_schedule_from_a_file(run: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text(Schedule(500, (CRASH,)).to_json())
+    assert run("--seed", "1", "--schedule", "s.json").exit_code == 0
+    (tmp_path / "s.json").write_text("{}")
+    refused = run("--seed", "1", "--schedule", "s.json")
+    assert refused.exit_code == 2
+    assert "s.json is no schedule" in refused.output
+
+
+def test_either_one_seed_or_many(run: Callable[..., Result]) -> None:
+    for arguments in ([], ["--seed", "1", "--seeds", "2"]):
+        assert "give either --seed or --seeds" in run(*arguments).output
+
+
+def test_no_seed_begins_after_the_time_limit(run: Callable[..., Result], tmp_path: Path) -> None:
+    run("--seeds", "4", "--time-limit", "0", "--json", str(tmp_path / "reports.json"))
+    assert len(json.loads((tmp_path / "reports.json").read_bytes())) <= 1
