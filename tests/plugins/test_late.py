@@ -103,6 +103,7 @@ async def test_delete_behind_a_call_that_never_ends_runs_out_of_time(s3_options:
     with pytest.raises(RemoteStorageTimeoutError):
         await storage.delete_log_segment_data(metadata)
     held.go_on.set()
+    storage._timeout_s = WAIT_S
     await storage.delete_log_segment_data(metadata)
     assert await listed(storage) == []
     await storage.close()
@@ -168,6 +169,7 @@ async def test_clean_up_of_a_file_has_an_end(tmp_path: Path, monkeypatch: pytest
             await storage.copy_log_segment_data(make_metadata(3), make_data(b"abc"))
     move.go_on.set()
     remove.go_on.set()
+    storage._timeout_s = WAIT_S
     await storage.delete_log_segment_data(make_metadata(3))
     assert await listed(storage) == []
     await storage.close()
