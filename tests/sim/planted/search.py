@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 from tierfetch.sim.runner import run_seed
@@ -34,9 +35,14 @@ def look_for(bug: PlantedBug) -> Finding | None:
     for tried, seed in enumerate(range(1, SEEDS_MAX + 1), 1):
         with bug.plant():
             report = run_seed(seed, bug.scenario)
-        if report.has_failed and not run_seed(seed, bug.scenario).has_failed:
+        if report.has_failed and passes_without_bugs(seed, bug.scenario):
             return Finding(seed, tried, found_by(report.failures[0]))
     return None
+
+
+@cache
+def passes_without_bugs(seed: int, scenario: str) -> bool:
+    return not run_seed(seed, scenario).has_failed
 
 
 def found_by(failure: str) -> str:
