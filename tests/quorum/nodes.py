@@ -126,7 +126,7 @@ class Quorum:
         self.log_config = MetadataLogConfig()
         self.timeouts: dict[str, int] = {
             "election_timeout_ms": 200,
-            "fetch_timeout_ms": 2000,
+            "fetch_timeout_ms": 5000,
             "election_backoff_max_ms": 100,
             "request_timeout_ms": 2000,
             "fetch_max_wait_ms": 100,

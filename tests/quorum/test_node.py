@@ -122,13 +122,14 @@ async def test_Q9_a_replica_that_missed_everything_begins_with_the_snapshot(tmp_
         for number in range(5):
             last = await append(leader, b"%d" % number)
         offset = last + 1
-        await leader.node.create_snapshot(offset, leader.node.log_end_epoch, [b"all"], now_ms())
+        epoch = leader.node.log_end_epoch
+        await leader.node.create_snapshot(offset, epoch, [b"all"], now_ms())
         assert leader.node.log.log_start_offset == offset
         await append(leader, b"after")
         late = quorum.replicas[3]
         await late.start()
         await quorum.until(lambda: late.state.records == [b"all", b"after"])
-        assert late.state.snapshots == [(offset, 1)]
+        assert late.state.snapshots == [(offset, epoch)]
         names = [path.name for path in late.log_directory.glob("*.checkpoint")]
         assert names == [path.name for path in leader.log_directory.glob("*.checkpoint")]
         await late.stop()
