@@ -63,6 +63,8 @@ class ActiveShard:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._parked: set[asyncio.Future[Answer]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ended: list[tuple[int, bool]] = []
+        """Transactions that ended while the partition was read: (producer id, whether it was committed)."""
         self._end: KafkaError | None = None
         self._spawn(self._load())
 
@@ -123,6 +125,13 @@ class ActiveShard:
 
         self._spawn(bury())
 
+    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
+        """The offsets that were committed in it count, or are dropped."""
+        if self.is_loaded:
+            self.shard.end_transaction(producer_id, is_committed=is_committed)
+        else:
+            self._ended.append((producer_id, is_committed))
+
     # The end.
 
     async def close(self, reason: KafkaError) -> None:
@@ -147,6 +156,8 @@ class ActiveShard:
             await asyncio.sleep(retry_s * self._rng.uniform(0.5, 1.0))
             retry_s = min(2 * retry_s, LOAD_RETRY_MAX_S)
         self.is_loaded = True
+        for producer_id, is_committed in self._ended:
+            self.shard.end_transaction(producer_id, is_committed=is_committed)
         _log.info("%s: %d groups from %d records", name, len(self.shard.groups), records)
         for group_id, group in list(self.shard.groups.items()):
             self._perform(group_id, group, group.resume(self.now))

@@ -91,6 +91,12 @@ class GroupCoordinator:
         if partition.topic == GROUP_METADATA_TOPIC:
             self._close(partition.partition)
 
+    def transaction_ended(self, partition: TopicPartition, producer_id: int, *, is_committed: bool) -> None:
+        """Its marker is committed in a partition that is led here."""
+        active = self._shards.get(partition.partition) if partition.topic == GROUP_METADATA_TOPIC else None
+        if active is not None:
+            active.end_transaction(producer_id, is_committed=is_committed)
+
     def _close(self, number: int) -> None:
         active = self._shards.pop(number, None)
         if active is not None:

@@ -74,7 +74,7 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         ApiKey.DELETE_RECORDS: DeleteRecordsHandler(hosted).delete_records,
         ApiKey.INIT_PRODUCER_ID: ProducerIds(view).init_producer_id,
         ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
-        ApiKey.WRITE_TXN_MARKERS: TransactionMarkerHandler(hosted, services.now_ms).write_txn_markers,
+        ApiKey.WRITE_TXN_MARKERS: TransactionMarkerHandler(hosted, services.groups, services.now_ms).write_txn_markers,
         ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
         ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
         ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,

@@ -1,4 +1,7 @@
-"""WriteTxnMarkers: commit and abort markers from whoever coordinates transactions, appended like records."""
+"""WriteTxnMarkers: commit and abort markers from whoever coordinates transactions, appended like records.
+
+Offsets of consumer groups that were committed in the transaction count, or are dropped, once its marker is committed.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from ...log.producer_state import AppendOrigin
 from ...protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
+from ..groups.coordinator import GroupCoordinator
 from ..hosted_partitions import HostedPartitions
 from ..partition import WallClock
 from . import Plain
@@ -20,8 +24,9 @@ COMMIT_TIMEOUT_S: Final = 30.0
 class TransactionMarkerHandler:
     """Answers for the partitions that this broker leads."""
 
-    def __init__(self, hosted: HostedPartitions, now_ms: WallClock) -> None:
+    def __init__(self, hosted: HostedPartitions, groups: GroupCoordinator, now_ms: WallClock) -> None:
         self._hosted = hosted
+        self._groups = groups
         self._now_ms = now_ms
 
     async def write_txn_markers(self, _: RequestContext, request: Any) -> Plain:
@@ -65,6 +70,10 @@ class TransactionMarkerHandler:
             return ErrorCode.request_timed_out
         except OSError:
             return ErrorCode.kafka_storage_error
+        is_committed = marker.type is ControlType.COMMIT
+        self._groups.transaction_ended(
+            partition.partition.topic_partition, wanted.producer_id, is_committed=is_committed
+        )
         return ErrorCode.none
 
 

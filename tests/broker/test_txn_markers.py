@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
+from tierfetch.broker.groups.coordinator import GroupCoordinator
+from tierfetch.broker.groups.settings import CoordinatorSettings
 from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
 from tierfetch.log.index import AbortedTransaction
 from tierfetch.log.producer_state import AppendOrigin
@@ -30,7 +33,8 @@ async def write(
         coordinator_epoch=coordinator_epoch,
         transaction_version=0,
     )
-    handler = TransactionMarkerHandler(host.hosted, lambda: NOW_MS)
+    groups = GroupCoordinator(host.view, CoordinatorSettings(), random.Random(1), lambda: NOW_MS)
+    handler = TransactionMarkerHandler(host.hosted, groups, lambda: NOW_MS)
     response: Any = await ask(handler.write_txn_markers, make("WriteTxnMarkersRequest", markers=(marker,)))
     (written,) = response.markers
     assert written.producer_id == PRODUCER_ID

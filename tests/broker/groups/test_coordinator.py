@@ -10,13 +10,20 @@ from uuid import UUID
 
 import pytest
 
+from tierfetch.broker.environment import wall_clock_ms
 from tierfetch.broker.groups.coordinator import java_hash, partition_for
+from tierfetch.broker.groups.records import OffsetKey, OffsetValue, encode_key, encode_value
+from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
+from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.entities import build_entity
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
 from tierfetch.tests.broker.groups.conversation import Coordinator
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.requests import all_versions
+from tierfetch.tests.broker.requests import ask as ask_handler
 from tierfetch.tests.broker.waiting import until
 
 NONE = ErrorCode.none
@@ -404,6 +411,42 @@ async def test_who_waits_is_told_to_look_for_the_next_coordinator(two: Nodes) ->
     assert heartbeat.error_code is ErrorCode.not_coordinator
 
 
+@pytest.mark.parametrize("is_committed", [True, False])
+async def test_offsets_of_a_transaction_that_another_coordinator_took_count_with_its_marker(
+    nodes: Nodes, one: Coordinator, is_committed: bool
+) -> None:
+    """As a Java broker leaves them: TxnOffsetCommit itself is not offered here."""
+    await one.commit(1)
+    key, value = encode_key(OffsetKey("g", "t", 0)), encode_value(OffsetValue(offset=2, commit_timestamp_ms=3))
+    data = build_batch(
+        [Record(0, 3, key, value)], base_offset=0, producer_id=7, producer_epoch=0, is_transactional=True
+    )
+    partition = nodes.partition(1, GROUP_METADATA_TOPIC)
+    await partition.append(memoryview(bytearray(data)), AppendOrigin.COORDINATOR, acks_all=True)
+    await nodes.stop(1)
+    await nodes.start(1)
+    again = await ready(nodes, 1)
+    topics = [{"name": "t", "partition_indexes": (0,)}]
+    asked = {"groups": [{"group_id": "g", "topics": topics}], "require_stable": True}
+    unstable = await again.ask(ApiKey.OFFSET_FETCH, 9, **asked)
+    assert unstable.groups[0].topics[0].partitions[0].error_code is ErrorCode.unstable_offset_commit
+    assert await again.committed() == {"t-0": 1}
+    handler = TransactionMarkerHandler(nodes[1].hosted, nodes[1].groups, wall_clock_ms)
+    marker = {
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "transaction_result": is_committed,
+        "topics": [{"name": GROUP_METADATA_TOPIC, "partition_indexes": (0,)}],
+        "coordinator_epoch": 0,
+        "transaction_version": 0,
+    }
+    request = build_entity(ApiKey.WRITE_TXN_MARKERS.request_type(1), {"markers": [marker]})
+    await ask_handler(handler.write_txn_markers, request)
+    assert await again.committed() == {"t-0": 2 if is_committed else 1}
+    stable = await again.ask(ApiKey.OFFSET_FETCH, 9, **asked)
+    assert stable.groups[0].topics[0].partitions[0].error_code is NONE
+
+
 def _groups(nodes: Nodes, number: int) -> list:  # type: ignore[type-arg]
     return [group for active in nodes[number].groups.shards for group in active.shard.groups.values()]
 
@@ -419,7 +462,8 @@ async def test_what_is_not_replicated_is_not_acknowledged(two: Nodes) -> None:
     assert await first.commit(2) is ErrorCode.coordinator_not_available
     assert await first.committed() == {"t-0": 1}, "read is what is committed"
     await until(lambda: two.partition(1, GROUP_METADATA_TOPIC).leader().isr == {1})
-    await until(lambda: two.partition(1, GROUP_METADATA_TOPIC).log.high_watermark == 2)
+    (active,) = two[1].groups.shards
+    await until(lambda: [value.offset for value in active.shard.offsets["g"].values()] == [2])
     assert await first.committed() == {"t-0": 2}, "an outcome that was not known is known in the end"
 
 
