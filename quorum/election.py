@@ -42,7 +42,7 @@ def on_vote_request(replica: Replica, token: object, request: VoteRequest) -> No
     if request.epoch > replica.epoch:
         become_unattached(replica, request.epoch)
     is_granted = can_grant_pre_vote(replica, request) if request.pre_vote else can_grant_vote(replica, request)
-    if is_granted and not request.pre_vote:
+    if is_granted and not request.pre_vote and replica.voted_key != request.candidate:
         grant_vote(replica, request)
     _answer(replica, token, ErrorCode.none, is_granted=is_granted)
 

@@ -28,7 +28,10 @@ def become_unattached(
         assert replica.voted_key in (None, voted_key), (epoch, replica.voted_key, voted_key)
     if election_deadline_ms is None:
         election_deadline_ms = _running_election_deadline(replica)
-    _enter(replica, Unattached(election_deadline_ms, replica.now_ms), epoch, None, voted_key)
+    role, old = Unattached(election_deadline_ms, replica.now_ms), replica.role
+    if isinstance(old, Unattached):
+        role.fetch_at_ms, role.fetch = old.fetch_at_ms, old.fetch
+    _enter(replica, role, epoch, None, voted_key)
 
 
 def become_prospective(replica: Replica) -> None:
