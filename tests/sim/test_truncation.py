@@ -93,7 +93,7 @@ class Pair:
         files = self.world.host(name).files.walk(DIRECTORY / str(T))
         return b"".join(bytes(inode.content) for path, inode in files if path.suffix == ".log")
 
-    def values(self, name: str) -> list[bytes]:
+    def values(self, name: str) -> list[bytes | None]:
         batches = batches_of(self.content(name))
         return [record.value for batch in batches for record in iter_records(batch.data)]
 
