@@ -1,8 +1,8 @@
 """A storage plugin that fails as a file says: `<operation> <fault>`, looked at before each call.
 
-operation: `copy` or `fetch` (logs and indexes). fault: `raise` (RemoteStorageError), `crash` (an error that no plugin
-should raise), `hang`, `short` (bytes are missing, and nothing is said), `wrong` (a bit is flipped). Each faulty call
-leaves a line in `<file>.calls`. An absent file is no fault.
+operation: `copy`, `delete` or `fetch` (logs and indexes). fault: `raise` (RemoteStorageError), `crash` (an error that no
+plugin should raise), `hang`, `short` (bytes are missing, and nothing is said), `wrong` (a bit is flipped). Each faulty
+call leaves a line in `<file>.calls`. An absent file is no fault.
 """
 
 from __future__ import annotations
@@ -66,6 +66,10 @@ class FaultyStorage(LocalTieredStorage):
     async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
         fault = await self._fault("fetch")
         return self._tampered(fault, await super().fetch_index(metadata, index_type))
+
+    async def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
+        await self._fault("delete")
+        await super().delete_log_segment_data(metadata)
 
     async def _fault(self, operation: str) -> str:
         """The fault of this call, if it is one of its bytes."""

@@ -17,7 +17,16 @@ from tierfetch.cli.tier.report import Verification
 from tierfetch.fetcher.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.faulty_storage import install
-from tierfetch.tests.process.operating import check_tier, run_tier
+from tierfetch.tests.process.looks import leader_of, log_bytes, registration
+from tierfetch.tests.process.operating import (
+    change,
+    check_same_logs,
+    check_tier,
+    elect,
+    run_tier,
+    wait_in_sync,
+    wait_tier_empty,
+)
 
 TIMEOUT_S = 30.0
 PATIENCE_S = 2.0
@@ -33,12 +42,17 @@ CONFIGS = {
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
-    """One broker on the faulty plugin."""
+def tier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TierSettings:
+    """The faulty plugin."""
     site = tmp_path / "site"
     install(site)
     monkeypatch.setenv("PYTHONPATH", str(site))
-    tier = TierSettings("faulty", {"dir": str(tmp_path / "tier"), "fault": str(tmp_path / "fault")})
+    return TierSettings("faulty", {"dir": str(tmp_path / "tier"), "fault": str(tmp_path / "fault")})
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, tier: TierSettings) -> Iterator[LocalCluster]:
+    """One broker."""
     with LocalCluster(tmp_path, (1,), tier=tier, configs=CONFIGS) as cluster:
         create_topic(cluster.bootstrap_servers, "t", replicas=1, configs=TIERED)
         yield cluster
@@ -142,3 +156,49 @@ def test_R4_an_object_that_is_gone_is_an_error_and_verify_names_it(cluster: Loca
     gone.write_bytes(content)
     assert Librdkafka().consume(cluster.bootstrap_servers, "t", len(VALUES)) == VALUES
     wait_offset(cluster, EARLIEST_PENDING_UPLOAD_TIMESTAMP, 3000)
+
+
+@pytest.mark.parametrize("fault", ["raise", "hang", "short", "wrong"])
+def test_bootstrap_rule_2_a_newcomer_that_cannot_read_the_tier_stays_out_of_the_isr(
+    tmp_path: Path, tier: TierSettings, fault: str
+) -> None:
+    configs = {
+        **CONFIGS,
+        "request.timeout.ms": "1000",
+        "follower.fetch.last.tiered.offset.enable": "true",
+        "replica.fetch.backoff.ms": "100",
+    }
+    with LocalCluster(tmp_path, (1, 2), tier=tier, configs=configs) as cluster:
+        create_topic(cluster.bootstrap_servers, "t", configs=TIERED)
+        if leader_of(cluster, "t") == 2:
+            elect(cluster, "t", 1)
+        Librdkafka().produce(cluster.bootstrap_servers, "t", VALUES, "none")
+        wait_tier_only(cluster)
+        wait_in_sync(cluster, "t")
+        cluster.kill(2)
+        cluster.wipe(2)
+        set_fault(cluster, f"fetch {fault}")
+        cluster.start(2)
+        wait_faulty_calls(cluster, 2)
+        assert registration(cluster, "t").isr == (1,)
+        set_fault(cluster, "")
+        wait_in_sync(cluster, "t")
+        check_same_logs(cluster, "t")
+        assert min(log_bytes(cluster, 2, "t")) > 2000
+
+
+def test_C3_a_topic_that_is_deleted_before_its_leader_is_killed_leaves_nothing_in_the_tier(
+    cluster: LocalCluster,
+) -> None:
+    """The store hangs, so that the process dies in the middle of the deletion at the latest."""
+    Librdkafka().produce(cluster.bootstrap_servers, "t", VALUES, "none")
+    wait_tier_only(cluster)
+    set_fault(cluster, "delete hang")
+    change(cluster, lambda view: view.delete_topic("t"))
+    wait_faulty_calls(cluster, 1)
+    cluster.kill(1)
+    set_fault(cluster, "")
+    assert list((cluster.base / "tier").glob("kafka-tiered-storage/t-0-*/*.log"))
+    cluster.start(1)
+    cluster.wait_serving(1)
+    wait_tier_empty(cluster, "t")
