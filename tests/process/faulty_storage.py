@@ -1,6 +1,6 @@
 """A storage plugin that fails as a file says: `<operation> <fault>`, looked at before each call.
 
-operation: `copy`, `delete` or `fetch` (logs and indexes). fault: `raise` (RemoteStorageError), `crash` (an error that no
+operation: `copy`, `delete` or `fetch` (logs, indexes). fault: `raise` (RemoteStorageError), `crash` (an error that no
 plugin should raise), `hang`, `short` (bytes are missing, and nothing is said), `wrong` (a bit is flipped). Each faulty
 call leaves a line in `<file>.calls`. An absent file is no fault.
 """
