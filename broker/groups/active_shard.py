@@ -63,7 +63,7 @@ class ActiveShard:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._parked: set[asyncio.Future[Answer]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ended: list[tuple[int, bool]] = []
+        self._ended_early: list[tuple[int, bool]] = []
         """Transactions that ended while the partition was read: (producer id, whether it was committed)."""
         self._end: KafkaError | None = None
         self._spawn(self._load())
@@ -130,7 +130,7 @@ class ActiveShard:
         if self.is_loaded:
             self.shard.end_transaction(producer_id, is_committed=is_committed)
         else:
-            self._ended.append((producer_id, is_committed))
+            self._ended_early.append((producer_id, is_committed))
 
     # The end.
 
@@ -156,7 +156,7 @@ class ActiveShard:
             await asyncio.sleep(retry_s * self._rng.uniform(0.5, 1.0))
             retry_s = min(2 * retry_s, LOAD_RETRY_MAX_S)
         self.is_loaded = True
-        for producer_id, is_committed in self._ended:
+        for producer_id, is_committed in self._ended_early:
             self.shard.end_transaction(producer_id, is_committed=is_committed)
         _log.info("%s: %d groups from %d records", name, len(self.shard.groups), records)
         for group_id, group in list(self.shard.groups.items()):
