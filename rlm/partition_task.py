@@ -210,7 +210,7 @@ class PartitionTask:
         try:
             await self._services.copier.admit(segment.size_bytes)
             found = self._next_copy()  # the wait may have been long
-            if found is not None and found[1] == segment:
+            if found is not None and found[1].base_offset == segment.base_offset:
                 await self._upload(*found)
         finally:
             self._copy_task = None
@@ -238,7 +238,8 @@ class PartitionTask:
         view, ledger = self._look(), self._services.metadata.ledger(self.partition)
         if view is None or ledger is None:
             return False
-        return segment in pending_copies(view) and not is_overtaken(ledger, attempt)
+        pending = ((part.base_offset, part.end_offset) for part in pending_copies(view))
+        return (segment.base_offset, segment.end_offset) in pending and not is_overtaken(ledger, attempt)
 
     def _on_log_change(self) -> None:
         """Called for every append: cheap, and wakes only for what can matter to a copy."""
