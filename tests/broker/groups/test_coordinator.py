@@ -372,7 +372,7 @@ async def two(nodes: Nodes) -> Nodes:
 
 async def move(nodes: Nodes, leader: int) -> Coordinator:
     topic = nodes[leader].view.image.topics[GROUP_METADATA_TOPIC]
-    if topic.partitions[0].leader != leader:
+    if nodes.registration(GROUP_METADATA_TOPIC).leader != leader:
         await nodes[leader].view.elect_leader(topic.id_partition(0), leader)
     await until(lambda: [active.is_loaded for active in nodes[leader].groups.shards] == [True])
     return Coordinator(nodes[leader])
