@@ -69,6 +69,11 @@ def started(broker: Broker) -> list[RemoteLogSegmentMetadata]:
     return [segment for segment in broker.ledger.segments() if segment.state is STARTED]
 
 
+async def uploading(broker: Broker) -> None:
+    """Until its upload waits at the gate."""
+    await until(lambda: broker.storage.waiting)
+
+
 def check_no_twins(shared: SharedMetadata) -> None:
     """No two copies of overlapping offsets were ever finished."""
     first_events = {e.segment_id: e for e in shared.events(PARTITION) if isinstance(e, RemoteLogSegmentMetadata)}
@@ -86,11 +91,11 @@ async def test_R1_deposed_leader_does_not_finish_what_its_successor_copies(
     """The old leader does not know yet that it leads no more, and its upload ends after the new one has begun."""
     old.storage.gate.clear()
     await old.fill(1)
-    await until(lambda: old.storage.waiting)
+    await uploading(old)
     await new.replicate_from(old)
     new.storage.gate.clear()
     await new.lead(1)
-    await until(lambda: new.storage.waiting)
+    await uploading(new)
     old.storage.gate.set()
     await until(lambda: len(started(new)) == 1)
     new.storage.gate.set()
@@ -108,7 +113,7 @@ async def test_R1_new_leader_gives_way_to_a_copy_that_was_finished_meanwhile(
     """Its ledger was behind when it looked: what it reads together with its own event is not uploaded again."""
     old.storage.gate.clear()
     await old.fill(1)
-    await until(lambda: old.storage.waiting)
+    await uploading(old)
     await new.replicate_from(old)
     new.metadata.hold()
     old.storage.gate.set()
@@ -127,7 +132,7 @@ async def test_R1_copy_that_waited_for_the_quota_looks_again_before_it_starts(
 ) -> None:
     old.storage.gate.clear()
     await old.fill(1)
-    await until(lambda: old.storage.waiting)
+    await uploading(old)
     await new.replicate_from(old)
     admitted, asked = asyncio.Event(), asyncio.Event()
 
@@ -152,10 +157,10 @@ async def test_R1_both_uploads_end_at_the_same_moment(old: Broker, new: Broker, 
     old.storage.gate.clear()
     new.storage.gate.clear()
     await old.fill(1)
-    await until(lambda: old.storage.waiting)
+    await uploading(old)
     await new.replicate_from(old)
     await new.lead(1)
-    await until(lambda: new.storage.waiting)
+    await uploading(new)
     old.storage.gate.set()
     new.storage.gate.set()
     await until(new.is_all_tiered)
@@ -173,10 +178,10 @@ async def test_R1_leadership_that_moves_to_and_fro_copies_every_offset_once(shar
     await one.fill(4)
     await two.replicate_from(one)
     for epoch, broker, other in ((1, two, one), (2, one, two), (3, two, one)):
-        await until(lambda other=other: other.storage.waiting)
+        await uploading(other)
         broker.storage.gate.clear()
         await broker.lead(epoch)
-        await until(lambda broker=broker: broker.storage.waiting)
+        await uploading(broker)
         other.storage.gate.set()
     one.follow()
     two.storage.gate.set()
