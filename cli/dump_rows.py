@@ -21,7 +21,6 @@ from ..log.checkpoints import LEADER_EPOCH_CHECKPOINT, decode_leader_epochs
 from ..log.errors import CorruptFileError
 from ..log.index import OffsetIndex, TimeIndex, TransactionIndex
 from ..log.producer_snapshot import decode_snapshot
-from ..protocol.control import ControlType, control_type, parse_end_transaction_marker
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import (
     BATCH_HEADER_SIZE,
@@ -32,6 +31,8 @@ from ..protocol.records import (
     iter_records,
     parse_header,
 )
+from ..quorum.snapshot_file import parse_snapshot_name
+from .control_text import control_text
 
 Row = dict[str, Any]
 ValueText = Callable[[bytes], str]
@@ -84,6 +85,9 @@ def text_lines(
         return
     if log_file.kind == "log" and log_file.base_offset is not None:
         yield f"Log starting offset: {log_file.base_offset}"
+    snapshot = parse_snapshot_name(PurePath(log_file.path).name)
+    if snapshot is not None:
+        yield f"Snapshot end offset: {snapshot[0].end_offset}, epoch: {snapshot[0].epoch}"
     for position, header, batch in read_batches(file):
         yield _batch_text(position, header)
         if with_records:
@@ -184,17 +188,10 @@ def _record_text(header: BatchHeader, record: Record, value_text: ValueText) -> 
         f" keySize: {_size(record.key)} valueSize: {_size(record.value)} sequence: {sequence} headerKeys: [{names}]"
     )
     if header.is_control:
-        return f"{line} {_control_text(record)}"
+        return f"{line} {control_text(record)}"
     key = "" if record.key is None else f" key: {_text(record.key)}"
     payload = "" if record.value is None else f" payload: {value_text(record.value)}"
     return line + key + payload
-
-
-def _control_text(record: Record) -> str:
-    kind = control_type(record)
-    if kind not in {ControlType.ABORT, ControlType.COMMIT}:
-        return f"controlType: {kind.name}"
-    return f"endTxnMarker: {kind.name} coordinatorEpoch: {parse_end_transaction_marker(record).coordinator_epoch}"
 
 
 def _entry_text(row: Row) -> str:

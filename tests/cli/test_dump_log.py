@@ -332,3 +332,17 @@ def test_records_that_are_no_metadata_are_named_unknown(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(build_batch([Record(0, 0, None, b"\xff\xff")], base_offset=0))
     assert '{"unknown":' in run("--cluster-metadata-decoder", path).stdout
+
+
+def test_control_records_of_the_quorum_are_shown_as_kafka_shows_them() -> None:
+    path = samples.TESTDATA / "quorum" / "standalone.checkpoint"
+    lines = list(text_lines(parse_path(str(path)), io.BytesIO(path.read_bytes()), with_records=True))
+    shown = [line.split("headerKeys: [] ")[1] for line in lines if line.startswith("|")]
+    assert shown == [
+        'SnapshotHeader {"version":0,"lastContainedLogTimestamp":1795265526842}',
+        'KRaftVersion {"version":0,"kRaftVersion":1}',
+        'KRaftVoters {"version":0,"voters":[{"voterId":1,"voterDirectoryId":"8fF03T8mTdKrJ8jUAsW8zA","endpoints":'
+        '[{"name":"CONTROLLER","host":"127.0.0.1","port":19391}],'
+        '"kRaftVersionFeature":{"minSupportedVersion":0,"maxSupportedVersion":1}}]}',
+        'SnapshotFooter {"version":0}',
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tierfetch.quorum.snapshot_file import snapshot_name
 from tierfetch.quorum.state import ReplicaKey
 from tierfetch.tests import samples
 from tierfetch.tests.interop.controllers import JavaController
+from tierfetch.tests.interop.java import kafka_dump, our_dump
 from tierfetch.tests.quorum.nodes import CLUSTER, Quorum, Recorder, now_ms
 
 TIMEOUT_S = 60.0
@@ -119,6 +121,18 @@ async def test_Q6_kafka_dump_log_reads_our_metadata_log_and_snapshot(quorum: Quo
     assert "SnapshotHeader" in printed
     assert "SnapshotFooter" in printed
     assert printed.count("payload:") == len(for_snapshot(leader.state.records))
+
+
+async def test_Q6_dump_log_says_of_our_metadata_log_what_kafka_says(quorum: Quorum, tmp_path: Path) -> None:
+    leader = await quorum.leader()
+    offset, epoch = leader.node.applied_offset, leader.node.log_end_epoch
+    await leader.node.create_snapshot(offset, epoch, for_snapshot(leader.state.records), now_ms())
+    copy = Path(shutil.copytree(leader.log_directory, tmp_path / "copy"))
+    files = [copy / SEGMENT, *sorted(copy.glob("*.checkpoint"))]
+    theirs = await asyncio.to_thread(kafka_dump, files, "--deep-iteration")
+    ours = our_dump(files, with_records=True)
+    assert {path: [line.split(" payload: ")[0] for line in lines] for path, lines in ours.items()} == theirs
+    assert "LeaderChange: " in "".join(theirs[copy / SEGMENT])
 
 
 async def test_Q9_a_java_controller_observes_our_quorum(quorum: Quorum, tmp_path: Path) -> None:
