@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final, Self
 
+from ..broker.dynamic_configs import check_dynamic_configs
 from ..broker.environment import NodeEnvironment
+from ..controller.service import ControllerService
 from ..quorum.controller_config import ControllerConfig, parse
 from ..quorum.delivery import QuorumListener
 from ..quorum.formatting import FormatOrder, format_directories, new_directory_id
@@ -40,8 +42,10 @@ def controller_config(
     return config
 
 
-class ControllerProcess:
-    """For `Host.start`. `service` is there once it has started; `failed` is done when the replica stops by itself."""
+class QuorumProcess:
+    """A replica of the quorum alone, for `Host.start`. `service` is there once it has started; `failed` is done when
+    the replica stops by itself.
+    """
 
     service: QuorumService
     failed: asyncio.Future[str]
@@ -60,12 +64,10 @@ class ControllerProcess:
         self._handlers_of = handlers_of
 
     async def __aenter__(self) -> Self:
-        config, machine = self.config, self._machine
-        key = ReplicaKey(config.node_id, new_directory_id(machine.rng))
-        order = FormatOrder(CLUSTER_ID, key, config.directories)
-        await format_directories(machine.disk, order, ignore_formatted=True, rng=machine.rng, now_ms=machine.now_ms)
+        machine = self._machine
+        await _format(self.config, machine)
         self.service = QuorumService(
-            config,
+            self.config,
             disk=machine.disk,
             rng=machine.rng,
             now_ms=machine.now_ms,
@@ -79,3 +81,43 @@ class ControllerProcess:
 
     async def __aexit__(self, *_: object) -> None:
         await self.service.__aexit__(None, None, None)
+
+
+class ControllerProcess:
+    """A whole controller, for `Host.start`; `service` and `failed` as above."""
+
+    service: ControllerService
+    failed: asyncio.Future[str]
+
+    def __init__(self, config: ControllerConfig, machine: NodeEnvironment) -> None:
+        self.config = config
+        self._machine = machine
+
+    async def __aenter__(self) -> Self:
+        machine = self._machine
+        await _format(self.config, machine)
+        self.service = ControllerService(
+            self.config,
+            disk=machine.disk,
+            rng=machine.rng,
+            now_ms=machine.now_ms,
+            lock=machine.lock_directory,
+            check_broker_configs=check_dynamic_configs,
+        )
+        await self.service.__aenter__()
+        self.failed = asyncio.get_running_loop().create_future()
+        for part in (self.service.node, self.service.controller):
+            part.failed.add_done_callback(self._part_failed)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.service.__aexit__(None, None, None)
+
+    def _part_failed(self, failed: asyncio.Future[str]) -> None:
+        if not (failed.cancelled() or self.failed.done()):
+            self.failed.set_result(failed.result())
+
+
+async def _format(config: ControllerConfig, machine: NodeEnvironment) -> None:
+    order = FormatOrder(CLUSTER_ID, ReplicaKey(config.node_id, new_directory_id(machine.rng)), config.directories)
+    await format_directories(machine.disk, order, ignore_formatted=True, rng=machine.rng, now_ms=machine.now_ms)

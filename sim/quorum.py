@@ -31,7 +31,7 @@ from ..quorum.errors import BufferFullError, NotLeaderError, QuorumFailedError
 from ..quorum.node import QuorumNode
 from ..quorum.state import LeaderAndEpoch, RaftState
 from .checkers import Anomaly, FinalLog, check_history
-from .controllers import ControllerProcess, controller_config, controller_host
+from .controllers import QuorumProcess, controller_config, controller_host
 from .history import ACKS_ALL, History, Poll, Send
 from .injector import FaultInjector
 from .invariants import InvariantViolationError, PartitionInvariants, ReplicaStatus
@@ -319,11 +319,11 @@ class QuorumRun:
             listeners = tuple(replace(listener, host=name) for listener in config.listeners)
             config = config.model_copy(update={"node_id": node_id, "listeners": listeners})
         machine = self._machines[node_id] = _StateMachine(self, f"{name}/{len(self._votes)}-{self.world.now_s}")
-        await host.start(lambda environment: ControllerProcess(config, environment, listeners=[machine]))
+        await host.start(lambda environment: QuorumProcess(config, environment, listeners=[machine]))
 
     def _replica(self, name: str) -> QuorumNode | None:
         node = self.world.host(name).node
-        return node.service.node if isinstance(node, ControllerProcess) else None
+        return node.service.node if isinstance(node, QuorumProcess) else None
 
     def _replicas(self) -> dict[int, QuorumNode]:
         found = {node_id: self._replica(name) for name, node_id in self._nodes.items()}

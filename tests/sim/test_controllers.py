@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tierfetch.quorum.errors import NotLeaderError
-from tierfetch.sim.controllers import ControllerProcess, controller_config, controller_host
+from tierfetch.sim.controllers import QuorumProcess, controller_config, controller_host
 from tierfetch.sim.world import World
 
 NODES = (1, 2, 3)
@@ -38,7 +38,7 @@ class Quorum:
             self.states[node] = state = Recorder()
             config = controller_config(node, NODES)
             await self.hosts[node].start(
-                lambda machine, config=config, state=state: ControllerProcess(config, machine, listeners=[state])
+                lambda machine, config=config, state=state: QuorumProcess(config, machine, listeners=[state])
             )
 
     async def leader(self, but=None):
