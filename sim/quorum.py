@@ -71,9 +71,9 @@ class QuorumOptions:
     @classmethod
     def drawn(cls, rng: Random) -> QuorumOptions:
         return cls(
-            appenders=rng.choice((1, 2, 4)),
+            appenders=rng.choice((1, 2, 3)),
             batch_records_max=rng.choice((1, 3)),
-            gap_ms=rng.choice((20, 100)),
+            gap_ms=rng.choice((60, 200)),
             fetch_timeout_ms=rng.choice((700, 2_000)),
             election_timeout_ms=rng.choice((300, 1_000)),
             snapshot_every_records=rng.choice((0, 40, 150)),

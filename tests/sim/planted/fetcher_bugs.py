@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from unittest.mock import patch
 
-from tierfetch.broker import static_changes
 from tierfetch.broker.partition import Partition
 from tierfetch.fetcher import aux_state, epoch_fetch
 from tierfetch.fetcher.bootstrap import ResumeFetch, Trigger
@@ -89,25 +88,6 @@ def joins_too_early() -> Iterator[None]:
         return original(self, replica_id, 0)
 
     with patch.object(LeaderReplicas, "expanded_isr", expanded):
-        yield
-
-
-@planted("ISR changes of a deposed leader are accepted", file="broker/static_changes.py", scenario="brokers")
-def stale_isr_change() -> Iterator[None]:
-    original = static_changes.alter_partition
-
-    def alter(image, partition, *, leader_epoch, partition_epoch, isr):
-        current = image.topics[partition.topic].partitions[partition.partition]
-        isr = isr if current.leader in isr else [*isr, current.leader]
-        return original(
-            image,
-            partition,
-            leader_epoch=current.leader_epoch,
-            partition_epoch=current.partition_epoch,
-            isr=isr,
-        )
-
-    with patch.object(static_changes, "alter_partition", alter):
         yield
 
 

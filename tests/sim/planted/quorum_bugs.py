@@ -15,15 +15,6 @@ from tierfetch.quorum.roles import Prospective, Unattached
 from tierfetch.tests.sim.planted.registry import planted
 
 
-@planted("high watermark from an entry of an old epoch", file="quorum/high_watermark.py", scenario="quorum")
-def old_epochs_entry() -> Iterator[None]:
-    def advanced(high_watermark: int, ends: Iterable[int], majority: int, _: int) -> int:
-        return max(high_watermark, majority_reached(ends, majority))
-
-    with patch.object(leader, "advanced_high_watermark", advanced):
-        yield
-
-
 @planted("a fetch of an observer counts for the high watermark", file="quorum/leader.py", scenario="quorum")
 def observer_counts() -> Iterator[None]:
     original = leader.update_high_watermark
@@ -96,7 +87,9 @@ def acknowledged_before_fsync() -> Iterator[None]:
         yield
 
 
-@planted("the leader overlooks a diverging log that is no longer", file="quorum/leader_fetch.py", scenario="quorum")
+@planted(
+    "the quorum's leader overlooks a diverging log that is not longer", file="quorum/leader_fetch.py", scenario="quorum"
+)
 def overlooked_divergence() -> Iterator[None]:
     def validate(view, position, rules):
         decision = validate_fetch(view, position, rules)
@@ -114,4 +107,13 @@ def watermark_beyond_log() -> Iterator[None]:
         replica.advance_high_watermark(min(role.leader_high_watermark, replica.log.end_offset + 1))
 
     with patch.object(follower, "advance_high_watermark", advance):
+        yield
+
+
+@planted("high watermark from an entry of an old epoch", file="quorum/high_watermark.py", scenario="quorum")
+def old_epochs_entry() -> Iterator[None]:
+    def advanced(high_watermark: int, ends: Iterable[int], majority: int, _: int) -> int:
+        return max(high_watermark, majority_reached(ends, majority))
+
+    with patch.object(leader, "advanced_high_watermark", advanced):
         yield

@@ -1,8 +1,8 @@
 """`python -m tierfetch.tests.sim.planted.search [--again]`: looks for the seed that finds each planted bug.
 
 Writes `known.json` after each, and at the end the table `docs/planted-bugs.md`. Bugs that are known are looked for only
-with `--again`; with parts of a name, a file or a scenario, only those. Exits with 1 if one was not found within
-`SEEDS_MAX` seeds.
+with `--again`; with parts of a name, a file or a scenario, only those; with `--up-to=N` within N seeds. Exits with 1 if
+one was not found within these, by default `SEEDS_MAX`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ which invariant or checker. Made by `make test-planted`; `make test` plants each
 """
 
 
-def look_for(bug: PlantedBug) -> Finding | None:
-    for tried, seed in enumerate(range(1, SEEDS_MAX + 1), 1):
+def look_for(bug: PlantedBug, seeds_max: int) -> Finding | None:
+    for tried, seed in enumerate(range(1, seeds_max + 1), 1):
         with bug.plant():
             report = run_seed(seed, bug.scenario)
         if report.has_failed and passes_without_bugs(seed, bug.scenario):
             return Finding(seed, tried, found_by(report.failures[0]))
+        print(f"{bug.name}: not by seed {seed}", flush=True)  # noqa: T201
     return None
 
 
@@ -62,6 +63,8 @@ def write_table(findings: dict[str, Finding]) -> None:
 def main(arguments: list[str]) -> int:
     findings = known_findings()
     is_again = "--again" in arguments
+    limits = [int(argument.removeprefix("--up-to=")) for argument in arguments if argument.startswith("--up-to=")]
+    seeds_max = limits[0] if limits else SEEDS_MAX
     parts = [argument for argument in arguments if not argument.startswith("--")]
     missed = []
     for bug in BUGS.values():
@@ -69,7 +72,7 @@ def main(arguments: list[str]) -> int:
         if not is_named or (bug.name in findings and not is_again):
             continue
         began_s = time.perf_counter()
-        found = look_for(bug)
+        found = look_for(bug, seeds_max)
         print(f"{bug.name}: {found} in {time.perf_counter() - began_s:.0f} s", flush=True)  # noqa: T201
         if found is None:
             missed.append(bug.name)
