@@ -132,12 +132,13 @@ class PartitionChange:
         return RECOVERY_UNCHANGED if after == before else after
 
     def _directories(self, target: ReplicaTarget, isr: tuple[int, ...]) -> tuple[UUID | None, ...] | None:
+        """With other replicas always: Apache Kafka refuses a record that says the one without the other."""
         before = self.before
-        if target.replicas == before.replicas and all(replica in before.isr for replica in isr):
+        is_same = target.replicas == before.replicas
+        if is_same and all(replica in before.isr for replica in isr):
             return None
         directories = tuple(self._directory(replica, isr) for replica in target.replicas)
-        kept = tuple(before.directory_of(replica) for replica in target.replicas)
-        return None if directories == kept else directories
+        return None if is_same and directories == before.directories else directories
 
     def _directory(self, replica: int, isr: tuple[int, ...]) -> UUID | None:
         directory = self.before.directory_of(replica)

@@ -81,6 +81,7 @@ class PartitionRegistration(NamedTuple):
         """The invariants of a registration, whoever wrote the record."""
         assert self.leader == NO_LEADER or self.leader in self.isr, (key, self)
         assert set(self.isr) <= set(self.replicas), (key, self)
+        assert len(self.directories) == len(self.replicas), (key, self)
         assert set(self.adding_replicas) | set(self.removing_replicas) <= set(self.replicas), (key, self)
 
     def changed_by(self, change: PartitionChangeRecord) -> PartitionRegistration:
@@ -88,8 +89,6 @@ class PartitionRegistration(NamedTuple):
         names_leader = change.leader != LEADER_UNCHANGED
         replicas = self.replicas if change.replicas is None else change.replicas
         directories = self.directories if change.directories is None else change.directories
-        if change.directories is None and change.replicas is not None:
-            directories = tuple(self.directory_of(replica) for replica in change.replicas)
         recovery = change.leader_recovery_state
         return PartitionRegistration(
             replicas=replicas,

@@ -34,12 +34,13 @@ from ..protocol.dispatch import (
     api_versions_error,
     api_versions_response,
 )
-from ..protocol.errors import KafkaError
+from ..protocol.errors import ErrorCode, KafkaError
 from ..quorum.controller_config import ControllerConfig as ProcessConfig
 from ..quorum.node import QuorumNode
 from ..quorum.service import QuorumService
 from .config import SUPPORTED_FEATURES, ControllerConfig, WarmingPolicy
 from .core import HANDLERS
+from .envelope import refused, unwrap
 from .features import finalized_levels
 from .node import ControllerNode
 from .records import BrokerEndpoint, BrokerFeature, RegisterControllerRecord
@@ -47,6 +48,16 @@ from .snapshotter import Snapshotter
 
 REGISTRATION_INTERVAL_S: Final = 1.0
 """Between two looks whether the cluster knows this controller as it is."""
+
+OF_CLIENTS: Final = frozenset(HANDLERS) - {
+    ApiKey.BROKER_REGISTRATION,
+    ApiKey.BROKER_HEARTBEAT,
+    ApiKey.CONTROLLER_REGISTRATION,
+    ApiKey.ALTER_PARTITION,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+    ApiKey.ALLOCATE_PRODUCER_IDS,
+}
+"""What a broker may pass on for its clients."""
 
 _log = logging.getLogger(__name__)
 
@@ -150,6 +161,7 @@ class ControllerService:
         handlers: dict[int, Handler] = dict.fromkeys(HANDLERS, self._handle)
         handlers[ApiKey.BROKER_HEARTBEAT] = self._heartbeat
         handlers[ApiKey.API_VERSIONS] = self._api_versions
+        handlers[ApiKey.ENVELOPE] = self._envelope
         return handlers
 
     async def _handle(self, context: RequestContext, request: Any) -> Any:
@@ -158,6 +170,11 @@ class ControllerService:
     async def _heartbeat(self, context: RequestContext, request: Any) -> Any:
         self._brokers[context.connection_id] = request.broker_id
         return await self.controller.request(context.api, request)
+
+    async def _envelope(self, context: RequestContext, request: Any) -> Any:
+        if not self.controller.is_active:
+            return refused(ErrorCode.not_controller)
+        return await unwrap(context, request, dict.fromkeys(OF_CLIENTS, self._handle))
 
     def _connection_ended(self, connection_id: int) -> None:
         broker_id = self._brokers.pop(connection_id, None)

@@ -1,0 +1,56 @@
+"""Requests that a broker passes on for a client, wrapped whole in an Envelope (KIP-590).
+
+    Envelope { request: header and body as the client sent them, principal, client's address }
+    Envelope response { response: header and body for the client, error of the passing on }
+
+A broker of Apache Kafka passes all administrative requests on like this, whatever its own clients speak to it. Here the
+inner request goes to the handler that it would have reached by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..protocol.codec import (
+    UnsupportedVersionError,
+    read_request_body,
+    read_request_header,
+    write_response,
+)
+from ..protocol.dispatch import Handler, RequestContext
+from ..protocol.errors import ErrorCode
+from ..protocol.framing import SIZE_BYTES
+from ..protocol.primitives import MalformedMessageError
+from .state import Plain
+
+
+async def unwrap(context: RequestContext, envelope: Any, handlers: Mapping[int, Handler]) -> Plain:
+    """The response of an Envelope around a request that one of `handlers` answers."""
+    try:
+        header, reader = read_request_header(memoryview(envelope.request_data))
+        body = read_request_body(header, reader)
+    except UnsupportedVersionError:
+        return refused(ErrorCode.unsupported_version)
+    except MalformedMessageError:
+        return refused(ErrorCode.invalid_request)
+    if header.api not in handlers:
+        return refused(ErrorCode.unsupported_version)
+    inner = RequestContext(
+        api=header.api,
+        api_version=header.api_version,
+        client_id=header.client_id,
+        connection_id=context.connection_id,
+        peer=context.peer,
+        listener_name=context.listener_name,
+        arrival_time_s=context.arrival_time_s,
+        principal=context.principal,
+    )
+    response = await handlers[header.api](inner, body)
+    parts = write_response(header.api, header.api_version, header.correlation_id, response)
+    data = b"".join(bytes(part) for part in parts if isinstance(part, bytes | bytearray | memoryview))
+    return {"response_data": data[SIZE_BYTES:], "error_code": ErrorCode.none}
+
+
+def refused(code: ErrorCode) -> Plain:
+    return {"response_data": None, "error_code": code}
