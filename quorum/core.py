@@ -50,6 +50,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..protocol.errors import ErrorCode
 from . import election, follower, leader, leader_fetch, leader_log, membership, resignation, snapshot_fetch
 from .config import RaftConfig
 from .effects import Effect, Fatal, SetTimer
@@ -79,12 +80,13 @@ from .messages import (
     DescribeQuorumRequest,
     EndQuorumEpochRequest,
     FetchRequest,
+    FetchResponse,
     FetchSnapshotRequest,
     RemoveVoterRequest,
     UpdateVoterRequest,
     VoteRequest,
 )
-from .replica import Replica
+from .replica import FIRST_BOOTSTRAP_ID, Replica
 from .roles import Leader, Resigned, Unattached
 from .starting import start
 from .state import Chance, Endpoint, LeaderAndEpoch, RaftState
@@ -125,6 +127,9 @@ class RaftCore:
 
     def _poll(self) -> None:
         replica = self._replica
+        if replica.is_shutting_down and resignation.poll_shutdown(replica):
+            self._is_stopped = True
+            return
         for _ in range(ROLE_CHANGES_MAX):
             role = replica.role
             _POLLS[role.state](replica, role)
@@ -132,8 +137,6 @@ class RaftCore:
                 break
         else:
             raise AssertionError(f"replica {replica.key} does not settle in epoch {replica.epoch}: {replica.role}")
-        if replica.is_shutting_down:
-            self._is_stopped = resignation.poll_shutdown(replica)
 
     def _with_timer(self, effects: list[Effect]) -> list[Effect]:
         deadline_ms = None if self._is_stopped else min(_deadlines(self._replica), default=None)
@@ -203,7 +206,13 @@ def _on_response(replica: Replica, event: ResponseReceived) -> None:
     response = event.response
     _RESPONSE_HANDLERS[type(event.request)](replica, event.peer_id, event.request, response)
     if replica.fatal_reason is None:
-        learn_leader(replica, response.leader, response.leader_endpoint)
+        learn_leader(replica, response.leader, response.leader_endpoint or _server_that_leads(replica, event))
+
+
+def _server_that_leads(replica: Replica, event: ResponseReceived) -> Endpoint | None:
+    """A leader that serves a fetch does not say where it listens: where it was asked."""
+    is_served = isinstance(event.response, FetchResponse) and event.response.error is ErrorCode.none
+    return replica.endpoint_of(event.peer_id) if is_served and event.peer_id <= FIRST_BOOTSTRAP_ID else None
 
 
 def _on_failure(replica: Replica, event: RequestFailed) -> None:

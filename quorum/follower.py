@@ -211,8 +211,9 @@ def _is_awaited(role: object, request: FetchRequest) -> bool:
 
 
 def _fetch_target(replica: Replica, role: Follower) -> int | None:
-    """The leader; an observer that hears nothing of it asks others."""
-    if role.is_leader_suspect and not replica.is_voter and role.download is None:
+    """The leader; an observer that hears nothing of it, or does not know where it listens, asks others."""
+    is_lost = role.is_leader_suspect or replica.known_leader_endpoint() is None
+    if is_lost and not replica.is_voter and role.download is None:
         return replica.random_peer()
     return replica.leader_id
 

@@ -129,7 +129,8 @@ def _common_refusal(replica: Replica, cluster_id: str | None) -> Refusal | None:
     if is_other_cluster(replica, cluster_id):
         return ErrorCode.inconsistent_cluster_id, f"this is cluster {replica.config.cluster_id}"
     if not isinstance(role, Leader):
-        return ErrorCode.not_leader_or_follower, f"{replica.leader_id} leads, as far as is known here"
+        known = "no leader is known" if replica.leader_id is None else f"{replica.leader_id} leads"
+        return ErrorCode.not_leader_or_follower, f"this replica does not lead; {known} here"
     if replica.kraft_version < KRAFT_VERSION_DYNAMIC:
         return ErrorCode.unsupported_version, f"kraft.version {replica.kraft_version} has a fixed set of voters"
     if replica.high_watermark <= role.epoch_start_offset:

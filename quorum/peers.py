@@ -36,7 +36,7 @@ from .messages import (
     VoteRequest,
 )
 from .state import Endpoint
-from .voters import VotersAt
+from .voters import VoterNode, VotersAt
 
 REQUESTS_MAX: Final = 256
 """Under way at once; the core has a handful for each voter."""
@@ -67,14 +67,14 @@ PeerEvent = ResponseReceived | RequestFailed | ConnectionLost
 
 
 class Peers:
-    """`tell` gets the events, one or two for each `send`; `voters` gives those in effect at the end of the log; `ended`
+    """`own` is this node; `tell` gets the events, one or two for each `send`; `voters` gives those in effect at the end of the log; `ended`
     looks at each task that is done.
     """
 
     def __init__(
         self,
         *,
-        client_id: str,
+        own: VoterNode,
         random: Random,
         request_timeout_ms: int,
         voters: Callable[[], VotersAt],
@@ -88,6 +88,10 @@ class Peers:
             backoff_min_s=DIAL_BACKOFF_MIN_S,
             backoff_max_s=DIAL_BACKOFF_MAX_S,
         )
+        client_id = f"tierfetch-quorum-{own.id}"
+        self._own = own
+        self._doubles: set[Endpoint] = set()
+        """Where others of this node's id were said to listen."""
         self._fetches = KafkaClient(client_id=client_id, random=random, limits=limits)
         self._questions = KafkaClient(client_id=client_id, random=random, limits=limits)
         self._voters = voters
@@ -132,7 +136,19 @@ class Peers:
             if isinstance(request, FetchRequest) and isinstance(error, BrokerUnavailableError):
                 await self._probe(peer_id, effect.endpoint)
             return
+        self._look_for_double(response)
         self._tell(ResponseReceived(peer_id, request, response))
+
+    def _look_for_double(self, response: PeerResponse) -> None:
+        """Somebody else who leads under this node's id: only a person can tell which of the two is right."""
+        endpoint = response.leader_endpoint
+        if response.leader.leader_id != self._own.id or endpoint is None or endpoint in self._doubles:
+            return
+        if any((item.host, item.port) == (endpoint.host, endpoint.port) for item in self._own.endpoints):
+            return
+        self._doubles.add(endpoint)
+        message = "node %d, as this one is called, leads epoch %d at %s:%d: two nodes must not have the same node.id"
+        _log.error(message, self._own.id, response.leader.epoch, endpoint.host, endpoint.port)
 
     async def _exchange(self, address: Address, request: PeerRequest) -> PeerResponse:
         if isinstance(request, FetchRequest):

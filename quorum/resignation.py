@@ -67,7 +67,7 @@ def position_among(successors: Sequence[ReplicaKey], replica: Replica) -> int:
 
 
 def poll_resigned(replica: Replica, role: Resigned) -> None:
-    if replica.now_ms >= role.election_deadline_ms:
+    if replica.now_ms >= role.election_deadline_ms and not replica.is_shutting_down:
         become_unattached(replica, replica.epoch + 1, election_deadline_ms=replica.now_ms)
         return
     if role.request is None:

@@ -61,6 +61,10 @@ class ReplicaKey:
     id: int
     directory_id: UUID = NO_DIRECTORY_ID
 
+    def __hash__(self) -> int:
+        """Replicas of one id are few, and the hash of a UUID is dear."""
+        return hash(self.id)
+
     def __str__(self) -> str:
         if self.directory_id == NO_DIRECTORY_ID:
             return str(self.id)

@@ -14,8 +14,8 @@
     installed id= | rejected id= | logfailed
     state                                   what the replica is now
 
-Voters have directory ids of their own; `dir=` names another one. In an answer to Fetch `records=2,3` are the epochs of the
-records from the fetch offset on.
+Voters have directory ids of their own; `dir=` names another one. In an answer to Fetch `records=2,3` are the epochs of
+the records from the fetch offset on. An answer is to the last such request. Fields that are 0, empty or no are not shown.
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ class Replica:
         return self.step(RequestFailed(send.peer_id, send.request))
 
     def _take_sent(self, kind: str, peer_id: int) -> Send:
-        for send in self.sent:
+        for send in reversed(self.sent):
             is_kind = isinstance(send.request, KINDS[kind])
             if isinstance(send.request, VoteRequest):
                 is_kind = is_kind and send.request.pre_vote == (kind == "prevote")
