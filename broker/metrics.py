@@ -18,6 +18,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from ..fetcher.followed_replica import ReplicaProgress, ReplicaState
 from ..fetcher.leader_replicas import LeaderReplicas
+from ..log.cleaner import LogCleaner
 from ..protocol.api import ApiKey
 from ..protocol.dispatch import Handler, RequestContext
 from ..protocol.server import Server
@@ -26,6 +27,8 @@ from ..rlm.manager import RemoteLogManager
 from ..rlm.metrics import CopyLag, RemoteLogCounters
 from .environment import NodeDisk
 from .fetcher_pool import FetcherPool
+from .groups.coordinator import GroupCoordinator
+from .groups.group_state import GroupState
 from .hosted_partitions import HostedPartitions
 from .partition import Partition
 
@@ -143,6 +146,8 @@ class BrokerMetrics:
         hosted: HostedPartitions,
         fetchers: FetcherPool,
         tier: RemoteLogManager | None,
+        groups: GroupCoordinator,
+        cleaner: LogCleaner,
         disk: NodeDisk,
         server: Server,
         requests: RequestTimes,
@@ -150,6 +155,8 @@ class BrokerMetrics:
         self._hosted = hosted
         self._fetchers = fetchers
         self._tier = tier
+        self._groups = groups
+        self._cleaner = cleaner
         self._disk = disk
         self._server = server
         self._requests = requests
@@ -165,6 +172,9 @@ class BrokerMetrics:
         yield self._replica_states()
         if self._tier is not None:
             yield from self._remote(self._tier)
+        yield self._group_states()
+        yield _counter("tierfetch_cleaned_bytes", "What compaction went through.", self._cleaner.cleaned_bytes)
+        yield _counter("tierfetch_cleaner_errors", "Logs that could not be compacted.", self._cleaner.failures)
         yield _gauge("tierfetch_disk_queue_depth", "Calls to the disk that wait or run.", self._disk.queue_depth)
         yield _gauge("tierfetch_connections", "Connections of clients and brokers.", len(self._server.connections))
         yield from self._requests.histogram.collect()
@@ -201,6 +211,13 @@ class BrokerMetrics:
             family.add_metric([state.value], states[state])
         return family
 
+    def _group_states(self) -> Metric:
+        states = self._groups.count_by_state()
+        family = GaugeMetricFamily("tierfetch_groups", "Coordinated groups by their state.", labels=["state"])
+        for state in GroupState:
+            family.add_metric([state.value], states[state])
+        return family
+
     def _remote(self, tier: RemoteLogManager) -> Iterator[Metric]:
         for quantity in COPY_LAGS:
             yield _per_partition(quantity, ((key, tier.copy_lag(key)) for key, _ in self._led()))
@@ -223,6 +240,10 @@ def _per_partition(quantity: Quantity[T], subjects: Iterable[tuple[TopicIdPartit
         if value is not None:
             family.add_metric(_labels(key), value)
     return family
+
+
+def _counter(name: str, documentation: str, value: float) -> Metric:
+    return CounterMetricFamily(name, documentation, value=value)
 
 
 def _gauge(name: str, documentation: str, value: float) -> Metric:

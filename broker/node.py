@@ -268,7 +268,9 @@ class Broker:
 
     async def _serve_metrics(self, host: str, port: int) -> None:
         tier = self.tier.manager if self.tier is not None else None
-        metrics = BrokerMetrics(self.hosted, self.fetchers, tier, self.disk, self.server, self._requests)
+        metrics = BrokerMetrics(
+            self.hosted, self.fetchers, tier, self.groups, self.logs.cleaner, self.disk, self.server, self._requests
+        )
         endpoint = MetricsEndpoint(metrics.families)
         self._stack.push_async_callback(endpoint.close)
         await endpoint.start(host, port)

@@ -44,6 +44,9 @@ class LogCleaner:
         self._logs = logs
         self._settings = settings
         self._throttle = Throttle(settings.io_bytes_per_second_max)
+        self.cleaned_bytes = 0
+        """What was gone through so far, as large as it was before."""
+        self.failures = 0
         self._left_alone: dict[TopicPartition, float] = {}
         """Until when, on the loop's clock."""
 
@@ -60,9 +63,11 @@ class LogCleaner:
         try:
             cleaned = await log.clean(self._settings.dedupe_buffer_bytes, self._throttle)
         except (KafkaError, OSError) as error:
+            self.failures += 1
             logger.error("%s could not be cleaned: %s", log.topic_partition, error)
             self._left_alone[log.topic_partition] = asyncio.get_running_loop().time() + RETRY_S
         else:
+            self.cleaned_bytes += cleaned.before_bytes
             logger.info(
                 "%s: cleaned up to offset %d, %d bytes became %d",
                 log.topic_partition,

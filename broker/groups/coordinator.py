@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
 
@@ -26,6 +27,7 @@ from ..cluster_view import BrokerRegistration, ClusterImage, ClusterView, NewTop
 from ..partition import Partition, WallClock
 from .active_shard import ActiveShard
 from .events import Answer, Event, Token
+from .group_state import GroupState
 from .settings import CoordinatorSettings
 
 _log = logging.getLogger(__name__)
@@ -137,6 +139,10 @@ class GroupCoordinator:
     def shards(self) -> Iterator[ActiveShard]:
         """Of all partitions that are led here, loaded or not, by number."""
         return (self._shards[number] for number in sorted(self._shards))
+
+    def count_by_state(self) -> Counter[GroupState]:
+        """The groups that are coordinated here."""
+        return Counter(group.state for active in self.shards for group in active.shard.groups.values())
 
     async def _ensure_topic(self) -> int:
         """The number of partitions of `__consumer_offsets`, which is made if it is not there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +15,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from tierfetch.broker.fetcher_pool import FetcherPool
+from tierfetch.broker.groups.coordinator import GroupCoordinator
+from tierfetch.broker.groups.settings import CoordinatorSettings
 from tierfetch.broker.metrics import BrokerMetrics, RequestTimes
 from tierfetch.fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
+from tierfetch.log.cleaner import CleanerSettings, LogCleaner
 from tierfetch.log.disk_os import OsDisk
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
@@ -85,6 +89,8 @@ class Subject:
             host.hosted,
             cast(FetcherPool, self.fetchers),
             cast(RemoteLogManager | None, tier),
+            GroupCoordinator(host.view, CoordinatorSettings(), random.Random(1), lambda: 0),
+            LogCleaner(dict, CleanerSettings()),
             disk,
             server,
             self.requests,

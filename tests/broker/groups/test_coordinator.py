@@ -12,6 +12,7 @@ import pytest
 
 from tierfetch.broker.environment import wall_clock_ms
 from tierfetch.broker.groups.coordinator import java_hash, partition_for
+from tierfetch.broker.groups.group_state import GroupState
 from tierfetch.broker.groups.records import OffsetKey, OffsetValue, encode_key, encode_value
 from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
 from tierfetch.log.producer_state import AppendOrigin
@@ -353,6 +354,13 @@ async def test_delete_in_every_version(nodes: Nodes, one: Coordinator, version: 
     (active,) = nodes[1].groups.shards
     assert sorted(active.shard.groups) == ["full"]
     assert await one.committed("empty") == {}
+
+
+async def test_groups_are_counted_by_state(nodes: Nodes, one: Coordinator) -> None:
+    await one.commit(1)
+    await one.enter("h")
+    counts = nodes[1].groups.count_by_state()
+    assert counts == {GroupState.EMPTY: 1, GroupState.COMPLETING_REBALANCE: 1}
 
 
 # A change of coordinators.
