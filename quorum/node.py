@@ -90,7 +90,7 @@ from .peers import Peers
 from .pending_appends import PendingAppends
 from .recovery import recover
 from .state import ElectionState, Endpoint, LeaderAndEpoch, RaftState, ReplicaKey
-from .voters import KRAFT_VERSION_STATIC, VoterNode, VotersAt, VoterSet
+from .voters import KRAFT_VERSION_STATIC, VotersAt, VoterSet
 
 SHUTDOWN_SLACK_S: Final = 1.0
 """What a shutdown may take beyond the request timeout."""
@@ -180,7 +180,7 @@ class QuorumNode:
         self._delivery = Delivery(self.log, self._configured, self.metrics, self._fail)
         self._delivery.listeners = self._listeners
         self._peers = Peers(
-            own=VoterNode(self.config.key, self.config.endpoints),
+            own_id=self.node_id,
             random=self._rng,
             request_timeout_ms=self.config.request_timeout_ms,
             voters=lambda: self._core.voters_at_end,

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from ..protocol.api import ApiKey
 from ..protocol.client import Address, BrokerUnavailableError, ClientLimits, KafkaClient
-from ..protocol.errors import KafkaError
+from ..protocol.errors import ErrorCode, KafkaError
 from . import wire, wire_fetch
 from .effects import Send
 from .events import ConnectionLost, RequestFailed, ResponseReceived
@@ -36,7 +36,7 @@ from .messages import (
     VoteRequest,
 )
 from .state import Endpoint
-from .voters import VoterNode, VotersAt
+from .voters import VotersAt
 
 REQUESTS_MAX: Final = 256
 """Under way at once; the core has a handful for each voter."""
@@ -67,14 +67,14 @@ PeerEvent = ResponseReceived | RequestFailed | ConnectionLost
 
 
 class Peers:
-    """`own` is this node; `tell` gets the events, one or two for each `send`; `voters` gives those in effect at the end of the log; `ended`
+    """`tell` gets the events, one or two for each `send`; `voters` gives those in effect at the end of the log; `ended`
     looks at each task that is done.
     """
 
     def __init__(
         self,
         *,
-        own: VoterNode,
+        own_id: int,
         random: Random,
         request_timeout_ms: int,
         voters: Callable[[], VotersAt],
@@ -88,10 +88,10 @@ class Peers:
             backoff_min_s=DIAL_BACKOFF_MIN_S,
             backoff_max_s=DIAL_BACKOFF_MAX_S,
         )
-        client_id = f"tierfetch-quorum-{own.id}"
-        self._own = own
+        client_id = f"tierfetch-quorum-{own_id}"
+        self._own_id = own_id
         self._doubles: set[Endpoint] = set()
-        """Where others of this node's id were said to listen."""
+        """Who refused this node for its id."""
         self._fetches = KafkaClient(client_id=client_id, random=random, limits=limits)
         self._questions = KafkaClient(client_id=client_id, random=random, limits=limits)
         self._voters = voters
@@ -136,19 +136,16 @@ class Peers:
             if isinstance(request, FetchRequest) and isinstance(error, BrokerUnavailableError):
                 await self._probe(peer_id, effect.endpoint)
             return
-        self._look_for_double(response)
+        self._look_for_double(effect.endpoint, response)
         self._tell(ResponseReceived(peer_id, request, response))
 
-    def _look_for_double(self, response: PeerResponse) -> None:
-        """Somebody else who leads under this node's id: only a person can tell which of the two is right."""
-        endpoint = response.leader_endpoint
-        if response.leader.leader_id != self._own.id or endpoint is None or endpoint in self._doubles:
+    def _look_for_double(self, asked: Endpoint, response: PeerResponse) -> None:
+        """A node refuses the Fetch of one that is called as it is: only a person can tell which of the two is right."""
+        if response.error is not ErrorCode.invalid_request or asked in self._doubles:
             return
-        if any((item.host, item.port) == (endpoint.host, endpoint.port) for item in self._own.endpoints):
-            return
-        self._doubles.add(endpoint)
-        message = "node %d, as this one is called, leads epoch %d at %s:%d: two nodes must not have the same node.id"
-        _log.error(message, self._own.id, response.leader.epoch, endpoint.host, endpoint.port)
+        self._doubles.add(asked)
+        message = "%s:%d refuses what node %d asks (INVALID_REQUEST): two nodes must not have the same node.id"
+        _log.error(message, asked.host, asked.port, self._own_id)
 
     async def _exchange(self, address: Address, request: PeerRequest) -> PeerResponse:
         if isinstance(request, FetchRequest):

@@ -13,7 +13,7 @@ from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.quorum.errors import BufferFullError, NotLeaderError, QuorumFailedError, QuorumStartError
 from tierfetch.quorum.metadata_log import MetadataLogConfig
-from tierfetch.quorum.state import RaftState
+from tierfetch.quorum.state import LeaderAndEpoch, RaftState
 from tierfetch.tests.quorum.nodes import CLUSTER, TIMEOUT_S, Quorum, Replica, now_ms
 
 OTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -391,3 +391,23 @@ async def test_Q8_a_stalled_fsync_causes_no_election(tmp_path: Path, monkeypatch
         assert not stalls
         assert {item.node.leader_and_epoch.epoch for item in quorum.voters} == {epoch}
         assert leader.node.state is RaftState.LEADER
+
+
+async def test_Q11_a_second_node_of_the_same_id_is_named_and_disturbs_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Quorum(tmp_path, 1, observers=1, dynamic=True) as quorum:
+        await quorum.start()
+        leader = await quorum.leader()
+        await append(leader, b"a")
+        double = Replica(quorum, 1, quorum.replicas[2].endpoint.port)
+        double.directory = tmp_path / "double"
+        await double.format()
+        await double.start()
+        try:
+            await quorum.until(lambda: "two nodes must not have the same node.id" in caplog.text)
+            await append(leader, b"b")
+            assert leader.node.leader_and_epoch == LeaderAndEpoch(1, 1)
+            assert double.state.records == []
+        finally:
+            await double.stop()
