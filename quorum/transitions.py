@@ -100,8 +100,11 @@ def learn_leader(replica: Replica, leader: LeaderAndEpoch, endpoint: Endpoint | 
             become_unattached(replica, leader.epoch)
         else:
             become_follower(replica, leader, endpoint)
-    elif leader.epoch == replica.epoch and replica.leader_id is None and leader.leader_id not in (None, replica.key.id):
-        become_follower(replica, leader, endpoint)
+    elif leader.epoch == replica.epoch and leader.leader_id not in (None, replica.key.id):
+        if replica.leader_id is None:
+            become_follower(replica, leader, endpoint)
+        elif replica.leader_id == leader.leader_id and endpoint is not None:
+            replica.leader_endpoint = endpoint
 
 
 def _new_poll(replica: Replica) -> Poll:
