@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from . import append, consume, controller, election, produce, replace, replication, startup
+from . import append, consume, controller, election, failover, latency, produce, replace, replication, startup
 from .lab.jars import KafkaUnavailableError, kafka_jars
 from .measure import Results
 from .systems import KAFKA, TIERFETCH, System
@@ -22,10 +22,12 @@ BENCHMARKS: dict[str, Benchmark] = {
     "replace": replace.run,
     "produce": produce.run,
     "consume": consume.run,
+    "latency": latency.run,
     "startup": startup.run,
     "append": append.run,
     "election": election.run,
     "controller": controller.run,
+    "failover": failover.run,
 }
 
 

@@ -141,6 +141,14 @@ class ControllerCore:
 
     # Failing brokers.
 
+    def was_held_up(self, now_ms: int) -> None:
+        """This process stood still, so that silence says nothing about brokers: all begin anew, and none is fenced
+        fast for a session timeout.
+        """
+        self.state.sessions.extend(now_ms)
+        if self._failover is not None:
+            self._failover.active_since_ms = now_ms
+
     def connection_lost(self, broker_id: int, now_ms: int) -> Verdict:
         """The connection of a broker's heartbeats has ended: PROBE its listener, or WAIT."""
         return (
@@ -169,6 +177,10 @@ class ControllerCore:
         if self.state.config.auto_leader_rebalance_enable:
             deadlines.append(self._balance_at_ms)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def next_expiry_ms(self) -> int | None:
+        """When the first session ends unless a heartbeat comes."""
+        return next_expiry_ms(self.state)
 
     def fire(self, moment: Moment) -> ControllerResult | None:
         """The next thing that is due, or None. Replay its records before the next call."""

@@ -44,6 +44,9 @@ from .state import ControllerResult, Moment
 JOBS_MAX: Final = 10_000
 """Requests that may wait; beyond, they are told to come again."""
 
+LATE_DIVISOR: Final = 4
+"""A session whose end is seen later than this part of its timeout was not watched."""
+
 Decide = Callable[[Moment], ControllerResult | None]
 
 _log = logging.getLogger(__name__)
@@ -229,12 +232,19 @@ class ControllerNode:
         """What waits, or the timers that are due."""
         deadline_ms = self.core.next_deadline_ms()
         if deadline_ms is not None and deadline_ms <= self._now_ms():
-            return _Job(self.core.fire)
+            return _Job(self._fire)
         try:
             async with asyncio.timeout_at(None if deadline_ms is None else deadline_ms / 1000):
                 return await self._jobs.get()
         except TimeoutError:
-            return _Job(self.core.fire)
+            return _Job(self._fire)
+
+    def _fire(self, moment: Moment) -> ControllerResult | None:
+        expiry_ms = self.core.next_expiry_ms()
+        if expiry_ms is not None and moment.now_ms - expiry_ms > self._config.session_timeout_ms // LATE_DIVISOR:
+            _log.warning("controller %d was held up: sessions begin anew", self._node.node_id)
+            self.core.was_held_up(moment.now_ms)
+        return self.core.fire(moment)
 
     async def _do(self, job: _Job) -> None:
         if not self.is_active:

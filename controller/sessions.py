@@ -37,6 +37,10 @@ class BrokerSessions:
         self.active_since_ms = now_ms
         self._sessions = {broker.broker_id: BrokerSession(broker.epoch, now_ms) for broker in brokers}
 
+    def extend(self, now_ms: int) -> None:
+        """This controller could not listen for a while: no session ends before one timeout from now."""
+        self.active_since_ms = now_ms
+
     def touch(self, broker_id: int, epoch: int, now_ms: int, metadata_offset: int = -1) -> BrokerSession:
         """The broker was heard of. A new epoch begins a new session."""
         session = self._sessions.get(broker_id)

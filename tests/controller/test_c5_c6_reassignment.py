@@ -259,3 +259,17 @@ def test_C6_the_end_waits_for_every_new_replica() -> None:
     assert complete(ReplicaTarget((3, 4, 1), (1,), (), (3, 4))) == ReplicaTarget((1,), (1,))
     assert complete(ReplicaTarget((1, 2), (2,), (), (2,))) is None, "somebody must have the data"
     assert complete(ReplicaTarget((1, 2), (2,))) is None
+
+
+def test_C6_a_record_with_other_replicas_always_says_their_directories(cluster: Harness) -> None:
+    """Apache Kafka's brokers stop at one that does not."""
+    from tierfetch.controller.records import PartitionChangeRecord, decode_record
+
+    cluster.create("t", [1, 2, 3])
+    cluster.reassign("t", [1, 2])
+    cluster.reassign("t", [2, 4])
+    cluster.alter_isr("t", [1, 2, 4])
+    records = [decode_record(value).record for value in cluster.log]
+    changes = [record for record in records if isinstance(record, PartitionChangeRecord) and record.replicas]
+    assert len(changes) == 3
+    assert all(len(change.directories) == len(change.replicas) for change in changes)

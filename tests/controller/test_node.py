@@ -176,3 +176,22 @@ def test_an_append_that_is_refused_is_answered_not_controller() -> None:
         assert answer.error_code is ErrorCode.not_controller
 
     simulate(scenario)
+
+
+def test_C1_a_controller_that_was_stopped_for_long_fences_no_live_broker() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1, 2, 3)
+        node_id, _ = await cluster.active()
+        for other in NODES:
+            if other != node_id:
+                cluster.controllers[other].pause()
+        cluster.controllers[node_id].pause()
+        await asyncio.sleep(60)
+        for host in cluster.controllers.values():
+            host.resume()
+        await cluster.active()
+        await asyncio.sleep(15)
+        fenced = [record for record in cluster.image(node_id).brokers.values() if record.fenced]
+        assert not fenced
+
+    simulate(scenario)

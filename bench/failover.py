@@ -1,0 +1,112 @@
+"""A failover as large as it gets: one broker leads or follows in every partition, and is fenced. Three real controller
+processes decide it, write it to three logs, flush them, and replay it; timed from the request that asks for it to its
+answer, which comes after the commit.
+
+Brokers are played by this process: they register and say that they want to be fenced. What clients see of a failover,
+with brokers that serve, is another benchmark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from tierfetch.cli.local_quorum import CLUSTER_ID, LocalQuorum
+from tierfetch.controller.config import SUPPORTED_FEATURES
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.client import Address, KafkaClient
+from tierfetch.protocol.errors import ErrorCode
+
+from .measure import Results
+from .systems import TIERFETCH, System
+
+SIZES: Final = (1_000, 3_000, 10_000, 30_000)
+BROKERS: Final = (11, 12, 13)
+PARTITIONS_PER_TOPIC: Final = 1_000
+TIMEOUT_S: Final = 120.0
+SESSION_TIMEOUT_MS: Final = 3_600_000
+
+
+def run(system: System, base: Path, results: Results, total_mb: int, runs: int) -> None:
+    """The curve from 1,000 partitions up."""
+    del total_mb
+    if system is not TIERFETCH:
+        return
+    for size in SIZES:
+        for number in range(runs):
+            configs = {"broker.session.timeout.ms": str(SESSION_TIMEOUT_MS)}
+            with LocalQuorum(base / f"failover-{size}-{number}", configs=configs) as quorum:
+                leader = Address("127.0.0.1", quorum.port(quorum.leader()))
+                taken_s = asyncio.run(_measure(leader, size))
+            case = f"{size:,} partitions, 3 controllers"
+            results.add("failover", case, system.name, "decided, committed, replayed", taken_s, "s")
+
+
+async def _measure(leader: Address, partitions: int) -> float:
+    client = KafkaClient(client_id="bench", random=random.Random(1))
+    try:
+        epochs = {broker: await _register(client, leader, broker) for broker in BROKERS}
+        for broker, epoch in epochs.items():
+            await _heartbeat(client, leader, broker, epoch, want_fence=False)
+        for first in range(0, partitions, PARTITIONS_PER_TOPIC):
+            await _create(client, leader, f"topic-{first}", min(PARTITIONS_PER_TOPIC, partitions - first))
+        began = time.perf_counter()
+        answer = await _heartbeat(client, leader, BROKERS[0], epochs[BROKERS[0]], want_fence=True)
+        taken_s = time.perf_counter() - began
+        assert answer.is_fenced, answer
+        return taken_s
+    finally:
+        await client.close()
+
+
+async def _register(client: KafkaClient, leader: Address, broker: int) -> int:
+    answer = await client.request(
+        leader,
+        ApiKey.BROKER_REGISTRATION,
+        {
+            "broker_id": broker,
+            "cluster_id": CLUSTER_ID,
+            "incarnation_id": UUID(int=1000 + broker),
+            "listeners": [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": 9, "security_protocol": 0}],
+            "features": [
+                {"name": name, "min_supported_version": item.min_level, "max_supported_version": item.max_level}
+                for name, item in SUPPORTED_FEATURES.items()
+            ],
+            "rack": None,
+            "log_dirs": [UUID(int=2000 + broker)],
+        },
+        timeout_s=TIMEOUT_S,
+    )
+    assert answer.error_code is ErrorCode.none, answer
+    epoch: int = answer.broker_epoch
+    return epoch
+
+
+async def _heartbeat(client: KafkaClient, leader: Address, broker: int, epoch: int, *, want_fence: bool) -> Any:
+    values = {
+        "broker_id": broker,
+        "broker_epoch": epoch,
+        "current_metadata_offset": 1 << 40,
+        "want_fence": want_fence,
+        "want_shut_down": False,
+    }
+    answer = await client.request(leader, ApiKey.BROKER_HEARTBEAT, values, timeout_s=TIMEOUT_S)
+    assert answer.error_code is ErrorCode.none, answer
+    return answer
+
+
+async def _create(client: KafkaClient, leader: Address, name: str, partitions: int) -> None:
+    topic = {
+        "name": name,
+        "num_partitions": partitions,
+        "replication_factor": len(BROKERS),
+        "assignments": [],
+        "configs": [],
+    }
+    values = {"topics": [topic], "timeout_ms": 60_000, "validate_only": False}
+    answer = await client.request(leader, ApiKey.CREATE_TOPICS, values, timeout_s=TIMEOUT_S)
+    assert answer.topics[0].error_code is ErrorCode.none, answer
