@@ -28,6 +28,7 @@ from ..protocol.errors import KafkaError
 from ..protocol.fetch_wire import SnapshotId
 from .control_batches import append_bytes, voters_of_snapshot
 from .effects import AppendFetched, AppendRecords, Flush, InstallSnapshot, LogEffect, SnapshotChunkAppend, Truncate
+from .errors import QuorumFailedError
 from .events import (
     LogCompleted,
     LogFailed,
@@ -95,10 +96,11 @@ class LogOwner:
         await done
 
     def drop(self) -> None:
-        """Forget what waits; who waits for a snapshot is cancelled."""
+        """Forget what waits; who waits for a snapshot gets QuorumFailedError."""
         for order in self._orders:
-            if isinstance(order, _Snapshot):
-                order.done.cancel()
+            if isinstance(order, _Snapshot) and not order.done.done():
+                order.done.set_exception(QuorumFailedError("the replica stops: the snapshot is not cut"))
+                order.done.exception()  # mark it as seen: who waited may have been cancelled
         self._orders.clear()
 
     async def run(self) -> None:
