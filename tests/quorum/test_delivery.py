@@ -1,0 +1,160 @@
+"""The committed log, handed over: once, in order, below the high watermark, leaders in their place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tierfetch.protocol.fetch_wire import SnapshotId
+from tierfetch.quorum.control_batches import append_bytes
+from tierfetch.quorum.delivery import Delivery
+from tierfetch.quorum.effects import AppendRecords, ControlBatch, KRaftVersionRecord, VotersRecord
+from tierfetch.quorum.metadata_log import MetadataLog
+from tierfetch.quorum.metrics import QuorumMetrics
+from tierfetch.quorum.snapshot_file import snapshot_name
+from tierfetch.quorum.state import LeaderAndEpoch
+from tierfetch.quorum.voters import VotersAt, VoterSet
+from tierfetch.tests.fakes.disk import MemoryDisk
+from tierfetch.tests.quorum.nodes import Recorder
+from tierfetch.tests.quorum.test_control_batches import NODE, OTHER
+from tierfetch.tests.quorum.test_metadata_log import DIRECTORY, batch, cut_snapshot, new_disk, open_log
+
+CONFIGURED = VotersAt(-1, VoterSet.of([NODE]), 0)
+TURNS_MAX = 10_000
+"""Of the event loop, whose disk is in memory."""
+ME, THEM = LeaderAndEpoch(1, 5), LeaderAndEpoch(2, 6)
+
+
+class Delivering:
+    """A delivery that runs, its state machine, and what it gave up for."""
+
+    def __init__(self, log: MetadataLog) -> None:
+        self.state = Recorder()
+        self.failures: list[str] = []
+        metrics = QuorumMetrics(asyncio.get_running_loop().time)
+        self.delivery = Delivery(log, CONFIGURED, metrics, self.failures.append)
+        self.delivery.listeners = [self.state]
+
+    async def until_applied(self, offset: int) -> None:
+        for _ in range(TURNS_MAX):
+            if self.delivery.applied_offset >= offset:
+                return
+            await asyncio.sleep(0)
+        raise AssertionError(f"applied is {self.delivery.applied_offset} where {offset} is expected")
+
+    async def settle(self) -> None:
+        """Everything that is ready is done."""
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def delivering(log: MetadataLog) -> AsyncIterator[Delivering]:
+    running = Delivering(log)
+    task = asyncio.create_task(running.delivery.run())
+    yield running
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled() or task.exception() is None, task.exception()
+
+
+async def log_of(count: int, disk: MemoryDisk | None = None) -> MetadataLog:
+    log = await open_log(disk or new_disk())
+    for offset in range(0, count, 2):
+        await log.append(batch(offset, 2))
+    return log
+
+
+async def test_Q6_nothing_above_the_high_watermark_and_nothing_twice() -> None:
+    async with delivering(await log_of(10)) as running:
+        await running.settle()
+        assert running.state.batches == []
+        running.delivery.advance(4)
+        await running.until_applied(4)
+        await running.settle()
+        assert [item.base_offset for item in running.state.batches] == [0, 2]
+        running.delivery.advance(4)
+        running.delivery.advance(10)
+        await running.until_applied(10)
+        assert running.state.records == [b"record %d" % number for number in range(10)]
+
+
+async def test_Q9_the_latest_snapshot_comes_first() -> None:
+    disk = new_disk()
+    log = await log_of(10, disk)
+    await cut_snapshot(log, 4)
+    await cut_snapshot(log, 6)
+    async with delivering(log) as running:
+        running.delivery.advance(10)
+        await running.until_applied(10)
+        assert running.state.snapshots == [(6, 1)]
+        assert running.state.records == [b"s", *(b"record %d" % number for number in range(6, 10))]
+
+
+async def test_Q9_a_log_that_begins_anew_is_loaded_from_its_snapshot() -> None:
+    log = await log_of(4)
+    async with delivering(log) as running:
+        running.delivery.advance(4)
+        await running.until_applied(4)
+        await log.begin_at_snapshot(await cut_snapshot(log, 50, epoch=3))
+        running.delivery.snapshot_installed()
+        await running.until_applied(50)
+        assert running.state.snapshots == [(50, 3)]
+        await log.append(batch(50, 2, epoch=3))
+        running.delivery.advance(52)
+        await running.until_applied(52)
+        assert running.state.records == [b"s", b"record 50", b"record 51"]
+
+
+async def test_Q6_a_leader_hears_it_once_it_has_applied_what_was_there_before() -> None:
+    async with delivering(await log_of(10)) as running:
+        running.delivery.leader_changed(ME, 6)
+        running.delivery.advance(4)
+        await running.until_applied(4)
+        await running.settle()
+        assert running.state.leaders == []
+        running.delivery.advance(6)
+        await running.until_applied(6)
+        await running.settle()
+        assert running.state.leaders == [ME]
+
+
+async def test_Q8_leadership_that_is_lost_before_that_is_never_told() -> None:
+    async with delivering(await log_of(10)) as running:
+        running.delivery.leader_changed(ME, 6)
+        running.delivery.leader_changed(THEM)
+        running.delivery.advance(10)
+        await running.until_applied(10)
+        await running.settle()
+        assert running.state.leaders == [THEM]
+
+
+async def test_Q15_the_voters_at_any_offset_since_the_last_snapshot() -> None:
+    log = await log_of(4)
+    voters = VoterSet.of([NODE, OTHER])
+    control = ControlBatch(4, (KRaftVersionRecord(1), VotersRecord(voters)))
+    await log.append(append_bytes(AppendRecords(4, 6, 1, (control,)), 1))
+    await log.append(batch(6, 2))
+    async with delivering(log) as running:
+        running.delivery.advance(8)
+        await running.until_applied(8)
+        delivery = running.delivery
+        assert delivery.voters_at(4) == CONFIGURED
+        assert delivery.voters_at(8) == delivery.voters_at(6) == VotersAt(5, voters, 1)
+        delivery.snapshot_taken(8)
+        assert delivery.voters_at(8) == VotersAt(5, voters, 1)
+        assert running.state.batches[2].records == ()
+
+
+async def test_a_damaged_snapshot_stops_it_with_a_reason() -> None:
+    disk = new_disk()
+    log = await log_of(4, disk)
+    snapshot_id: SnapshotId = await cut_snapshot(log, 4)
+    path: Path = DIRECTORY / snapshot_name(snapshot_id)
+    disk.put(path, disk.files()[path][:-5])
+    async with delivering(log) as running:
+        await running.settle()
+        assert len(running.failures) == 1
+        assert path.name in running.failures[0]

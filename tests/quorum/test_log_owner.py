@@ -1,0 +1,193 @@
+"""Effects on the log: done in order, told in order, and nothing after a failure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tierfetch.protocol.fetch_wire import SnapshotId
+from tierfetch.quorum.control_batches import fetched_records
+from tierfetch.quorum.effects import (
+    AppendFetched,
+    AppendRecords,
+    DataBatch,
+    Flush,
+    InstallSnapshot,
+    SnapshotChunkAppend,
+    Truncate,
+)
+from tierfetch.quorum.errors import QuorumFailedError
+from tierfetch.quorum.events import (
+    LogCompleted,
+    LogFailed,
+    SnapshotChunkWritten,
+    SnapshotInstalled,
+    SnapshotRejected,
+    SnapshotTaken,
+)
+from tierfetch.quorum.log_owner import LogOwner
+from tierfetch.quorum.metadata_log import MetadataLog, MetadataLogConfig
+from tierfetch.quorum.metrics import QuorumMetrics
+from tierfetch.quorum.snapshot_file import STATIC_SETUP, QuorumSetup, snapshot_batches
+from tierfetch.quorum.state import OffsetAndEpoch
+from tierfetch.quorum.voters import VotersAt, VoterSet
+from tierfetch.tests.fakes.disk import FailNth, MemoryDisk
+from tierfetch.tests.quorum.test_control_batches import NODE
+from tierfetch.tests.quorum.test_metadata_log import NOW_MS, batch, new_disk, open_log
+from tierfetch.tests.quorum.test_snapshot_file import VOTERS
+
+CONFIGURED = VotersAt(-1, VoterSet.of([NODE]), 0)
+ID = OffsetAndEpoch(50, 3)
+
+
+class Owned:
+    """An owner that runs, and what it told."""
+
+    def __init__(self, log: MetadataLog) -> None:
+        self.told: asyncio.Queue[Any] = asyncio.Queue()
+        self.owner = LogOwner(
+            log,
+            now_ms=lambda: NOW_MS,
+            configured=CONFIGURED,
+            metrics=QuorumMetrics(asyncio.get_running_loop().time),
+            tell=self.told.put_nowait,
+        )
+
+    async def next(self) -> Any:
+        async with asyncio.timeout(5):
+            return await self.told.get()
+
+
+@asynccontextmanager
+async def owned(log: MetadataLog) -> AsyncIterator[Owned]:
+    running = Owned(log)
+    task = asyncio.create_task(running.owner.run())
+    yield running
+    running.owner.drop()
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled() or task.exception() is None, task.exception()
+
+
+def append(offset: int, count: int) -> AppendRecords:
+    return AppendRecords(offset, offset + count, 1, (DataBatch(offset, (b"x",) * count),))
+
+
+def snapshot_bytes(setup: QuorumSetup = STATIC_SETUP) -> bytes:
+    snapshot_id = SnapshotId(ID.offset, ID.epoch)
+    return b"".join(snapshot_batches(snapshot_id, [b"s"], setup=setup, last_append_time_ms=1, now_ms=2))
+
+
+def chunk_of(data: bytes, start: int, end: int) -> SnapshotChunkAppend:
+    payload = memoryview(data)[start:end]
+    return SnapshotChunkAppend(ID, start, start + len(payload), payload, start + len(payload) == len(data))
+
+
+async def test_Q7_effects_are_told_in_order_and_a_flush_covers_what_came_before() -> None:
+    disk = new_disk()
+    log = await open_log(disk)
+    async with owned(log) as running:
+        data = batch(3, 2)
+        effects = [
+            append(0, 3),
+            AppendFetched(3, 5, fetched_records(data, CONFIGURED)),
+            Flush(5),
+            append(5, 1),
+            Truncate(5),
+        ]
+        for effect in effects:
+            running.owner.put(effect)
+        for effect in effects:
+            assert await running.next() == LogCompleted(effect)
+    again = await open_log(disk.restart("lost"))
+    assert again.log_end_offset == 5
+
+
+async def test_Q7_a_failed_fsync_is_told_and_nothing_is_done_after_it() -> None:
+    disk = new_disk()
+    log = await open_log(disk)
+    async with owned(log) as running:
+        running.owner.put(append(0, 3))
+        assert isinstance(await running.next(), LogCompleted)
+        disk.faults = FailNth(1)
+        running.owner.put(Flush(3))
+        running.owner.put(append(3, 1))
+        failed = await running.next()
+        assert isinstance(failed, LogFailed)
+        effects = len(disk.effects)
+        await asyncio.sleep(0)
+        assert running.told.empty()
+        assert len(disk.effects) == effects
+        assert log.failure is not None
+
+
+@pytest.mark.parametrize("setup", [STATIC_SETUP, QuorumSetup(1, VOTERS)])
+async def test_Q9_a_snapshot_is_fetched_and_takes_the_logs_place(setup: QuorumSetup) -> None:
+    disk = new_disk()
+    log = await open_log(disk)
+    data = snapshot_bytes(setup)
+    async with owned(log) as running:
+        for start in range(0, len(data), 60):
+            chunk = chunk_of(data, start, start + 60)
+            running.owner.put(chunk)
+            assert await running.next() == SnapshotChunkWritten(chunk)
+        running.owner.put(InstallSnapshot(ID))
+        installed = await running.next()
+        assert isinstance(installed, SnapshotInstalled)
+        assert installed.voters.offset == 49
+        assert installed.voters.kraft_version == setup.kraft_version
+        assert [node.id for node in installed.voters.voters] == [1]
+        assert (log.log_start_offset, log.log_end_offset) == (50, 50)
+
+
+async def test_Q9_a_snapshot_that_is_not_whole_leaves_all_as_it_was() -> None:
+    log = await open_log(new_disk())
+    async with owned(log) as running:
+        running.owner.put(append(0, 3))
+        await running.next()
+        running.owner.put(chunk_of(snapshot_bytes()[:-1], 0, 10_000))
+        await running.next()
+        running.owner.put(InstallSnapshot(ID))
+        rejected = await running.next()
+        assert isinstance(rejected, SnapshotRejected)
+        assert (log.log_start_offset, log.log_end_offset, log.snapshots.ids) == (0, 3, ())
+
+
+async def test_Q9_a_snapshot_is_cut_and_the_log_begins_with_it() -> None:
+    disk = new_disk()
+    log = await open_log(disk, MetadataLogConfig(retention_bytes=1))
+    async with owned(log) as running:
+        running.owner.put(append(0, 3))
+        running.owner.put(Flush(3))
+        await running.next()
+        await running.next()
+        log.update_high_watermark(3)
+        await running.owner.take_snapshot(SnapshotId(2, 1), [b"s"], STATIC_SETUP, 1)
+        assert await running.next() == SnapshotTaken(OffsetAndEpoch(2, 1), OffsetAndEpoch(2, 1))
+        await running.owner.take_snapshot(SnapshotId(1, 1), [b"older"], STATIC_SETUP, 1)
+        assert running.told.empty()
+        assert log.snapshots.ids == (SnapshotId(2, 1),)
+
+
+async def test_a_full_disk_in_a_snapshot_is_told_to_both() -> None:
+    disk: MemoryDisk = new_disk()
+    log = await open_log(disk)
+    async with owned(log) as running:
+        disk.faults = FailNth(2)
+        with pytest.raises(OSError, match=r"\.part"):
+            await running.owner.take_snapshot(SnapshotId(2, 1), [b"s"], STATIC_SETUP, 1)
+        assert isinstance(await running.next(), LogFailed)
+        assert log.snapshots.ids == ()
+
+
+async def test_who_waits_for_a_snapshot_is_not_left_waiting() -> None:
+    running = Owned(await open_log(new_disk()))
+    waiting = asyncio.create_task(running.owner.take_snapshot(SnapshotId(2, 1), [b"s"], STATIC_SETUP, 1))
+    await asyncio.sleep(0)
+    running.owner.drop()
+    with pytest.raises(QuorumFailedError, match="the snapshot is not cut"):
+        await waiting
