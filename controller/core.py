@@ -51,6 +51,9 @@ from .topics import create_topics, delete_topics
 RECORDS_PER_BATCH_MAX: Final = 10_000
 """Of one append to the quorum, as in Kafka."""
 
+RECORDS_PER_PIECE_MAX: Final = 1_000
+"""Of one append of records that may come in pieces: nobody's event loop is held up for long by one of them."""
+
 Handler = Callable[[ControllerState, Any, Moment], ControllerResult]
 
 
@@ -201,12 +204,16 @@ class ControllerCore:
         return None
 
 
-def batches(result: ControllerResult, records_max: int = RECORDS_PER_BATCH_MAX) -> Iterator[Sequence[MetadataRecord]]:
+def batches(
+    result: ControllerResult, whole_max: int = RECORDS_PER_BATCH_MAX, piece_max: int = RECORDS_PER_PIECE_MAX
+) -> Iterator[Sequence[MetadataRecord]]:
     """The appends that a result takes. Atomic ones that are too many for one batch go into a transaction (KIP-868),
     which every reader takes up as a whole.
     """
-    records = list(result.records)
-    if result.is_atomic and len(records) > records_max:
-        records = [BeginTransactionRecord(), *records, EndTransactionRecord()]
-    for first in range(0, len(records), records_max):
-        yield records[first : first + records_max]
+    records, size_max = list(result.records), piece_max
+    if result.is_atomic:
+        size_max = whole_max
+        if len(records) > whole_max:
+            records = [BeginTransactionRecord(), *records, EndTransactionRecord()]
+    for first in range(0, len(records), size_max):
+        yield records[first : first + size_max]

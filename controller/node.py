@@ -268,6 +268,7 @@ class ControllerNode:
         epoch, last_offset = self._epoch, -1
         for records in batches(result):
             last_offset = await self._node.append(epoch, [encode_record(record) for record in records])
+            await asyncio.sleep(0)
         while self._applied_end <= last_offset:
             if not self.is_active or self._epoch != epoch:
                 raise self._not_active()

@@ -197,7 +197,7 @@ def test_records_too_many_for_one_batch_become_a_transaction() -> None:
     assert [len(batch) for batch in split] == [3, 3, 1]
     assert split[0][0] == BeginTransactionRecord()
     assert split[-1][-1] == EndTransactionRecord()
-    assert [len(batch) for batch in batches(ControllerResult(records, is_atomic=False), 3)] == [3, 2]
+    assert [len(batch) for batch in batches(ControllerResult(records, is_atomic=False), 9, 3)] == [3, 2]
     assert list(batches(ControllerResult())) == []
 
 
