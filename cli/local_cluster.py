@@ -1,4 +1,6 @@
-"""A cluster of real broker processes on loopback, over one static cluster file: for the demo, benchmarks and tests.
+"""A cluster of real broker processes on loopback: for the demo, benchmarks, tests and `tierfetch cluster up`.
+
+Either under controllers that run elsewhere (`local_quorum`), or over one static cluster file.
 
 Everything lives below one base directory. Brokers are children of this process, stopped by `stop`, `kill` or the end of
 the `with` block; `wipe` removes what a stopped broker kept, so that its next start is a replacement.
@@ -13,7 +15,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,15 +49,19 @@ class LocalCluster:
         *,
         tier: TierSettings | None = None,
         configs: Mapping[str, str] | None = None,
+        controllers: str | None = None,
+        ports: Sequence[int] | None = None,
     ) -> None:
+        """`controllers`: HOST:PORT of each, separated by commas; None: a static cluster file."""
         self.base = base.absolute()
+        self._controllers = controllers
         self.broker_ids = tuple(broker_ids)
         self.tier = tier
         self.configs = dict(configs or {})
         self.broker_configs: dict[int, dict[str, str]] = {}
-        ports = free_ports(2 * len(self.broker_ids))
-        self._ports = dict(zip(self.broker_ids, ports, strict=False))
-        self._metrics_ports = dict(zip(self.broker_ids, ports[len(self.broker_ids) :], strict=True))
+        free = free_ports(2 * len(self.broker_ids))
+        self._ports = dict(zip(self.broker_ids, ports or free[: len(self.broker_ids)], strict=True))
+        self._metrics_ports = dict(zip(self.broker_ids, free[len(self.broker_ids) :], strict=True))
         self._processes = Processes()
 
     @property
@@ -101,7 +107,7 @@ class LocalCluster:
             "node.id": str(broker),
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port(broker)}",
             "log.dirs": str(self.data_directory(broker)),
-            "static.cluster.file": str(self.cluster_file),
+            **self._cluster(),
             "metrics.port": str(self._metrics_ports[broker]),
             "offsets.topic.num.partitions": "5",
             "offsets.topic.replication.factor": str(min(3, len(self.broker_ids))),
@@ -119,6 +125,11 @@ class LocalCluster:
             }
             properties |= {f"rsm.config.{name}": value for name, value in self.tier.options.items()}
         return properties | self.configs | self.broker_configs.get(broker, {})
+
+    def _cluster(self) -> dict[str, str]:
+        if self._controllers is None:
+            return {"static.cluster.file": str(self.cluster_file)}
+        return {"process.roles": "broker", "controller.quorum.bootstrap.servers": self._controllers}
 
     def start(self, broker: int) -> float:
         """Start a broker without waiting; returns time.monotonic() just before its process began."""
@@ -148,7 +159,7 @@ class LocalCluster:
         self._processes.kill(broker)
 
     def fence(self, broker: int) -> None:
-        """Take a killed broker out of every ISR and leadership, as a controller would."""
+        """Take a killed broker out of every ISR and leadership, as a controller would; of a static cluster."""
         assert broker not in self._processes, f"broker {broker} runs"
         asyncio.run(self._fence(broker))
 

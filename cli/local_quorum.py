@@ -31,7 +31,7 @@ class ControllerFailedError(RuntimeError):
 
 
 class LocalQuorum:
-    """Controllers 1, 2, ... with static voters, unless `dynamic`: then the first one alone is the first voter.
+    """Controllers `first_id` and following, with static voters; with `dynamic` ones the first is the first voter alone.
 
     `command(node, config file)` runs one; `tierfetch controller` by default.
     """
@@ -44,13 +44,15 @@ class LocalQuorum:
         dynamic: bool = False,
         configs: Mapping[str, str] | None = None,
         command: Callable[[int, Path], Sequence[str]] | None = None,
+        first_id: int = 1,
+        ports: Sequence[int] | None = None,
     ) -> None:
         self._command = command or _controller_command
         self.base = base.absolute()
         self.dynamic = dynamic
         self.configs = dict(configs or {})
-        self.nodes = tuple(range(1, controllers + 1))
-        self._ports = dict(zip(self.nodes, free_ports(controllers), strict=True))
+        self.nodes = tuple(range(first_id, first_id + controllers))
+        self._ports = dict(zip(self.nodes, ports or free_ports(controllers), strict=True))
         self._processes = Processes()
 
     @property

@@ -19,6 +19,7 @@ _COMMANDS = {
     "reassign": ("admin.reassign", "reassign", "Move replicas to other brokers, and watch them arrive."),
     "topics": ("admin.topics", "topics", "List, describe, create, grow, shrink and delete topics."),
     "broker": ("broker", "broker", "Run a broker until it is told to stop (SIGTERM or SIGINT)."),
+    "cluster": ("cluster", "cluster", "Start a whole cluster on this machine."),
     "controller": ("controller", "controller", "Run a controller until it is told to stop (SIGTERM or SIGINT)."),
     "demo": ("demo", "demo", "Kill and wipe a follower, bring it back from the tier, time it and prove it equal."),
     "dump-log": ("dump_log", "dump_log", "Show batches, records and indexes of log files, as kafka-dump-log does."),

@@ -70,7 +70,7 @@ class Where:
                 "the objects alone with --from-objects"
             )
         own = Address(config.advertised.host, config.advertised.port)
-        if not config.static_cluster_file.exists():
+        if config.static_cluster_file is None or not config.static_cluster_file.exists():
             return [own]
         image = decode(config.static_cluster_file.read_bytes()).image
         return [Address(broker.host, broker.port) for _, broker in sorted(image.brokers.items())] or [own]
