@@ -96,7 +96,13 @@ class _RecoveryPoint:
         except CorruptFileError as error:
             _logger.warning("%s; the whole log is looked at", error)
             return 0
-        return offsets.get(METADATA_PARTITION, 0)
+        self._saved = offsets.get(METADATA_PARTITION, 0)
+        return self._saved
+
+    async def opened(self) -> None:
+        """After recovery, which may have cut the log."""
+        if self.log.recovery_point != self._saved:
+            await self._save(sync=True)
 
     async def save_log_start_offsets(self) -> None:
         """The log start is a snapshot's end."""
@@ -159,7 +165,7 @@ class MetadataLog:
         if latest is not None and log.log_end_offset < latest.end_offset:
             await log.truncate_fully_and_start_at(latest.end_offset)
         await log.flush()
-        await keeper.save_recovery_points()
+        await keeper.opened()
         opened = cls(log, snapshots, keeper, config, now_ms)
         await opened._begin_at_a_snapshot()
         return opened

@@ -95,7 +95,7 @@ async def test_Q9_a_snapshot_goes_over_in_chunks() -> None:
         chunk = await leader.chunk(NEW, position, max_bytes=50)
         assert (chunk.size, chunk.position) == (len(whole), position)
         position = await follower.store_chunk(NEW, position, chunk.data)
-    assert follower.ids == ()
+    assert not follower.ids
     parsed = await follower.finish_part(NEW)
     assert parsed == parse_snapshot(whole, name="")
     assert follower.ids == (NEW,)
