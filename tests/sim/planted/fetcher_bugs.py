@@ -15,6 +15,7 @@ from tierfetch.fetcher.replica_fetcher import ReplicaFetcher
 from tierfetch.log import adopt
 from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
 from tierfetch.log.producers import ProducerStateManager
+from tierfetch.sim.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
 
@@ -80,7 +81,12 @@ def majority_of_isr() -> Iterator[None]:
         yield
 
 
-@planted("a replica joins the ISR before it has caught up", file="fetcher/leader_replicas.py", scenario="brokers")
+@planted(
+    "a replica joins the ISR before it has caught up",
+    file="fetcher/leader_replicas.py",
+    scenario="brokers",
+    faults=(FaultKind.PROCESS_CRASH, FaultKind.MOVE_LEADER, FaultKind.SLOW_LINK),
+)
 def joins_too_early() -> Iterator[None]:
     original = LeaderReplicas.expanded_isr
 
@@ -91,7 +97,14 @@ def joins_too_early() -> Iterator[None]:
         yield
 
 
-@planted("the producer snapshot is not adopted from the tier", file="fetcher/aux_state.py", scenario="brokers")
+@planted(
+    "the producer snapshot is not adopted from the tier",
+    file="fetcher/aux_state.py",
+    scenario="brokers",
+    faults=(FaultKind.WIPE,),
+    follows_tier=(True,),
+    bootstrap_policy=("tier-first", "earliest-pending-upload"),
+)
 def snapshot_dropped() -> Iterator[None]:
     original = aux_state._aux_state
 
@@ -104,7 +117,14 @@ def snapshot_dropped() -> Iterator[None]:
         yield
 
 
-@planted("the epoch index that is adopted is not the leader's lineage", file="fetcher/aux_state.py", scenario="brokers")
+@planted(
+    "the epoch index that is adopted is not the leader's lineage",
+    file="fetcher/aux_state.py",
+    scenario="brokers",
+    faults=(FaultKind.WIPE, FaultKind.MOVE_LEADER),
+    follows_tier=(True,),
+    bootstrap_policy=("tier-first", "earliest-pending-upload"),
+)
 def foreign_epoch_index() -> Iterator[None]:
     original = aux_state._verified_epochs
 
@@ -116,7 +136,14 @@ def foreign_epoch_index() -> Iterator[None]:
         yield
 
 
-@planted("half a bootstrap is committed: the epochs are missing", file="log/adopt.py", scenario="brokers")
+@planted(
+    "half a bootstrap is committed: the epochs are missing",
+    file="log/adopt.py",
+    scenario="brokers",
+    faults=(FaultKind.WIPE, FaultKind.MOVE_LEADER),
+    follows_tier=(True,),
+    bootstrap_policy=("tier-first", "earliest-pending-upload"),
+)
 def half_a_bootstrap() -> Iterator[None]:
     original = adopt.build_sibling
 

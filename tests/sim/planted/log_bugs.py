@@ -11,10 +11,17 @@ from tierfetch.log.producers import ProducerStateManager
 from tierfetch.log.segments import LogSegments
 from tierfetch.log.state import LogState
 from tierfetch.log.truncation import Truncation
+from tierfetch.sim.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
 
-@planted("acknowledge before fsync", file="log/flusher.py", scenario="brokers")
+@planted(
+    "acknowledge before fsync",
+    file="log/flusher.py",
+    scenario="brokers",
+    faults=(FaultKind.POWER_FAILURE, FaultKind.MACHINE_CRASH),
+    flush_messages=(1,),
+)
 def acknowledge_before_fsync() -> Iterator[None]:
     async def nothing(self: Flusher) -> None:
         """As if the next flush of the upkeep would do."""
@@ -23,7 +30,13 @@ def acknowledge_before_fsync() -> Iterator[None]:
         yield
 
 
-@planted("a flush forgets the names of new segments", file="log/flusher.py", scenario="brokers")
+@planted(
+    "a flush forgets the names of new segments",
+    file="log/flusher.py",
+    scenario="brokers",
+    faults=(FaultKind.POWER_FAILURE, FaultKind.MACHINE_CRASH),
+    flush_messages=(1,),
+)
 def names_not_synced() -> Iterator[None]:
     original = Flusher.flush_locked
 
@@ -36,7 +49,12 @@ def names_not_synced() -> Iterator[None]:
 
 
 @planted(
-    "indexes of a segment that was flushed before its end are not saved", file="log/flusher.py", scenario="brokers"
+    "indexes of a segment that was flushed before its end are not saved",
+    file="log/flusher.py",
+    scenario="brokers",
+    faults=(FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH),
+    flush_messages=(1, 5),
+    transactional_producers=(1,),
 )
 def indexes_not_saved() -> Iterator[None]:
     original = LogSegments.from_offset
@@ -53,13 +71,25 @@ def indexes_not_saved() -> Iterator[None]:
         yield
 
 
-@planted("a truncation leaves the leader epochs as they are", file="log/epochs.py", scenario="brokers")
+@planted(
+    "a truncation leaves the leader epochs as they are",
+    file="log/epochs.py",
+    scenario="brokers",
+    faults=(FaultKind.PARTITION, FaultKind.ONE_WAY),
+    weak_producers=(1,),
+)
 def epochs_not_truncated() -> Iterator[None]:
     with patch.object(LeaderEpochCache, "truncate_from_end", lambda self, end_offset: None):
         yield
 
 
-@planted("a truncation leaves the producers as they are", file="log/truncation.py", scenario="brokers")
+@planted(
+    "a truncation leaves the producers as they are",
+    file="log/truncation.py",
+    scenario="brokers",
+    faults=(FaultKind.PARTITION, FaultKind.ONE_WAY),
+    weak_producers=(1,),
+)
 def producers_not_truncated() -> Iterator[None]:
     original = Truncation._cut
 
@@ -74,7 +104,12 @@ def producers_not_truncated() -> Iterator[None]:
         yield
 
 
-@planted("a new leader's epoch begins one record early", file="log/appender.py", scenario="brokers")
+@planted(
+    "a new leader's epoch begins one record early",
+    file="log/appender.py",
+    scenario="brokers",
+    faults=(FaultKind.MOVE_LEADER,),
+)
 def epoch_begins_early() -> Iterator[None]:
     original = LeaderEpochCache.assign
 
@@ -87,7 +122,12 @@ def epoch_begins_early() -> Iterator[None]:
         yield
 
 
-@planted("the high watermark is taken for the last stable offset", file="log/state.py", scenario="brokers")
+@planted(
+    "the high watermark is taken for the last stable offset",
+    file="log/state.py",
+    scenario="brokers",
+    transactional_producers=(1,),
+)
 def no_last_stable_offset() -> Iterator[None]:
     with patch.object(LogState, "last_stable_offset", property(lambda self: self.high_watermark)):
         yield

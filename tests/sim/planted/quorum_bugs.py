@@ -12,10 +12,16 @@ from tierfetch.quorum.election_file import ElectionFile
 from tierfetch.quorum.events import LogCompleted
 from tierfetch.quorum.high_watermark import advanced_high_watermark, majority_reached
 from tierfetch.quorum.roles import Prospective, Unattached
+from tierfetch.sim.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
 
-@planted("a fetch of an observer counts for the high watermark", file="quorum/leader.py", scenario="quorum")
+@planted(
+    "a fetch of an observer counts for the high watermark",
+    file="quorum/leader.py",
+    scenario="quorum",
+    faults=(FaultKind.PARTITION, FaultKind.MACHINE_CRASH),
+)
 def observer_counts() -> Iterator[None]:
     original = leader.update_high_watermark
 
@@ -32,7 +38,12 @@ def observer_counts() -> Iterator[None]:
         yield
 
 
-@planted("half of the voters count as a majority", file="quorum/high_watermark.py", scenario="quorum")
+@planted(
+    "half of the voters count as a majority",
+    file="quorum/high_watermark.py",
+    scenario="quorum",
+    faults=(FaultKind.PARTITION, FaultKind.PROCESS_CRASH),
+)
 def half_is_enough() -> Iterator[None]:
     def advanced(high_watermark, ends, majority, start):
         return advanced_high_watermark(high_watermark, ends, max(1, majority - 1), start)
@@ -41,7 +52,13 @@ def half_is_enough() -> Iterator[None]:
         yield
 
 
-@planted("the vote is not written to quorum-state", file="quorum/election_file.py", scenario="quorum")
+@planted(
+    "the vote is not written to quorum-state",
+    file="quorum/election_file.py",
+    scenario="quorum",
+    faults=(FaultKind.PROCESS_CRASH, FaultKind.MOVE_LEADER, FaultKind.REORDERING),
+    election_timeout_ms=(300,),
+)
 def forgotten_vote() -> Iterator[None]:
     original = ElectionFile.write
 
@@ -52,7 +69,13 @@ def forgotten_vote() -> Iterator[None]:
         yield
 
 
-@planted("a second candidate gets a vote in the same epoch", file="quorum/election.py", scenario="quorum")
+@planted(
+    "a second candidate gets a vote in the same epoch",
+    file="quorum/election.py",
+    scenario="quorum",
+    faults=(FaultKind.MOVE_LEADER, FaultKind.REORDERING, FaultKind.SLOW_LINK),
+    election_timeout_ms=(300,),
+)
 def votes_twice() -> Iterator[None]:
     def can_grant(replica, request):
         if not isinstance(replica.role, Unattached | Prospective) or replica.leader_id is not None:
@@ -63,13 +86,23 @@ def votes_twice() -> Iterator[None]:
         yield
 
 
-@planted("a candidate with a shorter log of the same epoch gets votes", file="quorum/election.py", scenario="quorum")
+@planted(
+    "a candidate with a shorter log of the same epoch gets votes",
+    file="quorum/election.py",
+    scenario="quorum",
+    faults=(FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.PAUSE),
+)
 def shorter_log() -> Iterator[None]:
     with patch.object(election, "is_up_to_date", lambda candidate, own: candidate.epoch >= own.epoch):
         yield
 
 
-@planted("the length of logs is compared before their epochs", file="quorum/election.py", scenario="quorum")
+@planted(
+    "the length of logs is compared before their epochs",
+    file="quorum/election.py",
+    scenario="quorum",
+    faults=(FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.PAUSE),
+)
 def length_before_epoch() -> Iterator[None]:
     def is_up_to_date(candidate, own):
         return (candidate.offset, candidate.epoch) >= (own.offset, own.epoch)
@@ -78,7 +111,12 @@ def length_before_epoch() -> Iterator[None]:
         yield
 
 
-@planted("records are acknowledged before they are flushed", file="quorum/log_owner.py", scenario="quorum")
+@planted(
+    "records are acknowledged before they are flushed",
+    file="quorum/log_owner.py",
+    scenario="quorum",
+    faults=(FaultKind.POWER_FAILURE, FaultKind.MACHINE_CRASH),
+)
 def acknowledged_before_fsync() -> Iterator[None]:
     async def flush(self, order):
         self._tell(LogCompleted(order))
@@ -88,7 +126,10 @@ def acknowledged_before_fsync() -> Iterator[None]:
 
 
 @planted(
-    "the quorum's leader overlooks a diverging log that is not longer", file="quorum/leader_fetch.py", scenario="quorum"
+    "the quorum's leader overlooks a diverging log that is not longer",
+    file="quorum/leader_fetch.py",
+    scenario="quorum",
+    faults=(FaultKind.PARTITION, FaultKind.PAUSE),
 )
 def overlooked_divergence() -> Iterator[None]:
     def validate(view, position, rules):
@@ -110,7 +151,12 @@ def watermark_beyond_log() -> Iterator[None]:
         yield
 
 
-@planted("high watermark from an entry of an old epoch", file="quorum/high_watermark.py", scenario="quorum")
+@planted(
+    "high watermark from an entry of an old epoch",
+    file="quorum/high_watermark.py",
+    scenario="quorum",
+    faults=(FaultKind.PARTITION, FaultKind.PAUSE, FaultKind.PROCESS_CRASH),
+)
 def old_epochs_entry() -> Iterator[None]:
     def advanced(high_watermark: int, ends: Iterable[int], majority: int, _: int) -> int:
         return max(high_watermark, majority_reached(ends, majority))

@@ -12,29 +12,35 @@ at the wrong moment. `known.json` has for each the seed that finds it, made by `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import TypeAdapter
+
+from tierfetch.sim.schedule import FaultKind
 
 KNOWN_FILE = Path(__file__).parent / "known.json"
 
 
 @dataclass(frozen=True, slots=True)
 class PlantedBug:
-    """`plant` puts it in, and takes it out at the end."""
+    """`plant` puts it in, and takes it out at the end. Seeds with many faults of the kinds `faults`, and one of these
+    values of these `options`, are tried first: what a seed draws is known before it is run.
+    """
 
     name: str
     file: str
     scenario: str
     plant: Callable[[], AbstractContextManager[None]]
+    faults: tuple[FaultKind, ...] = ()
+    options: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The seed that finds a bug, after how many, and by what."""
+    """The seed that finds a bug, how many were tried, and by what it was found."""
 
     seed: int
     seeds_tried: int
@@ -46,12 +52,12 @@ _FINDINGS = TypeAdapter(dict[str, Finding])
 
 
 def planted(
-    name: str, *, file: str, scenario: str
+    name: str, *, file: str, scenario: str, faults: tuple[FaultKind, ...] = (), **options: tuple[object, ...]
 ) -> Callable[[Callable[[], Iterator[None]]], Callable[[], AbstractContextManager[None]]]:
     def add(function: Callable[[], Iterator[None]]) -> Callable[[], AbstractContextManager[None]]:
         plant = contextmanager(function)
         assert name not in BUGS, name
-        BUGS[name] = PlantedBug(name, file, scenario, plant)
+        BUGS[name] = PlantedBug(name, file, scenario, plant, faults, options)
         return plant
 
     return add

@@ -11,16 +11,30 @@ from tierfetch.broker import metadata_topic
 from tierfetch.remote.segment import RemoteLogSegmentId
 from tierfetch.rlm import copier, partition_task, plan
 from tierfetch.rlm.copier import SegmentCopier
+from tierfetch.sim.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
 
-@planted("local segments go before their upload is finished", file="rlm/plan.py", scenario="brokers")
+@planted(
+    "local segments go before their upload is finished",
+    file="rlm/plan.py",
+    scenario="brokers",
+    faults=(FaultKind.STORE_OUTAGE, FaultKind.STORE_ERRORS),
+    local_retention_ms=(500,),
+)
 def deleted_before_uploaded() -> Iterator[None]:
     with patch.object(plan, "_proven", lambda view, wanted: ([], list(wanted))):
         yield
 
 
-@planted("segments above the last stable offset are tiered", file="rlm/plan.py", scenario="brokers")
+@planted(
+    "segments above the last stable offset are tiered",
+    file="rlm/plan.py",
+    scenario="brokers",
+    faults=(FaultKind.PARTITION, FaultKind.PROCESS_CRASH),
+    transactional_producers=(1,),
+    local_retention_ms=(500,),
+)
 def tiered_too_early() -> Iterator[None]:
     original = plan.pending_copies
 
@@ -31,7 +45,13 @@ def tiered_too_early() -> Iterator[None]:
         yield
 
 
-@planted("a copy is finished before its upload", file="rlm/copier.py", scenario="brokers")
+@planted(
+    "a copy is finished before its upload",
+    file="rlm/copier.py",
+    scenario="brokers",
+    faults=(FaultKind.HALF_UPLOADS, FaultKind.STORE_ERRORS),
+    local_retention_ms=(500,),
+)
 def finished_before_uploaded() -> Iterator[None]:
     original = SegmentCopier._upload
 
@@ -45,7 +65,12 @@ def finished_before_uploaded() -> Iterator[None]:
         yield
 
 
-@planted("a segment id is used again for another attempt", file="rlm/partition_task.py", scenario="brokers")
+@planted(
+    "a segment id is used again for another attempt",
+    file="rlm/partition_task.py",
+    scenario="brokers",
+    faults=(FaultKind.LOST_REPLIES, FaultKind.HALF_UPLOADS),
+)
 def reused_segment_id() -> Iterator[None]:
     original = partition_task.describe_copy
 
@@ -57,7 +82,13 @@ def reused_segment_id() -> Iterator[None]:
         yield
 
 
-@planted("the remote log metadata is not flushed", file="broker/metadata_topic.py", scenario="brokers")
+@planted(
+    "the remote log metadata is not flushed",
+    file="broker/metadata_topic.py",
+    scenario="brokers",
+    faults=(FaultKind.POWER_FAILURE,),
+    local_retention_ms=(500,),
+)
 def metadata_not_flushed() -> Iterator[None]:
     original = metadata_topic.NewTopic
 
