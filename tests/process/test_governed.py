@@ -1,0 +1,228 @@
+"""Three controllers, three brokers and a tier: what the cluster does by itself when its parts are hurt"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tierfetch.cli.local_cluster import LocalCluster, TierSettings
+from tierfetch.cli.local_quorum import LocalQuorum
+from tierfetch.cli.offsets import list_offset
+from tierfetch.cli.processes import poll
+from tierfetch.fetcher.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.client import Address, KafkaClient
+from tierfetch.protocol.errors import KafkaError
+from tierfetch.tests.process.clients import Librdkafka, create_topic
+from tierfetch.tests.process.looks import log_bytes
+from tierfetch.tests.process.producing import SteadyProducer
+
+TIMEOUT_S = 60.0
+BROKERS = (11, 12, 13)
+TIERED = {"remote.storage.enable": "true", "segment.bytes": "1048576"}
+
+
+@dataclass
+class Governed:
+    """A cluster and its controllers."""
+
+    quorum: LocalQuorum
+    brokers: LocalCluster
+
+    @property
+    def servers(self) -> str:
+        return self.brokers.bootstrap_servers
+
+    def partition(self, topic: str, *, ask: int | None = None) -> Any:
+        """Partition 0 as a broker that answers knows it: kio's MetadataResponsePartition; None where it does not."""
+        for broker in [ask] if ask is not None else BROKERS:
+            try:
+                return asyncio.run(_partition(self.brokers.port(broker), topic))
+            except (OSError, KafkaError, LookupError):
+                continue
+        return None
+
+    def wait(self, topic: str, what: str, condition: Any) -> Any:
+        for _ in poll(TIMEOUT_S, f"{topic} {what}; it is {self.partition(topic)}", 0.02):
+            found = self.partition(topic)
+            if found is not None and condition(found):
+                return found
+        raise AssertionError("unreachable: poll raises")
+
+    def wait_led_by_another(self, topic: str, than: int) -> Any:
+        return self.wait(topic, "to have another leader", lambda part: part.leader_id not in (-1, than))
+
+    def run(self, *arguments: str) -> str:
+        command = [sys.executable, "-m", "tierfetch.cli.main", *arguments, "--bootstrap", self.servers]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+async def _partition(port: int, topic: str) -> Any:
+    client = KafkaClient(client_id="test", random=random.Random())
+    body = {
+        "topics": [{"topic_id": None, "name": topic}],
+        "allow_auto_topic_creation": False,
+        "include_cluster_authorized_operations": False,
+        "include_topic_authorized_operations": False,
+    }
+    try:
+        answer = await client.request(Address("127.0.0.1", port), ApiKey.METADATA, body, timeout_s=2)
+    finally:
+        await client.close()
+    return answer.topics[0].partitions[0]
+
+
+@pytest.fixture
+def governed(tmp_path: Path) -> Iterator[Governed]:
+    tier = TierSettings("local", {"dir": str(tmp_path / "tier")})
+    configs = {"follower.fetch.last.tiered.offset.enable": "true"}
+    with (
+        LocalQuorum(tmp_path) as quorum,
+        LocalCluster(
+            tmp_path, BROKERS, tier=tier, configs=configs, controllers=quorum.bootstrap_controllers
+        ) as brokers,
+    ):
+        yield Governed(quorum, brokers)
+
+
+def test_C1_C2_a_killed_leader_is_replaced_and_nothing_is_lost(governed: Governed) -> None:
+    create_topic(governed.servers, "t", replicas=3, configs={"min.insync.replicas": "2"})
+    governed.wait("t", "to have all in sync", lambda part: set(part.isr_nodes) == set(BROKERS))
+    with SteadyProducer(governed.servers, "t") as producer:
+        for _ in range(2):
+            producer.wait_acknowledged(200)
+            before = governed.partition("t")
+            governed.brokers.kill(before.leader_id)
+            after = governed.wait_led_by_another("t", before.leader_id)
+            assert after.leader_epoch > before.leader_epoch
+            assert before.leader_id not in after.isr_nodes
+            producer.wait_acknowledged(200)
+            governed.brokers.start(before.leader_id)
+            governed.wait("t", "to have all in sync again", lambda part: set(part.isr_nodes) == set(BROKERS))
+    producer.check_consumed()
+
+
+def test_C5_decisions_outlive_the_active_controller(governed: Governed) -> None:
+    create_topic(governed.servers, "before", replicas=3)
+    active = governed.quorum.leader()
+    governed.quorum.kill(active)
+    create_topic(governed.servers, "after", replicas=3)
+    for topic in ("before", "after"):
+        Librdkafka().produce(governed.servers, topic, [b"1", b"2"], "none")
+        assert Librdkafka().consume(governed.servers, topic, 2) == [b"1", b"2"]
+    governed.quorum.start(active)
+    governed.quorum.wait_serving(active)
+    leader = governed.partition("after").leader_id
+    governed.brokers.kill(leader)
+    governed.wait_led_by_another("after", leader)
+
+
+def test_C1_F6_a_wiped_broker_is_another_one_and_comes_back_from_the_tier(governed: Governed) -> None:
+    values = [b"%06d " % number + b"x" * 1000 for number in range(6000)]
+    create_topic(governed.servers, "t", replicas=3, configs=TIERED)
+    Librdkafka().produce(governed.servers, "t", values, "none")
+    found = governed.wait("t", "to have all in sync", lambda part: set(part.isr_nodes) == set(BROKERS))
+    port = governed.brokers.port(found.leader_id)
+    for _ in poll(TIMEOUT_S, "segments to be tiered"):
+        pending = list_offset(port, "t", 0, EARLIEST_PENDING_UPLOAD_TIMESTAMP).offset
+        if pending >= 4000:
+            break
+    follower = next(broker for broker in BROKERS if broker != found.leader_id)
+    governed.brokers.kill(follower)
+    governed.brokers.wipe(follower)
+    governed.brokers.start(follower)
+    governed.wait("t", "to lose the wiped replica", lambda part: follower not in part.isr_nodes)
+    governed.wait("t", "to have it back", lambda part: follower in part.isr_nodes)
+    replica = log_bytes(governed.brokers, follower, "t")
+    assert min(replica) >= pending - 1100, "it holds what the tier lacked"
+    leader = log_bytes(governed.brokers, governed.partition("t").leader_id, "t")
+    assert {base: leader[base] for base in replica if base in leader} == {
+        base: data for base, data in replica.items() if base in leader
+    }
+    # What it took over from the tier it can also serve, as the leader.
+    for broker in BROKERS:
+        if broker != follower:
+            governed.brokers.stop(broker)
+    governed.wait("t", "to be led by the replacement", lambda part: part.leader_id == follower)
+    assert Librdkafka().consume(f"127.0.0.1:{governed.brokers.port(follower)}", "t", len(values)) == values
+
+
+def test_C1_the_last_copy_is_not_elected_after_a_wipe(governed: Governed) -> None:
+    create_topic(governed.servers, "t", replicas=1)
+    Librdkafka().produce(governed.servers, "t", [b"precious"], "none")
+    leader = governed.partition("t").leader_id
+    governed.brokers.kill(leader)
+    governed.brokers.wipe(leader)
+    governed.brokers.start(leader)
+    governed.brokers.wait_serving(leader)
+    found = governed.wait("t", "to have no member in sync", lambda part: part.isr_nodes == ())
+    assert found.leader_id == -1
+
+
+def test_C6_replicas_move_and_topics_come_grow_and_go_by_command(governed: Governed, tmp_path: Path) -> None:
+    governed.run("topics", "create", "t", "--partitions", "2", "--replication", "2")
+    Librdkafka().produce(governed.servers, "t", [b"%d" % number for number in range(500)], "none")
+    governed.run("topics", "grow", "t", "--to", "3")
+    described = json.loads(governed.run("topics", "describe", "t", "--json"))
+    assert [row["partition"] for row in described] == [0, 1, 2]
+    old = described[0]["replicas"]
+    new = [next(broker for broker in BROKERS if broker not in old), old[0]]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": new}]}))
+    governed.run("reassign", "execute", str(plan))
+    found = governed.wait("t", "to have moved", lambda part: list(part.replica_nodes) == new)
+    assert set(found.isr_nodes) == set(new)
+    assert Librdkafka().consume(governed.servers, "t", 500) == [b"%d" % number for number in range(500)]
+    gone = governed.brokers.data_directory(old[1]) / "t-0"
+    for _ in poll(TIMEOUT_S, "the old replica to go"):
+        if not gone.exists():
+            break
+    governed.run("topics", "delete", "t", "--yes")
+    assert json.loads(governed.run("topics", "list", "--json"))[-1]["topic"] != "t"
+    for broker in BROKERS:
+        for _ in poll(TIMEOUT_S, f"broker {broker} to delete its replicas"):
+            if not list(governed.brokers.data_directory(broker).glob("t-[0-9]")):
+                break
+
+
+def test_F1_the_option_is_switched_for_all_brokers_without_a_restart(governed: Governed) -> None:
+    key = "follower.fetch.last.tiered.offset.enable"
+    for value, source in (("false", "this broker, dynamic"), ("true", "this broker, dynamic")):
+        governed.run("configs", "alter", "--broker", "12", "--set", f"{key}={value}")
+        for _ in poll(TIMEOUT_S, f"{key} to be {value}"):
+            found = json.loads(governed.run("configs", "describe", "--broker", "12", "--json"))
+            entry = next(entry for entry in found if entry["name"] == key)
+            if (entry["value"], entry["source"]) == (value, source):
+                break
+    governed.run("configs", "alter", "--broker", "12", "--remove", key)
+    governed.run("configs", "alter", "--broker", "default", "--set", f"{key}=false")
+    for broker in BROKERS:
+        for _ in poll(TIMEOUT_S, f"{key} to be false everywhere"):
+            found = json.loads(governed.run("configs", "describe", "--broker", str(broker), "--json"))
+            if next(entry["value"] for entry in found if entry["name"] == key) == "false":
+                break
+
+
+def test_C10_a_broker_that_stops_in_order_hands_over_first(governed: Governed) -> None:
+    create_topic(governed.servers, "t", replicas=2, configs={"min.insync.replicas": "1"})
+    found = governed.wait("t", "to have both in sync", lambda part: len(part.isr_nodes) == 2)
+    with SteadyProducer(governed.servers, "t") as producer:
+        producer.wait_acknowledged(100)
+        governed.brokers.stop(found.leader_id)
+        after = governed.partition("t")
+        assert after.leader_id not in (-1, found.leader_id)
+        producer.wait_acknowledged(100)
+    producer.check_consumed()
+    epochs = list_offset(governed.brokers.port(after.leader_id), "t", 0, EARLIEST_LOCAL_TIMESTAMP)
+    assert epochs.offset == 0
