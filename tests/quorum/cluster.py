@@ -1,4 +1,4 @@
-"""Cores with disks and a network in memory, on virtual time, under faults chosen by a seed; invariants after each event.
+"""Cores with disks and a network in memory, on virtual time, under faults chosen by a seed; invariants throughout.
 
 invariant            broken when
 -------------------  ----------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
 from tierfetch.quorum.effects import (
     AppendFetched,
     AppendRecords,
-    ControlBatch,
     Flush,
     KRaftVersionRecord,
     LogEffect,
@@ -21,7 +20,7 @@ from tierfetch.quorum.effects import (
 )
 from tierfetch.quorum.events import RecoveredState
 from tierfetch.quorum.messages import FetchedBatch, FetchedRecords, ReadRange
-from tierfetch.quorum.state import ElectionState, OffsetAndEpoch
+from tierfetch.quorum.state import EMPTY_LOG, INITIAL_ELECTION, ElectionState, OffsetAndEpoch
 from tierfetch.quorum.voters import VotersAt
 
 
@@ -47,9 +46,9 @@ class MemoryDisk:
     machine, all of them a crash of the process."""
 
     bootstrap: VotersAt
-    election: ElectionState = ElectionState(0)
+    election: ElectionState = INITIAL_ELECTION
     entries: tuple[Entry, ...] = ()
-    start: OffsetAndEpoch = OffsetAndEpoch(0, 0)
+    start: OffsetAndEpoch = EMPTY_LOG
     flushed_end_offset: int = 0
     snapshots: tuple[Snapshot, ...] = ()
 
@@ -99,7 +98,7 @@ class MemoryDisk:
         return tuple(found)
 
     def after_crash(self, kept_end_offset: int) -> MemoryDisk:
-        """Only entries below `kept_end_offset` (at least the flushed ones) are found again, and are flushed by recovery."""
+        """Only entries below `kept_end_offset` (at least the flushed ones) are found again; recovery flushes them."""
         assert self.flushed_end_offset <= kept_end_offset <= self.end_offset
         kept = self.entries[: kept_end_offset - self.start.offset]
         return replace(self, entries=kept, flushed_end_offset=kept_end_offset)
@@ -142,7 +141,3 @@ class MemoryDisk:
         return replace(
             self, entries=(), start=snapshot.snapshot_id, flushed_end_offset=end, snapshots=(*self.snapshots, snapshot)
         )
-
-
-def control_values(effect: AppendRecords) -> list[object]:
-    return [record for batch in effect.batches if isinstance(batch, ControlBatch) for record in batch.records]

@@ -1,4 +1,4 @@
-"""The transcripts of the quorum's core, by row of what must work: `pytest -k Q6` runs `Q6-*.txt`, `--rewrite` rewrites."""
+"""The transcripts of the quorum's core, by row of what must work: `pytest -k Q6` runs `Q6-*.txt` (`--rewrite`)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@
     state                                   what the replica is now
 
 Voters have directory ids of their own; `dir=` names another one. In an answer to Fetch `records=2,3` are the epochs of
-the records from the fetch offset on. An answer is to the last such request. Fields that are 0, empty or no are not shown.
+the records from the fetch offset on. An answer is to the last such request. Fields that are 0, empty or no are not
+shown.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ from tierfetch.quorum.messages import (
     RemoveVoterRequest,
     SnapshotChunk,
     UpdateVoterRequest,
-    VoteRequest,
     VoterChangeResponse,
+    VoteRequest,
     VoteResponse,
 )
 from tierfetch.quorum.state import ElectionState, Endpoint, LeaderAndEpoch, OffsetAndEpoch, ReplicaKey
@@ -304,9 +305,7 @@ class Replica:
 
     def do_update(self, _: list[str], options: Options) -> list[str]:
         node = VoterNode(key_of(int(options["id"])), (Endpoint("CONTROLLER", options["host"], 9093),))
-        return self.request(
-            UpdateVoterRequest(cluster_id=cluster_of(options), epoch=int(options["epoch"]), voter=node)
-        )
+        return self.request(UpdateVoterRequest(cluster_id=cluster_of(options), epoch=int(options["epoch"]), voter=node))
 
     # --- answers
 

@@ -1,8 +1,8 @@
 """Copies and fingerprints of a core, for a search that steps the same state many times.
 
-Time is abstract. After each step the clock goes back to 0 and each deadline becomes one of two: SOON (a retry) or LATE (an
-election, fetch or check-quorum timeout). So states that differ only in *when* something is due are one state, and a tick
-either lets retries fire or everything. Times of the past (last fetch, ...) become 0.
+Time is abstract. After each step the clock goes back to 0 and each deadline becomes one of two: SOON (a retry) or LATE
+(an election, fetch or check-quorum timeout). So states that differ only in *when* something is due are one state, and a
+tick either lets retries fire or everything. Times of the past (last fetch, ...) become 0.
 """
 
 from __future__ import annotations
@@ -52,7 +52,20 @@ _MUTABLE: dict[type, frozenset[str]] = {
 """Which parts of an object a step may change in place; all others are frozen values."""
 _SLOTS: dict[type, tuple[str, ...]] = {cls: tuple(cls.__slots__) for cls in _MUTABLE}
 _BOOKKEEPING = frozenset(
-    {"config", "chance", "now_ms", "_timer_ms", "told_leader", "_effects", "_persisted", "_changing", "_version", "voters", "is_voter", "voter_history"}
+    {
+        "config",
+        "chance",
+        "now_ms",
+        "_timer_ms",
+        "told_leader",
+        "_effects",
+        "_persisted",
+        "_changing",
+        "_version",
+        "voters",
+        "is_voter",
+        "voter_history",
+    }
 )
 _WITHOUT_CONSEQUENCE = frozenset(
     {

@@ -19,9 +19,9 @@ What the model leaves out or makes coarser, and why that hides no violation of s
 * Pre-votes are always granted, at once. They bind nobody, so a real one can only prevent what the model does.
 * Answers arrive when they are sent, unless `delays_answers`; until then it is the request that is late.
 * A refused vote is not counted: the election ends by its timeout instead.
-* The disk is instantaneous, unless `delays_disk`: what waits for it is as good as delayed on the network, and a crash in
-  between is one before the event. (Unless a bug lets something out before the disk is done: hence the option.) Once no
-  crash is left to happen it is instantaneous in any case.
+* The disk is instantaneous, unless `delays_disk`: what waits for it is as good as delayed on the network, and a crash
+  in between is one before the event. (Unless a bug lets something out before the disk is done: hence the option.) After
+  the last crash it is instantaneous in any case.
 * One record a Fetch, so that every prefix of a log is a state.
 * EndQuorumEpoch and the search for a leader by Fetch never arrive: both only make known, earlier, what Vote,
   BeginQuorumEpoch and Fetch answers make known, and start elections, which a tick may at any time.
@@ -35,18 +35,32 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from tierfetch.protocol.errors import ErrorCode
 from tierfetch.quorum.core import RaftCore
 from tierfetch.quorum.election import is_up_to_date
 from tierfetch.quorum.events import Append, Event, RequestFailed, RequestReceived, ResponseReceived, TimerFired
-from tierfetch.protocol.errors import ErrorCode
-from tierfetch.quorum.messages import BeginQuorumEpochRequest, FetchRequest, VoteRequest, VoteResponse
+from tierfetch.quorum.messages import BeginQuorumEpochRequest, VoteResponse
 from tierfetch.quorum.roles import Candidate
 from tierfetch.quorum.state import LeaderAndEpoch, RaftState
 
 from ..cluster import InvariantBroken, voters_of
 from ..disk import Entry, MemoryDisk
 from .clone import TICK_LATE_MS, TICK_SOON_MS
-from .node import ANYBODY, Committed, Led, Message, ModelNode, Output, Result, begin, message_numbers, number_of, react, renamings, value_of
+from .node import (
+    ANYBODY,
+    Committed,
+    Led,
+    Message,
+    ModelNode,
+    Output,
+    Result,
+    begin,
+    message_numbers,
+    number_of,
+    react,
+    renamings,
+    value_of,
+)
 
 
 @dataclass(frozen=True)
@@ -114,7 +128,8 @@ class _Action:
 
     @classmethod
     def of(cls, bounds: Bounds, world: World, crashes: int | None = None) -> _Action:
-        is_instant = not bounds.delays_disk or (world.crashes if crashes is None else crashes) >= bounds.crashes
+        crashes = world.crashes if crashes is None else crashes
+        is_instant = not bounds.delays_disk or crashes >= bounds.crashes > 0
         nodes, net, leaders = list(world.nodes), set(world.net), dict(world.leaders)
         return cls(bounds, world, nodes, net, leaders, world.committed, is_instant)
 
@@ -199,16 +214,22 @@ def is_vote_settled(source: RaftCore, target: RaftCore, epoch: int) -> bool:
         return epoch < source.epoch
     role = source._replica.role
     is_over = source.epoch > epoch or not isinstance(role, Candidate)
-    if epoch > target.epoch or target.leader_and_epoch.leader_id is None and target.voted_id is None:
+    if epoch > target.epoch or (target.leader_and_epoch.leader_id is None and target.voted_id is None):
         return False
-    return is_over or target.voted_id == source._replica.key.id and target._replica.key.id in role.poll.granted
+    return is_over or (target.voted_id == source._replica.key.id and target._replica.key.id in role.poll.granted)
 
 
 def check_committed_is_safe(world: World) -> None:
-    """No replica that lacks a committed record could win an election: so leaders are complete in epochs to come, too."""
+    """It is on the disks of a majority, and no replica that lacks it could win an election: so leaders are complete in
+    epochs to come, too."""
     committed = world.committed
     if not committed:
         return
+    durable = sum(
+        node.disk.entries[: node.disk.flushed_end_offset][: len(committed)] == committed for node in world.nodes
+    )
+    if durable * 2 <= len(world.nodes):
+        raise InvariantBroken(f"{committed} was committed, and is on {durable} disks only")
     lasts = [node.core._replica.log.last for node in world.nodes]
     for index, node in enumerate(world.nodes):
         if node.disk.entries[: len(committed)] == committed:

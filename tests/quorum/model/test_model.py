@@ -1,0 +1,84 @@
+"""Q14: every state of a small quorum is safe, and the search finds what is planted (`-s` prints how many states)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tierfetch.tests.sim.planted.quorum_core import BUGS
+
+from .explore import Exploration, explore
+from .model import Bounds
+from .node import forget_all
+
+NOTHING_LOST = {"crashes": 0, "losses": 0, "appends": 0}
+
+
+@pytest.fixture(autouse=True)
+def _fresh_memory() -> Iterator[None]:
+    """What was computed with a bug planted is not true without, and the other way round."""
+    forget_all()
+    yield
+    forget_all()
+
+
+def explored(bounds: Bounds, capsys: pytest.CaptureFixture[str]) -> Exploration:
+    found = explore(bounds)
+    with capsys.disabled():
+        print(f"\n{bounds}: {found}", end="")  # noqa: T201
+    return found
+
+
+def test_Q14_every_state_of_one_epoch_is_safe(capsys: pytest.CaptureFixture[str]) -> None:
+    found = explored(Bounds(epochs=1, entries=1, **NOTHING_LOST), capsys)
+    assert found.is_complete, found
+    assert found.states > 100
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        pytest.param(Bounds(epochs=3, entries=3, **NOTHING_LOST), id="3-epochs-3-entries"),
+        pytest.param(Bounds(epochs=2, entries=2, crashes=1, losses=0, appends=0), id="crash"),
+        pytest.param(Bounds(epochs=1, entries=2, crashes=0, losses=0, delays_disk=True), id="slow-disks"),
+        pytest.param(Bounds(epochs=1, entries=2, crashes=1, losses=1, keeps_page_cache=True), id="crash-and-loss"),
+    ],
+)
+def test_Q14_every_state_is_safe(bounds: Bounds, capsys: pytest.CaptureFixture[str]) -> None:
+    found = explored(bounds, capsys)
+    assert found.is_complete, found
+
+
+QUICK = {
+    "the vote is not persisted": Bounds(epochs=1, entries=1, crashes=1, losses=0, appends=0),
+    "a vote leaves before it is on disk": Bounds(epochs=1, entries=1, crashes=1, losses=0, appends=0, delays_disk=True),
+    "votes twice in an epoch": Bounds(epochs=1, entries=1, **NOTHING_LOST),
+    "a candidate votes for another candidate of its epoch": Bounds(epochs=1, entries=1, **NOTHING_LOST),
+    "votes for an earlier epoch are counted": Bounds(epochs=2, entries=2, **NOTHING_LOST),
+    "half of the voters are a majority": Bounds(epochs=1, entries=1, **NOTHING_LOST),
+}
+SLOW = {
+    "a shorter log of the same epoch gets the vote": Bounds(epochs=2, entries=2, crashes=0, losses=0, appends=1),
+    "the longer log gets the vote, whatever its epoch": Bounds(epochs=3, entries=3, **NOTHING_LOST),
+    "high watermark from an entry of an old epoch": Bounds(epochs=3, entries=2, **NOTHING_LOST),
+    "a truncated tail still counts as flushed": Bounds(epochs=3, entries=3, crashes=1, losses=0, appends=0),
+}
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_Q14_planted_bug_is_found(name: str) -> None:
+    with BUGS[name]():
+        found = explore(QUICK[name], states_max=10_000)
+    assert found.violation is not None, found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", SLOW)
+def test_Q14_deeper_planted_bug_is_found(name: str) -> None:
+    with BUGS[name]():
+        found = explore(SLOW[name], states_max=60_000)
+    assert found.violation is not None, found
