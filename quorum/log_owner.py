@@ -45,6 +45,7 @@ from .voters import VotersAt
 
 OwnerEvent = LogCompleted | LogFailed | SnapshotChunkWritten | SnapshotInstalled | SnapshotRejected | SnapshotTaken
 ORDERS_MAX: Final = 100_000
+NOT_CUT: Final = "the replica stops: the snapshot is not cut"
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +59,11 @@ class _Snapshot:
     setup: QuorumSetup
     last_append_time_ms: int
     done: asyncio.Future[None]
+
+    def fail(self, error: BaseException) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+            self.done.exception()  # mark it as seen: who waited may have been cancelled
 
 
 class LogOwner:
@@ -98,9 +104,8 @@ class LogOwner:
     def drop(self) -> None:
         """Forget what waits; who waits for a snapshot gets QuorumFailedError."""
         for order in self._orders:
-            if isinstance(order, _Snapshot) and not order.done.done():
-                order.done.set_exception(QuorumFailedError("the replica stops: the snapshot is not cut"))
-                order.done.exception()  # mark it as seen: who waited may have been cancelled
+            if isinstance(order, _Snapshot):
+                order.fail(QuorumFailedError(NOT_CUT))
         self._orders.clear()
 
     async def run(self) -> None:
@@ -108,8 +113,7 @@ class LogOwner:
         try:
             while True:
                 while self._orders:
-                    await self._perform(self._orders[0])
-                    self._orders.popleft()
+                    await self._perform(self._orders.popleft())
                 self._wanted.clear()
                 await self._wanted.wait()
         except (OSError, KafkaError) as error:
@@ -182,10 +186,11 @@ class LogOwner:
             try:
                 await self._log.snapshots.create(order.snapshot_id, batches)
                 await self._log.clean()
+            except asyncio.CancelledError:
+                order.fail(QuorumFailedError(NOT_CUT))
+                raise
             except BaseException as error:
-                if not order.done.done():
-                    order.done.set_exception(error)
-                    order.done.exception()  # seen, should nobody wait any more
+                order.fail(error)
                 raise
             start = self._log.start_id
             snapshot = OffsetAndEpoch(order.snapshot_id.end_offset, order.snapshot_id.epoch)

@@ -178,17 +178,14 @@ class Quorum:
                 await asyncio.sleep(0.005)
 
     async def leader(self) -> Replica:
-        """The one that leads, by its own word and as heard by its state machine."""
+        """The one that leads, by its own word, as heard by its state machine, and followed by every voter that runs."""
         found: list[Replica] = []
 
         def leads() -> bool:
-            found[:] = [
-                item
-                for item in self.running()
-                if item.state.leaders
-                and item.state.leaders[-1].leader_id == item.node_id
-                and item.node.leader_and_epoch == item.state.leaders[-1]
-            ]
+            voters = [item for item in self.running() if item in self.voters]
+            known = {item.node.leader_and_epoch for item in voters}
+            found[:] = [item for item in voters if item.state.leaders and {item.state.leaders[-1]} == known]
+            found[:] = [item for item in found if item.state.leaders[-1].leader_id == item.node_id]
             return bool(found)
 
         await self.until(leads, "a leader")
