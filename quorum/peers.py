@@ -99,11 +99,22 @@ class Peers:
         self._supervise = ended
         self._tasks: dict[asyncio.Task[None], None] = {}
         """In the order in which they were begun."""
+        self._fetch: asyncio.Task[None] | None = None
+        """The last one."""
 
     def send(self, effect: Send) -> None:
-        """Begin; does not wait."""
+        """Begin; does not wait.
+
+        A replica awaits one Fetch at a time, so a new one gives up the one before it. Its answer would be taken for
+        that of the new one, as they often ask for the same; each late answer would bring on the next request, and that
+        the next late answer, for a leader answers the waiting Fetch of who sends another.
+        """
         assert len(self._tasks) < REQUESTS_MAX, f"{len(self._tasks)} requests are under way"
-        self._spawn(self._ask(effect), f"quorum-{type(effect.request).__name__}-{effect.peer_id}")
+        task = self._spawn(self._ask(effect), f"quorum-{type(effect.request).__name__}-{effect.peer_id}")
+        if isinstance(effect.request, FetchRequest):
+            if self._fetch is not None:
+                self._fetch.cancel()
+            self._fetch = task
 
     async def close(self) -> None:
         """Give up what is under way: nothing of it is told any more."""
@@ -114,10 +125,11 @@ class Peers:
         await self._fetches.close()
         await self._questions.close()
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+    def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(coroutine, name=name)
         self._tasks[task] = None
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)

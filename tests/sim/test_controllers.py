@@ -113,3 +113,23 @@ def test_a_replica_whose_disk_fails_stops_itself_and_the_others_go_on():
         return appending.exception()
 
     simulate(scenario)
+
+
+def test_a_follower_that_comes_back_asks_no_more_than_before():
+    """A fetch from before the block that is answered late must not be taken for the one that is awaited."""
+
+    async def scenario(world, quorum):
+        await quorum.start()
+        await quorum.append(b"before")
+        leader, _ = await quorum.leader()
+        follower = controller_host(next(node for node in NODES if node != leader))
+        for _ in range(3):
+            world.network.partition({follower}, {controller_host(leader)})
+            await asyncio.sleep(9)
+            world.network.heal()
+            await asyncio.sleep(5)
+            events = world.loop.events
+            await asyncio.sleep(1)
+            assert world.loop.events - events < 150
+
+    simulate(scenario)
