@@ -71,12 +71,15 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
-    """One state of the cluster. `broker_configs` is keyed by broker id as text, and by "default"."""
+    """One state of the cluster. `broker_configs` is keyed by broker id as text, and by "default". `features` are the
+    finalized levels; None where the cluster has none, and all its brokers are of one release.
+    """
 
     cluster_id: str
     brokers: Mapping[int, BrokerRegistration]
     topics: Mapping[str, TopicImage]
     broker_configs: Mapping[str, Mapping[str, str]]
+    features: Mapping[str, int] | None = None
     topic_names: Mapping[UUID, str] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..controller.delta import ConfigResource, ImageDelta
-from ..controller.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from ..controller.features import EARLIEST_PENDING_UPLOAD_LEVEL
+from ..controller.image import BROKER_RESOURCE, METADATA_VERSION, TOPIC_RESOURCE, MetadataImage
 from ..controller.records import decode_record
 from ..controller.registrations import BrokerRegistration as RegisteredBroker
 from ..controller.registrations import PartitionRegistration as RegisteredPartition
@@ -26,7 +27,7 @@ class MetadataView:
     def __init__(self, cluster_id: str, listener_name: str) -> None:
         self._listener_name = listener_name
         self.metadata = MetadataImage()
-        self.cluster = ClusterImage(cluster_id, {}, {}, {})
+        self.cluster = ClusterImage(cluster_id, {}, {}, {}, features={})
 
     def apply(self, records: Iterable[bytes]) -> bool:
         """Take up the records of a committed batch; whether anything changed. MetadataRecordError."""
@@ -45,7 +46,7 @@ class MetadataView:
         for records in batches:
             for value in records:
                 self.metadata.replay(decode_record(value).record)
-        self.cluster = ClusterImage(self.cluster.cluster_id, {}, {}, {})
+        self.cluster = ClusterImage(self.cluster.cluster_id, {}, {}, {}, features={})
         self.cluster = self._changed(delta)
 
     def _changed(self, delta: ImageDelta) -> ClusterImage:
@@ -55,6 +56,7 @@ class MetadataView:
             brokers=self._brokers(before.brokers, delta.brokers),
             topics=self._topics(before.topics, delta),
             broker_configs=self._broker_configs(before.broker_configs, delta.configs),
+            features=dict(self.metadata.features) if delta.features else before.features,
         )
 
     def _brokers(self, before: Mapping[int, BrokerRegistration], changed: set[int]) -> Mapping[int, BrokerRegistration]:
@@ -133,3 +135,8 @@ def _partition(registered: RegisteredPartition) -> PartitionRegistration:
         replicas=registered.replicas,
         isr=registered.isr,
     )
+
+
+def knows_pending_uploads(image: ClusterImage) -> bool:
+    """Whether every broker of the cluster answers ListOffsets -6 (KIP-1023)."""
+    return image.features is None or image.features.get(METADATA_VERSION, 0) >= EARLIEST_PENDING_UPLOAD_LEVEL

@@ -31,6 +31,7 @@ from ..log.cleaner import CleanerSettings
 from ..log.directory_lock import LogDirectoryLockedError
 from ..log.errors import CorruptFileError
 from ..log.manager import LogManager, Upkeep
+from ..protocol.api import ApiKey
 from ..protocol.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.errors import KafkaError
 from ..protocol.server import Server, ServerLimits
@@ -44,9 +45,11 @@ from .groups.coordinator import GroupCoordinator
 from .groups.settings import coordinator_settings
 from .handlers.log_dirs import LogDirHandler
 from .handlers.table import HandlerServices, handler_table
+from .handlers.versions import VersionsHandler
 from .hosted_partitions import HostedPartitions
 from .leader_endpoint import BrokerEndpoint
 from .lifecycle import LifecycleTimes
+from .metadata_view import knows_pending_uploads
 from .metrics import BrokerMetrics, RequestTimes
 from .metrics_endpoint import MetricsEndpoint
 from .partition import PartitionServices
@@ -87,6 +90,11 @@ class Broker:
         self._rng = self._environment.rng
         self._locks = SharedLocks(self._environment.lock_directory)
         self._stack = AsyncExitStack()
+
+    @property
+    def failed(self) -> asyncio.Future[str] | None:
+        """Done, with the reason, when this broker cannot go on; None where nothing of that kind can happen."""
+        return self.view.failed if isinstance(self.view, QuorumClusterView) else None
 
     @property
     def address(self) -> Address:
@@ -221,6 +229,9 @@ class Broker:
                 send_buffer_size=config.socket_send_buffer_bytes if config.socket_send_buffer_bytes >= 0 else None,
             ),
         )
+        if isinstance(self.view, QuorumClusterView):
+            versions = VersionsHandler(self.view, lambda: server.handlers, self.view.replayed_offset)
+            server.handlers[ApiKey.API_VERSIONS] = versions.api_versions
         self._stack.push_async_callback(server.close, deadline_s=CLOSE_DEADLINE_S)
         await server.bind(config.listeners.host, config.listeners.port)
         return server
@@ -314,7 +325,7 @@ class Broker:
                 local_ms_min=max(0, config.bootstrap_bounded_local_ms),
             ),
             is_option_enabled=config.follower_fetch_last_tiered_offset_enable,
-            is_feature_supported=True,
+            is_feature_supported=knows_pending_uploads(self.view.image),
         )
 
     def _address_of(self, broker_id: int) -> Address:

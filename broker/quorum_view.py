@@ -92,7 +92,7 @@ class QuorumClusterView:
         self._metadata = MetadataView("", listener_name)
         self.channel = ControllerChannel(make_client(), rng, leader=self._leader, others=self._controllers)
         heartbeats = ControllerChannel(make_client(), rng, leader=self._leader, others=self._controllers)
-        self.lifecycle = BrokerLifecycle(heartbeats, rng, self._replayed_offset, times)
+        self.lifecycle = BrokerLifecycle(heartbeats, rng, self.replayed_offset, times)
         self._isr_changes = IsrChanges(self.channel, node_id, lambda: self.lifecycle.broker_epoch)
         self._stack.push_async_callback(self.channel.close)
         self._stack.push_async_callback(heartbeats.close)
@@ -311,7 +311,8 @@ class QuorumClusterView:
         named = [*keys.controller_quorum_bootstrap_servers, *keys.controller_quorum_voters.values()]
         return [Address(host, port) for host, port in named]
 
-    def _replayed_offset(self) -> int:
+    def replayed_offset(self) -> int:
+        """The last offset of the metadata log that this broker has applied; -1 for none."""
         return -1 if self._node is None else self._node.applied_offset - 1
 
     async def _find_cluster_id(self) -> str:

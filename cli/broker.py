@@ -72,9 +72,12 @@ async def _run(config: BrokerConfig) -> int:
     try:
         async with Broker(config) as node:
             log.info("broker %d is ready", node.config.node_id)
+            if node.failed is not None:
+                node.failed.add_done_callback(lambda _: stop.set())
             await stop.wait()
             log.info("broker %d stops", node.config.node_id)
+            has_failed = node.failed is not None and node.failed.done()
     except StartError as error:
         log.error("%s", error)
         return 1
-    return 0
+    return int(has_failed)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from tierfetch.broker.cluster_view import BrokerRegistration, PartitionRegistration
-from tierfetch.broker.metadata_view import DEFAULT_BROKER, MetadataView
+from tierfetch.broker.cluster_view import BrokerRegistration, ClusterImage, PartitionRegistration
+from tierfetch.broker.metadata_view import DEFAULT_BROKER, MetadataView, knows_pending_uploads
 from tierfetch.controller import records as r
 from tierfetch.controller.records import MetadataRecord, encode_record
 
@@ -110,6 +110,19 @@ def test_a_topic_made_anew_takes_the_place_of_the_old_one() -> None:
     assert list(view.cluster.topics["t"].partitions) == [0]
     applied(view, r.RemoveTopicRecord(topic_id=other))
     assert view.cluster.topics == {}
+
+
+def test_F12_feature_levels_are_part_of_the_image() -> None:
+    view = view_of()
+    assert view.cluster.features == {}
+    applied(view, r.FeatureLevelRecord(name="metadata.version", feature_level=28))
+    before = view.cluster
+    assert before.features == {"metadata.version": 28}
+    assert not knows_pending_uploads(before)
+    applied(view, r.FeatureLevelRecord(name="metadata.version", feature_level=29))
+    assert knows_pending_uploads(view.cluster)
+    assert before.features == {"metadata.version": 28}
+    assert knows_pending_uploads(ClusterImage("static", {}, {}, {}))
 
 
 def test_batches_that_say_nothing_of_brokers_and_topics_change_nothing() -> None:

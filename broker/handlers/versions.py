@@ -1,0 +1,36 @@
+"""ApiVersions of a broker under controllers: what it offers, what it supports, what its cluster runs at (KIP-584)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from ...controller.config import SUPPORTED_FEATURES
+from ...protocol.dispatch import (
+    FinalizedFeatures,
+    RequestContext,
+    SupportedFeature,
+    api_versions_error,
+    api_versions_response,
+)
+from ..cluster_view import ClusterView
+
+_SUPPORTED: Final = tuple(SupportedFeature(name, *levels) for name, levels in sorted(SUPPORTED_FEATURES.items()))
+
+
+class VersionsHandler:
+    """`apis` are the keys that the listener offers; `epoch` is the metadata offset that this broker has replayed."""
+
+    def __init__(self, view: ClusterView, apis: Callable[[], Iterable[int]], epoch: Callable[[], int]) -> None:
+        self._view = view
+        self._apis = apis
+        self._epoch = epoch
+
+    async def api_versions(self, context: RequestContext, request: Any) -> dict[str, Any]:
+        return api_versions_response(
+            self._apis(),
+            context.api_version,
+            error_code=api_versions_error(request, context.api_version),
+            supported_features=_SUPPORTED,
+            finalized_features=FinalizedFeatures(self._epoch(), self._view.image.features or {}),
+        )
