@@ -114,7 +114,7 @@ def poll_candidate(replica: Replica, role: Candidate) -> None:
 
 
 def is_election_due(replica: Replica, deadline_ms: int) -> bool:
-    return replica.is_voter and not replica.log.is_installing and replica.now_ms >= deadline_ms
+    return replica.may_stand and not replica.log.is_installing and replica.now_ms >= deadline_ms
 
 
 def is_won(replica: Replica, poll: Poll) -> bool:
@@ -134,7 +134,7 @@ def deadlines(replica: Replica) -> Iterator[int]:
     """When an election role next has something to do."""
     role = replica.role
     if isinstance(role, Unattached):
-        if replica.is_voter and not replica.log.is_installing:
+        if replica.may_stand and not replica.log.is_installing:
             yield role.election_deadline_ms
     elif isinstance(role, Prospective | Candidate):
         if isinstance(role, Candidate) and role.backoff_deadline_ms is not None:

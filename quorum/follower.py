@@ -61,7 +61,7 @@ def poll_unattached(replica: Replica, role: Unattached) -> None:
 def poll_follower(replica: Replica, role: Follower) -> None:
     if is_fetch_timeout_over(replica, role):
         role.is_leader_suspect = True
-        if replica.is_voter:
+        if replica.may_stand:
             become_prospective(replica)
             return
     _poll_update_voter(replica, role)
@@ -90,7 +90,7 @@ def deadlines(replica: Replica) -> Iterator[int]:
         if role.fetch is None:
             yield role.fetch_at_ms
     elif isinstance(role, Follower) and not replica.log.is_busy and not _is_writing(role):
-        if replica.is_voter or not role.is_leader_suspect:
+        if replica.may_stand or not role.is_leader_suspect:
             yield role.fetch_deadline_ms
         if role.request is None:
             yield role.fetch_at_ms
@@ -213,7 +213,7 @@ def _is_awaited(role: object, request: FetchRequest) -> bool:
 def _fetch_target(replica: Replica, role: Follower) -> int | None:
     """The leader; an observer that hears nothing of it, or does not know where it listens, asks others."""
     is_lost = role.is_leader_suspect or replica.known_leader_endpoint() is None
-    if is_lost and not replica.is_voter and role.download is None:
+    if is_lost and not replica.may_stand and role.download is None:
         return replica.random_peer()
     return replica.leader_id
 

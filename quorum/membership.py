@@ -87,14 +87,13 @@ def poll_voter_change(replica: Replica, role: Leader) -> None:
 
 
 def on_high_watermark(replica: Replica, role: Leader) -> None:
-    """The change is committed: say so, and go if this leader is not in the new set."""
+    """The change is committed: say so. A leader that is not in the set that is committed goes."""
     change = role.voter_change
-    if change is None or not 0 <= change.offset < replica.high_watermark:
-        return
-    role.voter_change = None
-    if not change.is_answered:
-        _answer(replica, change.token, ErrorCode.none, "")
-    if not replica.is_voter:
+    if change is not None and 0 <= change.offset < replica.high_watermark:
+        role.voter_change = None
+        if not change.is_answered:
+            _answer(replica, change.token, ErrorCode.none, "")
+    if not replica.is_voter and replica.voter_history.latest.offset < replica.high_watermark:
         resign(replica, role, "this replica was removed from the voters")
 
 

@@ -63,6 +63,7 @@ class Replica:
         "leader_endpoint",
         "leader_id",
         "log",
+        "may_stand",
         "now_ms",
         "role",
         "shutdown_deadline_ms",
@@ -79,7 +80,7 @@ class Replica:
         self.log = LogView(recovered)
         self.voter_history = VoterHistory(recovered.voters)
         self.voters: VoterSet = VoterSet()
-        self.is_voter = False
+        self.is_voter = self.may_stand = False
         self.high_watermark = max(recovered.high_watermark, recovered.log_start.offset)
         self.epoch = election.epoch
         self.leader_id = election.leader_id
@@ -186,6 +187,7 @@ class Replica:
             return False
         self.high_watermark = offset
         self.voter_history = self.voter_history.committed(offset)
+        self._know_own_part()
         self.emit(HighWatermarkAdvanced(offset))
         return True
 
@@ -214,11 +216,19 @@ class Replica:
         self._apply_voters()
 
     def _apply_voters(self) -> None:
-        if self.voter_history.latest.voters == self.voters:
-            return
+        is_same = self.voter_history.latest.voters == self.voters
         self.voters = self.voter_history.latest.voters
-        self.is_voter = bool(self.config.endpoints) and self.voters.contains(self.config.key)
+        self._know_own_part()
+        if is_same:
+            return
         self.emit(VotersChanged(self.voters, self.kraft_version))
+
+    def _know_own_part(self) -> None:
+        """A voter that was removed may stand for election until it knows that this is committed: it may be the only one
+        whose log is long enough (Raft dissertation 4.2.2). Pre-votes keep it from disturbing."""
+        key, has_listener = self.config.key, bool(self.config.endpoints)
+        self.is_voter = has_listener and self.voters.contains(key)
+        self.may_stand = has_listener and any(entry.voters.contains(key) for entry in self.voter_history.entries)
 
     def other_voters(self) -> list[VoterNode]:
         return [node for node in self.voters if node.id != self.config.key.id]
@@ -257,11 +267,12 @@ class Replica:
         return self.now_ms + timeout_ms + self.chance.randrange(0, timeout_ms)
 
     def random_backoff_deadline(self) -> int:
-        """After the n-th election lost in a row: up to `retry_backoff * 2^n`, at most the configured maximum."""
+        """After the n-th election lost in a row: between `retry_backoff`, in which whoever won can say so, and
+        `retry_backoff * 2^n`, at most the configured maximum."""
         self.election_attempts += 1
-        exponent = min(self.election_attempts, 16)
-        limit_ms = min(self.config.election_backoff_max_ms, self.config.retry_backoff_ms << exponent)
-        return self.now_ms + 1 + self.chance.randrange(0, max(limit_ms, 1))
+        least_ms = self.config.retry_backoff_ms
+        most_ms = min(self.config.election_backoff_max_ms, least_ms << min(self.election_attempts, 16))
+        return self.now_ms + least_ms + self.chance.randrange(0, max(most_ms - least_ms, 0) + 1)
 
     def fetch_deadline(self) -> int:
         return self.now_ms + self.config.fetch_timeout_ms

@@ -36,7 +36,7 @@ def become_unattached(
 
 def become_prospective(replica: Replica) -> None:
     """Ask who would vote for this replica, without a new epoch: whoever still hears a leader refuses (KIP-996)."""
-    assert replica.is_voter, f"{replica.key} does not vote"
+    assert replica.may_stand, f"{replica.key} does not vote"
     assert not replica.log.is_installing, f"{replica.key} is about to exchange its log"
     role = Prospective(replica.random_election_deadline(), _new_poll(replica))
     _enter(replica, role, replica.epoch, replica.leader_id, replica.voted_key)
@@ -44,7 +44,7 @@ def become_prospective(replica: Replica) -> None:
 
 def become_candidate(replica: Replica) -> None:
     """A new epoch, and the first vote in it for itself."""
-    assert replica.is_voter, f"{replica.key} does not vote"
+    assert replica.may_stand, f"{replica.key} does not vote"
     role = Candidate(replica.random_election_deadline(), _new_poll(replica))
     _enter(replica, role, replica.epoch + 1, None, replica.key)
 
