@@ -11,11 +11,14 @@ from pathlib import Path
 
 from .measure import Elapsed, Results, cpu_seconds
 from .systems import System
+from .warm_memory import warm_memory
 from .workload import STEP_TIMEOUT_S, create_topic, log_bytes, produce, wait_isr
 
 PARTITIONS = 4
 LOOK_INTERVAL_S = 0.02
 """A look costs a millisecond of one core, which is taken from those who are measured."""
+WARM_EXTRA_BYTES = 1 << 30
+"""For the memory of the follower's process."""
 LIMITS = {
     "replica.fetch.max.bytes": str(1 << 20),
     "replica.fetch.response.max.bytes": str(10 << 20),
@@ -37,9 +40,10 @@ def run(system: System, base: Path, results: Results, total_mb: int, runs: int) 
                 cluster.fence(2)
                 wait_isr(cluster, {partition: {1} for partition in range(PARTITIONS)})
             cluster.wipe(2)
-            cluster.start(2)
-            pids = [cluster.process(1).pid, cluster.process(2).pid]
-            copying = time_copy(cluster.data_directory(2), full, pids)
+            with warm_memory(base, full + WARM_EXTRA_BYTES):
+                cluster.start(2)
+                pids = [cluster.process(1).pid, cluster.process(2).pid]
+                copying = time_copy(cluster.data_directory(2), full, pids)
             case = f"{total_mb} MB, {PARTITIONS} partitions, 1 MiB a partition, 10 MiB a fetch"
             results.add("replication", case, system.name, "throughput", full / 1e6 / copying.wall_s, "MB/s")
             results.add("replication", case, system.name, "CPU", copying.cpu_s / (full / 1e9), "s/GB")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,46 @@ async def test_reads_what_kafka_wrote(topic: str) -> None:
         metadata = metadata_of(path, entry.segment_id, entry.size)
         assert await storage.fetch_log_segment(metadata, 0, entry.size) == path.read_bytes()
         assert await storage.fetch_index(metadata, IndexType.OFFSET) == path.with_suffix(".index").read_bytes()
+
+
+class SegmentFile:
+    """A segment's file, which may have lost its name, and whose stated size may be wrong."""
+
+    def __init__(self, path: Path, content: bytes, size: int | None = None) -> None:
+        self.path = path
+        self.size = len(content) if size is None else size
+        self._content = content
+        self.reads = 0
+
+    async def read(self, offset: int, count: int) -> bytes:
+        self.reads += 1
+        return self._content[offset : offset + count]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the bytes go through the process")
+@pytest.mark.parametrize("is_named", [True, False], ids=["named", "unlinked"])
+async def test_a_segment_is_copied_from_its_file_or_from_who_holds_it_open(tmp_path: Path, *, is_named: bool) -> None:
+    content = os.urandom(700_001)
+    path = tmp_path / "00000000000000000000.log"
+    if is_named:
+        path.write_bytes(content)
+    source = SegmentFile(path, content)
+    metadata = make_metadata(len(content))
+    storage = storage_at(tmp_path / "tier")
+    await storage.copy_log_segment_data(metadata, replace(make_data(b"abc"), log=source))
+    assert await storage.fetch_log_segment(metadata, 0, len(content)) == content
+    assert (source.reads == 0) == is_named
+    assert not list((tmp_path / "tier" / ".unfinished").iterdir())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the bytes go through the process")
+async def test_a_file_that_is_shorter_than_stated_is_not_stored(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"abc")
+    storage = storage_at(tmp_path / "tier")
+    with pytest.raises(RemoteStorageError, match="ends at byte 3 of 5"):
+        await storage.copy_log_segment_data(make_metadata(3), replace(make_data(b"abc"), log=SegmentFile(path, b"", 5)))
+    assert not list((tmp_path / "tier").rglob("*.log*"))
 
 
 def metadata_of(path: Path, segment_id: RemoteLogSegmentId, size: int) -> RemoteLogSegmentMetadata:
