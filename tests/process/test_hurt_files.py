@@ -12,7 +12,9 @@ from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.offsets import list_offset
 from tierfetch.cli.processes import poll
 from tierfetch.fetcher.leader_offsets import LATEST_TIMESTAMP
+from tierfetch.log.checkpoints import RECOVERY_POINT_CHECKPOINT, encode_offsets
 from tierfetch.protocol.errors import KafkaError
+from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.looks import leader_of, registration
 from tierfetch.tests.process.operating import check_same_logs, elect, wait_in_sync
@@ -38,6 +40,12 @@ def filled(cluster: LocalCluster, *topics: str) -> None:
     cluster.kill(1)
 
 
+def note_flushed(cluster: LocalCluster, topic: str, offset: int) -> None:
+    """As if the broker had flushed everything below before it was killed: what it finds damaged there, it refuses."""
+    path = cluster.data_directory(1) / RECOVERY_POINT_CHECKPOINT
+    path.write_bytes(encode_offsets({TopicPartition(topic, 0): offset}))
+
+
 def segments(cluster: LocalCluster, topic: str) -> list[Path]:
     return sorted((cluster.data_directory(1) / f"{topic}-0").glob("*.log"))
 
@@ -50,12 +58,13 @@ def restart(cluster: LocalCluster) -> str:
     return cluster.log_file(1).read_text()[seen:]
 
 
-def test_a_flipped_bit_in_a_middle_segment_is_named_and_the_others_serve(cluster: LocalCluster) -> None:
+def test_a_flipped_bit_in_what_was_flushed_is_named_and_the_others_serve(cluster: LocalCluster) -> None:
     filled(cluster, "flipped", "whole")
     hurt = segments(cluster, "flipped")[1]
     content = bytearray(hurt.read_bytes())
     content[len(content) // 2] ^= 4
     hurt.write_bytes(content)
+    note_flushed(cluster, "flipped", int(hurt.stem) + 1)
     said = restart(cluster)
     assert str(hurt) in said
     assert "byte" in said
