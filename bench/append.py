@@ -1,7 +1,7 @@
 """Appends to the metadata quorum: three voters on one machine, each with its own process and log, all of them fsyncing.
 
-Nodes 2 and 3 are `tierfetch controller` processes; node 1, in this process, leads and appends, for an append comes from
-the leader's own state machine. An append counts when the high watermark has passed it, so when a second voter has it on
+Nodes 2 and 3 are processes (`voter`); node 1, in this process, leads and appends, for an append comes from the leader's
+own state machine. An append counts when the high watermark has passed it, so when a second voter has it on
 its disk. Beside it, in the same run and directory: what one write and fsync of the same size take.
 """
 
@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import random
 import statistics
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -41,10 +43,14 @@ def run(system: System, base: Path, results: Results, total_mb: int, runs: int) 
     del total_mb
     if system.name != "tierfetch":
         return
-    with LocalQuorum(base, configs=PATIENT) as quorum:
+    with LocalQuorum(base, configs=PATIENT, command=_voter) as quorum:
         quorum.kill(LEADER)
         for _ in range(runs):
             asyncio.run(_measure(quorum, results, system.name))
+
+
+def _voter(node: int, config: Path) -> Sequence[str]:
+    return [sys.executable, "-m", "tierfetch.bench.voter", str(config)]
 
 
 class _Leads:

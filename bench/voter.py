@@ -1,0 +1,24 @@
+"""A replica of the quorum in a process of its own, without a state machine: `python -m bench.voter CONFIG`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+
+from tierfetch.broker.environment import NodeEnvironment
+from tierfetch.quorum.controller_config import load
+from tierfetch.quorum.service import QuorumService
+
+
+async def main(config_path: str) -> None:
+    config, _ = load(Path(config_path))
+    machine = NodeEnvironment()
+    async with QuorumService(config, disk=machine.disk, rng=machine.rng, now_ms=machine.now_ms) as service:
+        await service.node.failed
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    asyncio.run(main(*sys.argv[1:]))
