@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.parser import text_string_to_metric_families
 
 from ..local_cluster import LocalCluster, TierSettings
+from ..local_quorum import LocalQuorum
 from ..offsets import list_offset as ask_offset
 from ..processes import poll
 from .proof import Checksum, local_start_offset, replicas_equal
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 TOPIC = "demo"
 PARTITIONS = 4
 LEADER, FOLLOWER = 1, 2
+CONTROLLERS = 3
+FIRST_CONTROLLER = 101
 VALUE_BYTES = 1000
 SEGMENT_BYTES_MIN = 1 << 20
 SEGMENTS = 32
@@ -55,7 +58,12 @@ def running(base: Path, tier: TierSettings, size_bytes: int) -> Iterator[Demo]:
     from confluent_kafka.admin import AdminClient
 
     configs = {"log.retention.check.interval.ms": "1000"}
-    with LocalCluster(base, (LEADER, FOLLOWER), tier=tier, configs=configs) as cluster:
+    with (
+        LocalQuorum(base, CONTROLLERS, first_id=FIRST_CONTROLLER) as quorum,
+        LocalCluster(
+            base, (LEADER, FOLLOWER), tier=tier, configs=configs, controllers=quorum.bootstrap_controllers
+        ) as cluster,
+    ):
         admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.port(LEADER)}", "log_level": 2})
         yield Demo(cluster, admin, size_bytes // PARTITIONS)
 
@@ -166,9 +174,10 @@ def wait_isr(demo: Demo, isr: set[int]) -> float:
 
 
 def replace_follower(demo: Demo, policy: str) -> PolicyResult:
-    """Kill -9 the follower, wipe it, start it anew under `policy`, and measure until it is in every ISR."""
+    """Kill -9 the follower, wipe it once the controller has taken it out of the ISRs, start it anew under `policy`, and
+    measure until it is in every ISR.
+    """
     demo.cluster.kill(FOLLOWER)
-    demo.cluster.fence(FOLLOWER)
     wait_isr(demo, {LEADER})
     demo.cluster.wipe(FOLLOWER)
     demo.cluster.broker_configs[FOLLOWER] = {
