@@ -6,10 +6,14 @@ import asyncio
 from contextlib import suppress
 from dataclasses import replace
 
-from tierfetch.broker.node import Broker
+import pytest
+
+from tierfetch.broker.node import Broker, StartError
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.topics import TopicPartition
+from tierfetch.quorum.errors import QuorumStartError
 from tierfetch.sim.controllers import CONTROLLER_PORT, ControllerProcess, controller_config, controller_host
 from tierfetch.sim.world import World
 from tierfetch.tests.sim.cluster import BROKERS, Client, broker_config
@@ -24,21 +28,21 @@ class WholeCluster:
         self.topic_id = None
 
     async def start(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for node in NODES:
-                config = controller_config(node, NODES)
-                host = self.world.host(controller_host(node))
-                group.create_task(host.start(lambda machine, config=config: ControllerProcess(config, machine)))
-        async with asyncio.TaskGroup() as group:
-            for number in BROKERS:
-                group.create_task(self.start_broker(number))
+        for names in ([controller_host(node) for node in NODES], [f"broker-{number}" for number in BROKERS]):
+            async with asyncio.TaskGroup() as group:
+                for name in names:
+                    group.create_task(self.start_node(name))
 
     def broker(self, number: int) -> Broker:
         return self.world.host(f"broker-{number}").node
 
-    async def start_broker(self, number: int) -> None:
-        config = broker_config(number, static_cluster_file=None, **{"controller.quorum.voters": VOTERS})
-        host = self.world.host(f"broker-{number}")
+    async def start_node(self, name: str) -> None:
+        """A broker or a controller, by the name of its host."""
+        host, (kind, _, number) = self.world.host(name), name.partition("-")
+        if kind == "controller":
+            await host.start(lambda machine: ControllerProcess(controller_config(int(number), NODES), machine))
+            return
+        config = broker_config(int(number), static_cluster_file=None, **{"controller.quorum.voters": VOTERS})
         await host.start(lambda machine: Broker(config, replace(machine, cluster_view=None)))
 
     async def make_topic(self) -> None:
@@ -126,7 +130,7 @@ def test_the_controllers_replace_a_leader_that_crashes_and_take_it_back():
         during = client.image().topics["t"].partitions[0]
         assert during.leader != before.leader
         assert before.leader not in during.isr
-        await cluster.start_broker(before.leader)
+        await cluster.start_node(f"broker-{before.leader}")
         acknowledged = await producing
         assert len(acknowledged) > 50
         assert set(acknowledged) <= set(await client.host.run(client.fetch(0)))
@@ -134,3 +138,65 @@ def test_the_controllers_replace_a_leader_that_crashes_and_take_it_back():
         assert sorted(client.image().topics["t"].partitions[0].isr) == list(BROKERS)
 
     simulate(scenario)
+
+
+class Operator:
+    """Breaks a node after the other, and mends it."""
+
+    def __init__(self, world: World, cluster: WholeCluster) -> None:
+        self.world = world
+        self.cluster = cluster
+        self.rng = world.rng("operator")
+        self.hosts = [f"broker-{number}" for number in BROKERS] + [controller_host(node) for node in NODES]
+
+    async def work(self, until_s: float) -> None:
+        while self.world.now_s < until_s:
+            await asyncio.sleep(self.rng.uniform(0.5, 6))
+            name = self.rng.choice(self.hosts)
+            host, others = self.world.host(name), set(self.hosts) - {name}
+            match self.rng.choice(["crash", "stop", "pause", "isolate", "mute"]):
+                case "crash":
+                    host.crash(self.rng.choice(["process", "machine"]))
+                case "stop":
+                    await host.stop()
+                case "pause":
+                    host.pause()
+                case "isolate":
+                    self.world.network.partition({name}, others)
+                case "mute":
+                    self.world.network.block(name, self.rng.choice(sorted(others)))
+            await asyncio.sleep(self.rng.uniform(0, 12))
+            host.resume()
+            self.world.network.heal()
+            await self.start_what_is_down()
+
+    async def start_what_is_down(self) -> None:
+        for name in self.hosts:
+            while not self.world.host(name).is_up:
+                try:
+                    await self.cluster.start_node(name)
+                except (StartError, QuorumStartError):
+                    await asyncio.sleep(1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_whole_cluster_survives_what_the_seed_breaks(seed):
+    async def scenario(world, cluster, client):
+        producing = asyncio.ensure_future(client.host.run(produce(client, 600)))
+        await Operator(world, cluster).work(world.now_s + 60)
+        acknowledged = await producing
+        await asyncio.sleep(30)
+        assert sorted(client.image().topics["t"].partitions[0].isr) == list(BROKERS)
+        logs = [cluster.broker(number).hosted.partitions[TopicPartition("t", 0)].log for number in BROKERS]
+        assert len({(log.log_end_offset, log.high_watermark) for log in logs}) == 1
+        values = set()
+        while len(values) < logs[0].high_watermark and (more := await client.host.run(client.fetch(len(values)))):
+            values |= {(len(values) + number, value) for number, value in enumerate(more)}
+        assert len(acknowledged) > 100
+        assert set(acknowledged) <= {value for _, value in values}
+        events = world.loop.events
+        await asyncio.sleep(10)
+        assert world.loop.events - events < 10 * 500, "idle nodes rest"
+
+    simulate(scenario, seed)
