@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
@@ -9,7 +10,6 @@ from typing import Any, Final, Protocol
 from ..protocol.errors import KafkaError
 from .brokers import BrokersRun
 from .invariants import InvariantViolationError
-from .loop import DeadlockError, LivelockError, TimeLimitError
 from .quorum import QuorumRun
 from .report import RunReport, Tallies
 from .schedule import Schedule
@@ -18,7 +18,6 @@ from .workload import UnexpectedError
 from .world import World
 
 Sink = Callable[[str], None]
-RUN_FAILURES: Final = (AssertionError, DeadlockError, LivelockError, TimeLimitError, ExceptionGroup)
 
 
 class Run(Protocol):
@@ -94,7 +93,7 @@ def _failures(run: Run) -> list[str]:
         run.run()
     except (InvariantViolationError, UnexpectedError) as violation:
         return [str(violation)]
-    except RUN_FAILURES as fault:
+    except (Exception, asyncio.CancelledError) as fault:  # noqa: BLE001 - the supervisor of a run
         return [f"{type(fault).__name__}: {fault}"]
     return run.findings()
 

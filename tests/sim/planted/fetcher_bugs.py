@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from unittest.mock import patch
 
+from tierfetch.broker.delayed import OffsetWaiters
 from tierfetch.broker.partition import Partition
 from tierfetch.fetcher import aux_state, epoch_fetch
 from tierfetch.fetcher.bootstrap import ResumeFetch, Trigger
@@ -85,7 +86,7 @@ def majority_of_isr() -> Iterator[None]:
     "a replica joins the ISR before it has caught up",
     file="fetcher/leader_replicas.py",
     scenario="brokers",
-    faults=(FaultKind.PROCESS_CRASH, FaultKind.MOVE_LEADER, FaultKind.SLOW_LINK),
+    faults=(FaultKind.PROCESS_CRASH, FaultKind.SLOW_LINK, FaultKind.SLOW_DISK),
 )
 def joins_too_early() -> Iterator[None]:
     original = LeaderReplicas.expanded_isr
@@ -151,4 +152,32 @@ def half_a_bootstrap() -> Iterator[None]:
         await original(disk, sibling, replace(state, epochs=()))
 
     with patch.object(adopt, "build_sibling", build):
+        yield
+
+
+@planted(
+    "a shrunk ISR counts before it is accepted",
+    file="fetcher/leader_replicas.py",
+    scenario="brokers",
+    faults=(FaultKind.PARTITION,),
+)
+def shrunk_too_early() -> Iterator[None]:
+    def maximal_isr(self: LeaderReplicas) -> frozenset[int]:
+        return self.isr if self.pending_isr is None else self.pending_isr
+
+    with patch.object(LeaderReplicas, "maximal_isr", property(maximal_isr)):
+        yield
+
+
+@planted(
+    "who waits for acks=all is answered when leadership ends",
+    file="broker/delayed.py",
+    scenario="brokers",
+    faults=(FaultKind.PARTITION, FaultKind.MOVE_LEADER, FaultKind.PAUSE),
+)
+def answered_at_the_end() -> Iterator[None]:
+    def fail(self: OffsetWaiters, error: Exception) -> None:
+        self.advance(2**62)
+
+    with patch.object(OffsetWaiters, "fail", fail):
         yield

@@ -8,9 +8,9 @@ from unittest.mock import patch
 from tierfetch.log.epochs import LeaderEpochCache
 from tierfetch.log.flusher import Flusher
 from tierfetch.log.producers import ProducerStateManager
-from tierfetch.log.segments import LogSegments
 from tierfetch.log.state import LogState
 from tierfetch.log.truncation import Truncation
+from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.sim.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
@@ -44,29 +44,6 @@ def names_not_synced() -> Iterator[None]:
         self._state.names_synced = self._state.names_changed
         await original(self, target)
 
-    with patch.object(Flusher, "flush_locked", flush):
-        yield
-
-
-@planted(
-    "indexes of a segment that was flushed before its end are not saved",
-    file="log/flusher.py",
-    scenario="brokers",
-    faults=(FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH),
-    flush_messages=(1, 5),
-    transactional_producers=(1,),
-)
-def indexes_not_saved() -> Iterator[None]:
-    original = LogSegments.from_offset
-
-    def from_offset(self: LogSegments, offset: int):
-        return original(self, offset + 1)
-
-    async def flush(self: Flusher, target: int) -> None:
-        with patch.object(LogSegments, "from_offset", from_offset):
-            await flush_locked(self, target)
-
-    flush_locked = Flusher.flush_locked
     with patch.object(Flusher, "flush_locked", flush):
         yield
 
@@ -130,4 +107,24 @@ def epoch_begins_early() -> Iterator[None]:
 )
 def no_last_stable_offset() -> Iterator[None]:
     with patch.object(LogState, "last_stable_offset", property(lambda self: self.high_watermark)):
+        yield
+
+
+@planted(
+    "a batch that is sent again is appended again",
+    file="log/producers.py",
+    scenario="brokers",
+    faults=(FaultKind.ONE_WAY, FaultKind.PARTITION, FaultKind.PROCESS_CRASH),
+)
+def sent_again() -> Iterator[None]:
+    original = ProducerStateManager.check
+
+    def check(self: ProducerStateManager, header, origin, **kwargs):
+        try:
+            original(self, header, origin, **kwargs)
+        except KafkaError as error:
+            if error.code is not ErrorCode.out_of_order_sequence_number:
+                raise
+
+    with patch.object(ProducerStateManager, "check", check):
         yield

@@ -1,0 +1,87 @@
+"""How a run becomes a report, whatever it ends with; scenarios are faked."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.sim import runner
+from tierfetch.sim.invariants import InvariantViolationError
+from tierfetch.sim.report import REPORTS, Tallies
+from tierfetch.sim.schedule import Fault, FaultKind, Schedule
+from tierfetch.sim.world import World
+
+CRASH = Fault(100, FaultKind.PROCESS_CRASH, ("broker-1",), 50)
+
+
+class FakeRun:
+    """Ends with `error`, or finds `found`; fails with CRASH in its schedule if told nothing."""
+
+    error: BaseException | None = None
+    unawaited: Exception | None = None
+
+    def __init__(self, world: World, schedule: Schedule | None) -> None:
+        self.world = world
+        self.schedule = schedule or Schedule(1_000, (CRASH, Fault(200, FaultKind.PAUSE, ("broker-2",), 50)))
+
+    def run(self) -> None:
+        self.world.run(asyncio.sleep(3))
+        if self.unawaited is not None:
+            self.world.host("broker-1")
+            self.world.loop.call_exception_handler({"message": "broker-1 failed", "exception": self.unawaited})
+        if self.error is not None:
+            raise self.error
+
+    def findings(self) -> list[str]:
+        return ["lost write: t-0"] if CRASH in self.schedule.faults else []
+
+    def option_texts(self) -> dict[str, str]:
+        return {"partitions": "1"}
+
+    def tallies(self) -> Tallies:
+        return Tallies({"pause": 1}, 3, 2, 1)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeRun]:
+    run = type("Fake", (FakeRun,), {})
+    monkeypatch.setattr(runner, "SCENARIOS", {"fake": run})
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (InvariantViolationError("no divergence", "t-0: node 2"), "no divergence: t-0: node 2"),
+        (KeyError("x"), "KeyError: 'x'"),
+        (asyncio.CancelledError("why"), "CancelledError: why"),
+    ],
+)
+def test_whatever_a_run_ends_with_is_a_line(fake: type[FakeRun], error: BaseException, line: str) -> None:
+    fake.error = error
+    assert runner.run_seed(1).failures == (line,)
+
+
+def test_what_is_found_at_the_end(fake: type[FakeRun]) -> None:
+    report = runner.run_seed(1)
+    assert report.failures == ("lost write: t-0",)
+    assert (report.scenario, report.virtual_s, report.injected) == ("fake", 3.0, {"pause": 1})
+    assert (report.records_acknowledged, report.records_checked, report.records_excused) == (3, 2, 1)
+    assert REPORTS.validate_json(REPORTS.dump_json([report])) == [report]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_a_fault"),
+    [(KafkaError(ErrorCode.kafka_storage_error, "the disk is full"), False), (AssertionError("ours"), True)],
+)
+def test_a_process_may_end_because_its_disk_fails(fake: type[FakeRun], error: Exception, is_a_fault: bool) -> None:
+    fake.unawaited = error
+    report = runner.run_seed(1, schedule=Schedule(1_000))
+    assert report.has_failed is is_a_fault
+
+
+def test_a_failure_is_shrunk_to_what_matters(fake: type[FakeRun]) -> None:
+    shrunk = runner.shrink_failure(runner.run_seed(1), runs_max=20)
+    assert [fault.kind for fault in shrunk.schedule.faults] == [FaultKind.PROCESS_CRASH]
