@@ -43,9 +43,9 @@ def run(system: System, base: Path, results: Results, total_mb: int, runs: int) 
     del total_mb
     if system.name != "tierfetch":
         return
-    with LocalQuorum(base, configs=PATIENT, command=_voter) as quorum:
-        quorum.kill(LEADER)
-        for _ in range(runs):
+    for number in range(runs):
+        with LocalQuorum(base / f"run-{number}", configs=PATIENT, command=_voter) as quorum:
+            quorum.kill(LEADER)
             asyncio.run(_measure(quorum, results, system.name))
 
 
