@@ -1,7 +1,8 @@
 """What a controller needs for large clusters: to load an image, to decide a failover, to hold it all in memory.
 
 No process is started and nothing is sent: these are the parts that grow with the number of partitions. Apache Kafka's
-controller cannot be measured this way. Times are CPU seconds of one thread. Each size runs in a process of its own, so that memory is that of one image.
+controller cannot be measured this way. Times are CPU seconds of one thread. Each size runs in a process of its own, so
+that memory is that of one image.
 """
 
 from __future__ import annotations

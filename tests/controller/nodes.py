@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -135,7 +136,10 @@ class Cluster:
         for broker_id in brokers:
             await self.start_broker(broker_id)
         for broker_id in brokers:
-            await self.until(lambda broker_id=broker_id: not self.brokers[broker_id].node.is_fenced)
+            await self.until(partial(self._is_unfenced, broker_id))
+
+    def _is_unfenced(self, broker_id: int) -> bool:
+        return not self.brokers[broker_id].node.is_fenced
 
     async def start_controller(self, node_id: int) -> None:
         await self.controllers[node_id].start(lambda machine: FormattedController(node_id, machine, self.overrides))
