@@ -88,9 +88,12 @@ async def _measure(quorum: LocalQuorum, results: Results, name: str) -> None:
         results.add("append", "one at a time, 100 B", name, "append latency, p99", _ms(latencies, 0.99), "ms")
         results.add("append", "one at a time, 100 B", name, "write + fsync of one file, median", _ms(fsyncs, 0.5), "ms")
         for appenders in APPENDERS:
+            cpu_s = time.process_time()
             rate, latencies = await _throughput(node, epoch, appenders)
+            cpu_us = (time.process_time() - cpu_s) * 1e6 / len(latencies)
             case = f"{appenders} appenders, 100 B"
             results.add("append", case, name, "appends", rate, "1/s")
+            results.add("append", case, name, "CPU of the leader for each", cpu_us, "us")
             results.add("append", case, name, "append latency, median", _ms(latencies, 0.5), "ms")
     await disk.close()
 
