@@ -50,8 +50,8 @@ def check_same_logs(cluster: LocalCluster, topic: str) -> None:
     """What both replicas hold is the same, byte for byte, whatever their segment borders."""
     leader = leader_of(cluster, topic)
     wait_leads(cluster, topic, leader)
-    end = list_offset(cluster.port(leader), topic, 0, LATEST_TIMESTAMP).offset
-    for _ in poll(TIMEOUT_S, f"both replicas of {topic} to reach {end}"):
+    for _ in poll(TIMEOUT_S, f"both replicas of {topic} to reach the same end, all of it committed"):
+        end = list_offset(cluster.port(leader), topic, 0, LATEST_TIMESTAMP).offset  # rises as the follower catches up
         with contextlib.suppress(FileNotFoundError):  # local retention goes on
             logs = [log_bytes(cluster, broker, topic) for broker in (1, 2)]
             if [log_end(log) for log in logs] == [end, end]:

@@ -302,6 +302,8 @@ class TestRetention:
         await until(leader.is_all_tiered)
         (lost,) = leader.ledger.finished()
         leader.storage.objects.clear()
+        proofs = leader.manager._hosted[PARTITION].task._proofs
+        proofs._disproven_for_s = 1000
         copy, look = leader.storage.copy_log_segment_data, leader.storage.log_segment_size
         uploads, looks = 0, 0
 
@@ -315,7 +317,8 @@ class TestRetention:
         async def slow(metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes | None:
             nonlocal uploads
             uploads += 1
-            await asyncio.sleep(3 * QUICK.task_interval_ms / 1000)
+            proofs._disproven_for_s = 0  # the time is over
+            await asyncio.sleep(QUICK.task_interval_ms / 1000)
             return await copy(metadata, data)
 
         monkeypatch.setattr(leader.storage, "copy_log_segment_data", slow)
