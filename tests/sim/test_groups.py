@@ -1,0 +1,287 @@
+"""Groups on simulated brokers that crash: what was acknowledged is found again, over compaction of their topic too.
+
+A committer without a group commits rising offsets and reads them back; a member joins, assigns, heartbeats and commits.
+Both look for the coordinator again after every failure, as clients do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tierfetch.broker import static_changes
+from tierfetch.broker.cluster_view import NewTopic
+from tierfetch.broker.config import parse
+from tierfetch.broker.node import Broker
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.client import Address, BrokerUnavailableError, KafkaClient
+from tierfetch.protocol.entities import build_entity
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
+from tierfetch.sim.operator import Operator
+from tierfetch.sim.world import World
+
+NODES = {"broker-1": 1, "broker-2": 2, "broker-3": 3}
+PORT = 9092
+CRASHES = 4
+NONE = ErrorCode.none
+
+
+class Failed(Exception):
+    """This attempt came to nothing, or to nothing known: look for the coordinator again."""
+
+
+class GroupClient:
+    """One client of one group."""
+
+    def __init__(self, group: str, rng: Random) -> None:
+        self.group = group
+        self._client = KafkaClient(client_id=group, random=rng)
+        self._coordinator: Address | None = None
+
+    async def ask(self, api: ApiKey, **fields: Any) -> Any:
+        """The newest version whose topics go by name."""
+        version = min(api.max_version, 9)
+        if self._coordinator is None:
+            self._coordinator = await self._find()
+        return await self._request(self._coordinator, api, version, group_id=self.group, **fields)
+
+    async def commit(self, offset: int, generation: int = -1, member: str = "") -> None:
+        partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": "x" * 40}
+        topics = [{"name": "t", "partitions": [partition]}]
+        answer = await self.ask(
+            ApiKey.OFFSET_COMMIT, generation_id_or_member_epoch=generation, member_id=member, topics=topics
+        )
+        self.check(answer.topics[0].partitions[0].error_code)
+
+    async def committed(self) -> int:
+        groups = [{"group_id": self.group, "topics": [{"name": "t", "partition_indexes": (0,)}]}]
+        answer = await self.ask(ApiKey.OFFSET_FETCH, groups=groups)
+        self.check(answer.groups[0].error_code)
+        offset: int = answer.groups[0].topics[0].partitions[0].committed_offset
+        return offset
+
+    def check(self, error: ErrorCode) -> None:
+        if error is not NONE:
+            self._coordinator = None
+            raise Failed(error.name)
+
+    async def _find(self) -> Address:
+        for name in NODES:
+            try:
+                answer = await self._request(
+                    Address(name, PORT), ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=(self.group,)
+                )
+            except Failed:
+                continue
+            (found,) = answer.coordinators
+            if found.error_code is NONE:
+                return Address(found.host, found.port)
+        raise Failed("no coordinator")
+
+    async def _request(self, address: Address, api: ApiKey, version: int, **fields: Any) -> Any:
+        request = build_entity(api.request_type(version), fields)
+        try:
+            return await self._client.request(address, api, request, max_version=version, timeout_s=8.0)
+        except (BrokerUnavailableError, OSError, TimeoutError) as error:
+            self._coordinator = None
+            raise Failed(str(error)) from error
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+class Committer:
+    """`acknowledged` is the highest offset that a coordinator said is committed, or gave out as such."""
+
+    def __init__(self, client: GroupClient) -> None:
+        self.client = client
+        self.acknowledged = -1
+
+    async def commit_once(self, offset: int) -> None:
+        """What is committed once has to be found for ever, in whichever segment it lies by then."""
+        while self.acknowledged < 0:
+            try:
+                await self.client.commit(offset)
+                self.acknowledged = offset
+            except Failed:
+                await asyncio.sleep(0.2)
+
+    async def run(self) -> None:
+        """Looks what is there before it commits on: a later offset would hide that an earlier one was lost."""
+        while True:
+            try:
+                await self.verify()
+                for _ in range(5):
+                    await self.client.commit(self.acknowledged + 1)
+                    self.acknowledged += 1
+            except Failed:
+                await asyncio.sleep(0.2)
+            await asyncio.sleep(0.1)
+
+    async def verify(self) -> None:
+        known = self.acknowledged
+        found = await self.client.committed()
+        assert found >= known, f"group {self.client.group}: {known} was acknowledged, {found} is committed"
+        self.acknowledged = found
+
+    async def verify_in_the_end(self) -> None:
+        """As often as it takes to find the coordinator."""
+        for _ in range(100):
+            try:
+                return await self.verify()
+            except Failed:
+                await asyncio.sleep(0.2)
+        raise AssertionError(f"group {self.client.group} has no coordinator any more")
+
+
+class MemberOf(Committer):
+    """Joins again whenever it has to; generations only rise."""
+
+    generation = 0
+
+    async def run(self) -> None:
+        member = ""
+        while True:
+            try:
+                member = await self._join(member)
+                await self._stay(member)
+            except Failed as failure:
+                if str(failure) in ("unknown_member_id", "fenced_instance_id"):
+                    member = ""
+                await asyncio.sleep(0.2)
+
+    async def _join(self, member: str) -> str:
+        fields = {
+            "session_timeout_ms": 6_000,
+            "rebalance_timeout_ms": 6_000,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}],
+        }
+        joined = await self.client.ask(ApiKey.JOIN_GROUP, member_id=member, **fields)
+        if joined.error_code is ErrorCode.member_id_required:
+            joined = await self.client.ask(ApiKey.JOIN_GROUP, member_id=joined.member_id, **fields)
+        self.client.check(joined.error_code)
+        assert joined.generation_id >= self.generation, "a generation came back"
+        self.generation = joined.generation_id
+        synced = await self.client.ask(
+            ApiKey.SYNC_GROUP,
+            generation_id=self.generation,
+            member_id=joined.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[{"member_id": joined.member_id, "assignment": b"all"}],
+        )
+        self.client.check(synced.error_code)
+        assert synced.assignment == b"all"
+        return str(joined.member_id)
+
+    async def _stay(self, member: str) -> None:
+        while True:
+            await self.verify()
+            beat = await self.client.ask(ApiKey.HEARTBEAT, generation_id=self.generation, member_id=member)
+            self.client.check(beat.error_code)
+            offset = self.acknowledged + 1
+            await self.client.commit(offset, self.generation, member)
+            self.acknowledged = offset
+            await asyncio.sleep(0.3)
+
+
+class Scenario:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.rng = world.rng("scenario")
+        self.operator = Operator(world, NODES, 1.0, world.rng("operator"))
+        self.cleaned_bytes = 0
+
+    async def run(self) -> None:
+        for name in NODES:
+            await self._start(name)
+        self._create("t", {})
+        compact = {"cleanup.policy": "compact", "internal.segment.bytes": "1500", "min.cleanable.dirty.ratio": "0.1"}
+        self._create(GROUP_METADATA_TOPIC, {**compact, "min.insync.replicas": "2"})
+        clients = [GroupClient(group, self.world.rng(group)) for group in ("g", "m")]
+        actors = [Committer(clients[0]), MemberOf(clients[1])]
+        once = [Committer(GroupClient(f"once-{number}", self.world.rng(f"once-{number}"))) for number in range(5)]
+        tasks = [asyncio.create_task(self.operator.run())]
+        for number, committer in enumerate(once):
+            await committer.commit_once(number)
+        tasks += [asyncio.create_task(each.run()) for each in actors]
+        for _ in range(CRASHES):
+            await self._pass(self.rng.uniform(1.0, 4.0), tasks)
+            await self._crash_one(tasks)
+        await self._pass(5.0, tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for each in [*once, *actors]:
+            await each.verify_in_the_end()
+            await each.client.close()
+        assert [each.acknowledged for each in once] == list(range(len(once)))
+        assert all(each.acknowledged > 20 for each in actors)
+
+    async def _pass(self, seconds: float, tasks: list[asyncio.Task[None]]) -> None:
+        done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+
+    async def _crash_one(self, tasks: list[asyncio.Task[None]]) -> None:
+        """One at a time, once all are in sync: what is acknowledged is on two others. Mostly the coordinator, cut off
+        for a moment before: what it then acknowledges is on none.
+        """
+        leader = self.world.cluster.image.topics[GROUP_METADATA_TOPIC].partitions[0].leader
+        coordinator = next(name for name, number in NODES.items() if number == leader)
+        name = self.rng.choice([*sorted(NODES), *4 * [coordinator]])
+        self.world.network.partition({name}, NODES.keys() - {name})
+        await self._pass(self.rng.uniform(0.05, 0.4), tasks)
+        broker = self.world.host(name).node
+        assert isinstance(broker, Broker)
+        self.cleaned_bytes += broker.logs.cleaner.cleaned_bytes
+        self.operator.crashed(name)
+        self.world.host(name).crash(self.rng.choice(("process", "machine")))
+        self.world.network.heal()
+        await self._pass(self.rng.uniform(0.1, 3.0), tasks)
+        await self._start(name)
+        for _ in range(200):
+            registration = self.world.cluster.image.topics[GROUP_METADATA_TOPIC].partitions[0]
+            if len(registration.isr) == len(NODES):
+                return
+            await self._pass(0.2, tasks)
+        raise AssertionError(f"never in sync again: {registration}")
+
+    async def _start(self, name: str) -> None:
+        properties = {
+            "node.id": str(NODES[name]),
+            "listeners": f"PLAINTEXT://{name}:{PORT}",
+            "log.dirs": str(Path("/data")),
+            "static.cluster.file": "/unused/cluster.yaml",
+            "replica.lag.time.max.ms": "2000",
+            "replica.fetch.backoff.ms": "200",
+            "replica.socket.timeout.ms": "3000",
+            "group.initial.rebalance.delay.ms": "0",
+            "log.cleaner.backoff.ms": "500",
+        }
+        config, warnings = parse(properties, name)
+        assert not warnings, warnings
+        await self.world.host(name).start(lambda environment: Broker(config, environment))
+
+    def _create(self, name: str, configs: dict[str, str]) -> None:
+        ids = tuple(NODES.values())
+        topic = NewTopic(name, 1, len(ids), (ids,), configs)
+        topic_id = UUID(int=self.rng.getrandbits(128), version=4)
+        self.world.cluster.change(lambda image: static_changes.create_topic(image, topic, topic_id))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_what_a_coordinator_acknowledged_survives_crashes(seed: int) -> None:
+    with World(seed) as world:
+        scenario = Scenario(world)
+        world.run(scenario.run(), limit_s=600)
+        assert world.loop.failures == []
+        assert scenario.cleaned_bytes > 0
