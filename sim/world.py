@@ -40,7 +40,7 @@ from typing import Any, Final, Self, TypeVar
 from .chance import derived
 from .cluster import SimCluster
 from .host import Host
-from .loop import SimLoop
+from .loop import make_loop
 from .network import Network
 from .objects import SimObjectStore
 from .process import Process, current_process
@@ -62,7 +62,7 @@ class World:
         """`sink` gets each line as it is written; `records_logs`: also what the nodes log (not part of the digest)."""
         gc.freeze()
         self.seed = seed
-        self.loop = SimLoop(self.rng("loop"))  # type: ignore[abstract]  # asyncio means it to be incomplete
+        self.loop = make_loop(self.rng("loop"))
         self.network = Network(self.loop, self.rng("network"))
         self.counters: Counter[str] = Counter()
         self.cluster = SimCluster(self.network, self.rng("cluster"))

@@ -96,5 +96,5 @@ class Client:
             record.value
             for position, header in iter_batches(data)
             for record in iter_records(data, position, header)
-            if record.offset >= offset
+            if record.offset >= offset and record.value is not None
         ]

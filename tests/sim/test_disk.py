@@ -17,7 +17,7 @@ from hypothesis import given
 
 from tierfetch.sim.disk import SimDisk
 from tierfetch.sim.filesystem import SimFilesystem
-from tierfetch.sim.loop import SimLoop
+from tierfetch.sim.loop import make_loop
 from tierfetch.tests.log import test_disk_port as port
 from tierfetch.tests.sim.disks import sim_disk
 
@@ -29,7 +29,7 @@ PORT_RULES = [
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
-    loop = SimLoop(Random(1))
+    loop = make_loop(Random(1))
     try:
         return loop.run_until_complete(work)
     finally:

@@ -10,13 +10,13 @@ from random import Random
 import pytest
 
 from tierfetch.sim import loop as sim_loop
-from tierfetch.sim.loop import DeadlockError, LivelockError, NotSimulatedError, SimLoop, TimeLimitError
+from tierfetch.sim.loop import DeadlockError, LivelockError, NotSimulatedError, TimeLimitError, make_loop
 from tierfetch.sim.process import Process, current_process
 
 
 @pytest.fixture
 def loop():
-    made = SimLoop(Random(1))
+    made = make_loop(Random(1))
     yield made
     made.close()
 
@@ -171,7 +171,7 @@ def in_process(process):
 
 
 def order_of(seed: int) -> list[str]:
-    loop, order = SimLoop(Random(seed)), []
+    loop, order = make_loop(Random(seed)), []
 
     async def work():
         for host in "ab":

@@ -78,9 +78,9 @@ class WholeClient(Client):
         self.cluster = cluster
 
     def image(self):
-        running = [self.cluster.broker(number) for number in BROKERS]
+        nodes = [self.world.host(f"broker-{number}").node for number in BROKERS]
         return max(
-            (broker.view.image for broker in running if broker is not None),
+            (node.view.image for node in nodes if node is not None),
             key=lambda image: image.topics["t"].partitions[0].partition_epoch,
         )
 
