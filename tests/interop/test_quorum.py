@@ -14,6 +14,7 @@ from tierfetch.bench.lab.kafka import run_tool
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.quorum.config import RaftConfig
+from tierfetch.quorum.errors import NotLeaderError
 from tierfetch.quorum.formatting import FormatOrder, format_directories
 from tierfetch.quorum.metadata_log import MetadataLogConfig
 from tierfetch.quorum.node import QuorumNode
@@ -65,11 +66,19 @@ async def quorum(tmp_path: Path) -> AsyncIterator[Quorum]:
 
 async def start_with_metadata(quorum: Quorum) -> None:
     await quorum.start()
-    leader = await quorum.leader()
-    epoch = leader.node.leader_and_epoch.epoch
     for records in sample_records()[:40]:
-        last = await leader.node.append_and_commit(epoch, records)
+        last = await append(quorum, records)
     await quorum.until(lambda: all(item.node.applied_offset > last for item in quorum.voters))
+
+
+async def append(quorum: Quorum, records: tuple[bytes, ...]) -> int:
+    """By whoever leads; on a loaded machine leadership may move meanwhile."""
+    while True:
+        leader = await quorum.leader()
+        try:
+            return await leader.node.append_and_commit(leader.node.leader_and_epoch.epoch, records)
+        except NotLeaderError:
+            continue
 
 
 async def tool(main_class: str, *arguments: str) -> str:
@@ -141,8 +150,7 @@ async def test_Q9_a_java_controller_observes_our_quorum(quorum: Quorum, tmp_path
     async with JavaController(tmp_path, 9, CLUSTER, servers) as java:
         ours = log_bytes(leader.log_directory)
         await until(lambda: len(log_bytes(java.metadata_directory)) >= len(ours), "the observer to catch up")
-        epoch = leader.node.leader_and_epoch.epoch
-        await leader.node.append_and_commit(epoch, sample_records()[41])
+        await append(quorum, sample_records()[41])
         ours = log_bytes(leader.log_directory)
         await until(lambda: len(log_bytes(java.metadata_directory)) >= len(ours), "the observer to go on")
         assert log_bytes(java.metadata_directory) == log_bytes(leader.log_directory)
@@ -215,6 +223,5 @@ async def test_Q15_a_java_controller_becomes_a_voter_of_our_quorum(quorum: Quoru
         options = ["--bootstrap-controller", ",".join(servers), "--command-config", str(java.config_file)]
         await tool(command, *options, "add-controller")
         assert java.key in [voter.key for voter in leader.node.voters.voters]
-        epoch = leader.node.leader_and_epoch.epoch
-        await leader.node.append_and_commit(epoch, sample_records()[42])
+        await append(quorum, sample_records()[42])
         assert '"id": 9' in (await describe(quorum, "--status")).split("CurrentVoters:")[1].splitlines()[0]
