@@ -78,7 +78,7 @@ class Pair:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(60):
-            while not condition():
+            while not condition():  # noqa: ASYNC110 - virtual time waits for free
                 await asyncio.sleep(0.01)
 
     async def until_equal(self) -> None:

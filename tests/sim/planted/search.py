@@ -83,7 +83,9 @@ def write_table(findings: dict[str, Finding]) -> None:
         for bug in sorted(BUGS.values(), key=lambda bug: (bug.scenario, bug.file, bug.name))
         if (found := findings.get(bug.name)) is not None
     ]
-    TABLE_FILE.write_text(_HEAD + "\n".join(rows) + "\n")
+    missing = sorted(f"* {bug.name} (`{bug.file}`)" for bug in BUGS.values() if bug.name not in findings)
+    tail = ["", "Planted, and not found in the seeds that were tried so far:", "", *missing] if missing else []
+    TABLE_FILE.write_text(_HEAD + "\n".join([*rows, *tail]) + "\n")
 
 
 def main(arguments: list[str]) -> int:
