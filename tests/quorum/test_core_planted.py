@@ -31,4 +31,5 @@ async def test_planted_bug_breaks_a_transcript(name: str) -> None:
 
 
 def test_every_planted_bug_of_the_core_is_looked_for() -> None:
-    assert set(BUGS) == set(FOUND_BY) | set(QUICK) | set(SLOW)
+    elsewhere = {"a truncated tail still counts as flushed"}  # test_log_view
+    assert set(BUGS) == set(FOUND_BY) | set(QUICK) | set(SLOW) | elsewhere

@@ -37,6 +37,7 @@ from dataclasses import dataclass, field, replace
 
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.quorum.core import RaftCore
+from tierfetch.quorum.effects import Reply
 from tierfetch.quorum.election import is_up_to_date
 from tierfetch.quorum.events import Append, Event, RequestFailed, RequestReceived, ResponseReceived, TimerFired
 from tierfetch.quorum.messages import BeginQuorumEpochRequest, VoteResponse
@@ -284,6 +285,8 @@ def _messages(bounds: Bounds, world: World) -> Iterator[tuple[str, World | None]
 def _deliver(
     bounds: Bounds, world: World, message: Message, *, used_up: int | None = None
 ) -> Iterator[tuple[str, World | None]]:
+    if _is_being_answered(world.nodes[message.target].core, message):
+        return
     name = type(message.request).__name__.removesuffix("Request")
     text = f"{name} {message.source}->{message.target} epoch {message.request.epoch}"
     action = _Action.of(bounds, world)
@@ -299,6 +302,11 @@ def _deliver(
         action.net.discard(used_up)
         action.step(message.target, RequestReceived(message, message.request))
         yield f"{text}, answer lost", action.done(loses_answers=True, losses=world.losses + 1)
+
+
+def _is_being_answered(target: RaftCore, message: Message) -> bool:
+    """Whether the answer waits for the disk already: a request that comes again then changes nothing."""
+    return any(isinstance(effect, Reply) and effect.token == message for effect in target._replica._held)
 
 
 def _disk(bounds: Bounds, world: World, index: int, node: ModelNode) -> Iterator[tuple[str, World | None]]:
