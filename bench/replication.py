@@ -1,18 +1,21 @@
 """Catch-up without a tier: a follower that missed everything copies four partitions from one leader.
 
 Both sides fetch with the same limits. Wall and CPU time run from the last look at an empty follower to the first look
-at a full one, so that neither process start nor elections count.
+at a full one, so that neither process start nor elections count. Beside them, what two bare loops reach that send the
+same files through a socket, check them and write them: the machine's own limit.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
+from .ceiling import bare_copy
 from .measure import Elapsed, Results, cpu_seconds
-from .systems import System
+from .systems import TIERFETCH, System
 from .warm_memory import warm_memory
-from .workload import STEP_TIMEOUT_S, create_topic, log_bytes, produce, wait_isr
+from .workload import STEP_TIMEOUT_S, TOPIC, create_topic, log_bytes, produce, wait_isr
 
 PARTITIONS = 4
 LOOK_INTERVAL_S = 0.02
@@ -40,13 +43,22 @@ def run(system: System, base: Path, results: Results, total_mb: int, runs: int) 
                 cluster.fence(2)
                 wait_isr(cluster, {partition: {1} for partition in range(PARTITIONS)})
             cluster.wipe(2)
+            os.sync()
             with warm_memory(base, full + WARM_EXTRA_BYTES):
                 cluster.start(2)
                 pids = [cluster.process(1).pid, cluster.process(2).pid]
                 copying = time_copy(cluster.data_directory(2), full, pids)
             case = f"{total_mb} MB, {PARTITIONS} partitions, 1 MiB a partition, 10 MiB a fetch"
-            results.add("replication", case, system.name, "throughput", full / 1e6 / copying.wall_s, "MB/s")
-            results.add("replication", case, system.name, "CPU", copying.cpu_s / (full / 1e9), "s/GB")
+            add(results, case, system.name, full, copying)
+            if system is TIERFETCH:
+                sources = sorted(cluster.data_directory(1).glob(f"{TOPIC}-*/*.log"))
+                with warm_memory(base, full):
+                    add(results, case, "two bare loops", full, bare_copy(sources, base / "bare-copy"))
+
+
+def add(results: Results, case: str, name: str, size_bytes: int, copying: Elapsed) -> None:
+    results.add("replication", case, name, "throughput", size_bytes / 1e6 / copying.wall_s, "MB/s")
+    results.add("replication", case, name, "CPU", copying.cpu_s / (size_bytes / 1e9), "s/GB")
 
 
 def time_copy(directory: Path, full: int, pids: list[int]) -> Elapsed:
