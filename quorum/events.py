@@ -7,7 +7,8 @@ What the shell owes:
   overlap on disk as long as their completions are told in order. A failed one is never retried: `LogFailed`;
 * for each `InstallSnapshot`: one `SnapshotInstalled` or `SnapshotRejected`, in order with the log's completions;
 * for each `Send`: exactly one `ResponseReceived` or `RequestFailed`, within `request_timeout_ms` and what the request
-  itself may wait;
+  itself may wait. Only a Fetch that a later one supersedes must go unanswered: the two may be equal, and a late answer
+  would be taken for the one that is awaited;
 * `TimerFired` at or after the deadline of the last `SetTimer` (early, late or spurious ones do no harm).
 
 The clock of `step` only ever moves forward, and may begin anywhere at or above 0.

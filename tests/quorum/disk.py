@@ -64,7 +64,9 @@ class MemoryDisk:
             return replace(self, entries=self.entries + added)
         if isinstance(effect, AppendFetched):
             assert effect.base_offset == self.end_offset, (effect, self.end_offset)
-            return replace(self, entries=self.entries + effect.records.payload)
+            fetched = effect.records.payload
+            assert isinstance(fetched, tuple), fetched
+            return replace(self, entries=self.entries + fetched)
         if isinstance(effect, Truncate):
             kept = self.entries[: effect.end_offset - self.start.offset]
             return replace(self, entries=kept, flushed_end_offset=min(self.flushed_end_offset, effect.end_offset))
