@@ -140,6 +140,10 @@ class RaftCore:
 
     def _with_timer(self, effects: list[Effect]) -> list[Effect]:
         deadline_ms = None if self._is_stopped else min(_deadlines(self._replica), default=None)
+        now_ms = self._replica.now_ms
+        assert deadline_ms is None or deadline_ms > now_ms, (
+            f"due at {deadline_ms}, left undone at {now_ms}: {self._replica.role}"
+        )
         if deadline_ms != self._timer_ms:
             self._timer_ms = deadline_ms
             effects.append(SetTimer(deadline_ms))

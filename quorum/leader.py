@@ -49,7 +49,9 @@ def deadlines(replica: Replica, role: Leader) -> Iterator[int]:
     """When a leader next has something to do."""
     if role.check_quorum_deadline_ms is not None:
         yield role.check_quorum_deadline_ms
-    yield from (at_ms for at_ms in role.begin_at_ms.values() if at_ms != IN_FLIGHT)
+    for node in replica.other_voters():
+        if role.begin_at_ms[node.id] != IN_FLIGHT:
+            yield role.begin_at_ms[node.id]
     yield from (parked.deadline_ms for parked in role.parked.values())
     yield from voter_change_deadlines(role)
     if role.pending and not replica.log.is_busy:
