@@ -27,22 +27,22 @@ PARTITIONS = 4
 SEGMENT_BYTES = 4 << 20
 JOIN_TIMEOUT_S = 60.0
 QUIET_LOOKS = 12
+IDLE_RETENTION_MS = 1000
 CONFIGS = {"replica.lag.time.max.ms": "3000", "log.retention.check.interval.ms": "1000"}
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`local_share` of the data stays local; `roll_ms` closes the active segment too."""
+    """`local_share` of the data stays local. None: local retention goes by time, which closes the active segment."""
 
     name: str
-    local_share: float
-    roll_ms: int | None = None
+    local_share: float | None
 
 
 CASES = (
     Case("80 % local", 0.8),
     Case("all local from offset 0", 2.0),
-    Case("idle, fully tiered", 0.0, roll_ms=5000),
+    Case("idle, fully tiered", None),
 )
 
 
@@ -62,16 +62,14 @@ def prepare(cluster: Cluster, case: Case, total_mb: int) -> None:
     configs = {
         "remote.storage.enable": "true",
         "segment.bytes": str(SEGMENT_BYTES),
-        "local.retention.bytes": str(max(1, int(total_bytes / PARTITIONS * case.local_share))),
         "retention.ms": "-1",
     }
-    if case.roll_ms is not None:
-        configs["segment.ms"] = str(case.roll_ms)
+    if case.local_share is None:
+        configs["local.retention.ms"] = str(IDLE_RETENTION_MS)
+    else:
+        configs["local.retention.bytes"] = str(int(total_bytes / PARTITIONS * case.local_share))
     create_topic(cluster, [[1, 2]] * PARTITIONS, configs)
     produce(cluster, PARTITIONS, total_bytes, 1000)
-    if case.roll_ms is not None:
-        time.sleep(case.roll_ms / 1000)
-        produce(cluster, PARTITIONS, PARTITIONS * 500 * 1000, 1000)
     wait_quiet(cluster)
 
 
