@@ -112,9 +112,10 @@ class BrokerLifecycle:
         await self._until_fenced(BrokerState.RUNNING, is_fenced=False)
 
     async def hand_over(self) -> None:
-        """Give up every leadership and come back: for a log that had to be opened anew."""
-        if self.state is BrokerState.RUNNING:
-            await self._until_fenced(BrokerState.PAUSED, is_fenced=True)
+        """Give up every leadership and come back: for a log that had to be opened anew. Returns at once where that is
+        under way already, and stays away if the broker is told to leave meanwhile.
+        """
+        if self.state is BrokerState.RUNNING and await self._until_fenced(BrokerState.PAUSED, is_fenced=True):
             await self._until_fenced(BrokerState.RUNNING, is_fenced=False)
 
     async def leave(self) -> None:
@@ -138,10 +139,12 @@ class BrokerLifecycle:
         self.state = state
         self._wake.set()
 
-    async def _until_fenced(self, state: BrokerState, *, is_fenced: bool) -> None:
+    async def _until_fenced(self, state: BrokerState, *, is_fenced: bool) -> bool:
+        """Whether it came to that, before another state was wanted."""
         self._set_state(state)
         async with self._changed:
             await self._changed.wait_for(lambda: self._is_fenced is is_fenced or self.state is not state)
+        return self.state is state
 
     # Registration.
 

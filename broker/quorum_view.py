@@ -188,8 +188,19 @@ class QuorumClusterView:
         )
 
     async def renew_leadership(self, partition: TopicIdPartition, leader_epoch: int) -> None:
-        """A controller renews epochs only of brokers that come and go, so this one does."""
-        await self.lifecycle.hand_over()
+        """A controller renews epochs only of brokers that come and go, so this one does, once for all its partitions
+        that ask meanwhile. Returns when the image says that the epoch is over.
+        """
+
+        def is_over(image: ClusterImage) -> bool:
+            if image.topic_names.get(partition.topic_id) != partition.topic:
+                return True
+            registration = image.partition(partition.topic_partition)
+            return registration is None or registration.leader_epoch > leader_epoch
+
+        if not is_over(self.image):
+            await self.lifecycle.hand_over()
+            await self._until_image(is_over)
 
     async def create_topic(self, topic: NewTopic) -> TopicImage:
         assignments = [

@@ -87,7 +87,7 @@ class ReplicaManager:
         self._tier = tier
         self._groups = groups
         self._roles: dict[TopicPartition, _Role] = {}
-        self._to_open_anew: dict[TopicPartition, int] = {}
+        self._to_open_anew: dict[TopicIdPartition, int] = {}
         """Failed logs, with the leader epoch in which they were led, NO_EPOCH if they were not."""
         self._without_log_start: set[TopicIdPartition] = set()
         """To be led, as soon as their log start is known."""
@@ -177,12 +177,15 @@ class ReplicaManager:
         name = key.topic_partition
         partition = self._hosted.partitions.get(name)
         if partition is not None and partition.has_failed:
-            self._to_open_anew[name] = partition.leader_epoch if partition.leadership is not None else NO_EPOCH
+            leadership = partition.leadership
+            self._to_open_anew[key] = leadership.leader_epoch if leadership is not None else NO_EPOCH
             await self._let_go(key)
             partition = None
-        if name in self._to_open_anew:
+        if key in self._to_open_anew:
             await self._open_anew(key)
-        elif partition is None and self._logs.may_open_again(name):
+            self._changed.set()
+            return  # what holds by now is in the next image, not in the registration that was looked at before
+        if partition is None and self._logs.may_open_again(name):
             await self._logs.reopen(name)
         if partition is None:
             log = await self._logs.create(name, key.topic_id)
@@ -193,13 +196,20 @@ class ReplicaManager:
         await self._set_role(partition, registration)
 
     async def _open_anew(self, key: TopicIdPartition) -> None:
-        """After a failed write, once the disk works again; KafkaError or OSError until then."""
+        """After a failed write, once the disk works again; KafkaError or OSError until then. A log that was led and may
+        end earlier now is not led again under the same epoch: its followers could not see where it diverges.
+        """
         name = key.topic_partition
         await self._logs.reopen(name)
-        led_epoch = self._to_open_anew.pop(name)
         _log.warning("%s was opened anew after a failure of its log", name)
+        led_epoch = self._to_open_anew[key]
         if led_epoch != NO_EPOCH:
-            await self._services.view.renew_leadership(key, led_epoch)
+            try:
+                await self._services.view.renew_leadership(key, led_epoch)
+            except KafkaError as refusal:
+                if refusal.code is not ErrorCode.fenced_leader_epoch:
+                    raise
+        del self._to_open_anew[key]
 
     def _configure(self, partition: Partition) -> None:
         config = self._configs.config_of(partition.partition.topic)

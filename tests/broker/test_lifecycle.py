@@ -138,6 +138,21 @@ async def test_handing_over_is_being_fenced_and_coming_back(
     assert life.state is BrokerState.RUNNING
 
 
+async def test_C10_a_broker_that_leaves_while_it_hands_over_does_not_come_back(
+    life: BrokerLifecycle, controllers: FakeControllers
+) -> None:
+    controllers.will(BEAT, heartbeat())
+    await life.register(IDENTITY, -1)
+    await life.serve()
+    handing_over = asyncio.create_task(life.hand_over())
+    await controllers.until(lambda: controllers.bodies(BEAT)[-1]["want_fence"])
+    controllers.will(BEAT, lambda body: heartbeat(fenced=True, go=body["want_shut_down"])(body))
+    await life.leave()
+    async with asyncio.timeout(1):
+        await handing_over
+    assert life.state is BrokerState.LEFT
+
+
 async def test_F11_thin_replicas_are_told(life: BrokerLifecycle, controllers: FakeControllers) -> None:
     thin = thin_replica(UUID(int=5), 0, 100, 4096, 12)
     life.thin_replicas = lambda: [thin]

@@ -14,6 +14,7 @@ from tierfetch.broker.node import Broker, StartError
 from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.tests.broker.hosting import batch
 from tierfetch.tests.broker.images import CLUSTER_ID
 from tierfetch.tests.broker.nodes import Nodes
@@ -174,6 +175,30 @@ async def test_log_that_failed_is_opened_anew(nodes: Nodes, broken: int, monkeyp
     await produce(nodes, 1, "t", b"b")
     await same_logs(nodes, "t", 1, 2)
     assert nodes.partition(1, "t").log.latest_epoch == (1 if broken == 1 else 0)
+
+
+async def test_log_that_was_led_is_not_led_again_under_its_epoch_while_the_renewal_fails(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tierfetch.broker.replica_manager.TICK_S_MAX", 0.02)
+    await nodes.start(1, 2)
+    await nodes.topic("t", 1, 2)
+    view = nodes[1].view
+    renew, asked = view.renew_leadership, []
+
+    async def unreachable_at_first(partition: TopicIdPartition, leader_epoch: int) -> None:
+        asked.append(leader_epoch)
+        if len(asked) == 1:
+            raise OSError("no controller answers")
+        await renew(partition, leader_epoch)
+
+    monkeypatch.setattr(view, "renew_leadership", unreachable_at_first)
+    partition = nodes.partition(1, "t")
+    partition.log._state.fail(OSError(28, "No space left on device"))
+    await until(lambda: nodes.hosts(1, "t") and nodes.partition(1, "t") is not partition)
+    await until(lambda: nodes.partition(1, "t").leadership is not None)
+    assert asked == [0, 0]
+    assert nodes.partition(1, "t").leader().leader_epoch == 1
 
 
 async def test_log_that_a_full_disk_kept_closed_is_opened_when_there_is_room(

@@ -1,0 +1,59 @@
+"""A broker's view of a cluster that controllers govern"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+from tierfetch.broker.lifecycle import LifecycleTimes
+from tierfetch.broker.quorum_view import QuorumClusterView
+from tierfetch.log.disk import Disk
+from tierfetch.protocol.client import KafkaClient
+from tierfetch.quorum.controller_config import QuorumKeys
+from tierfetch.tests.broker.images import image, partition, topic
+
+LED = topic("t", partition(3, (3, 4), leader_epoch=7))
+LED_ANEW = topic("t", partition(4, (3, 4), isr=(4,), leader_epoch=8, epoch=1))
+
+
+def view_of(request_timeout_s: float) -> QuorumClusterView:
+    """Of broker 3, not started: nothing is asked of anybody."""
+    view = QuorumClusterView(
+        cast(QuorumKeys, SimpleNamespace()),
+        node_id=3,
+        listener_name="PLAINTEXT",
+        directory=Path("unused"),
+        disk=cast(Disk, SimpleNamespace()),
+        rng=Random(1),
+        now_ms=lambda: 0,
+        lock=cast(Any, None),
+        make_client=lambda: KafkaClient(client_id="test", random=Random(1)),
+        times=LifecycleTimes(),
+        request_timeout_s=request_timeout_s,
+    )
+    view._metadata.cluster = image(LED)
+    return view
+
+
+async def test_C9_every_failed_log_waits_until_its_leader_epoch_is_over() -> None:
+    """Also those that do not hand over themselves, because another partition does so already."""
+    view = view_of(5.0)
+    asked = [asyncio.create_task(view.renew_leadership(LED.id_partition(0), 7)) for _ in range(2)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in asked), "the epoch is not over yet"
+    view._metadata.cluster = image(LED_ANEW)
+    view._wake()
+    await asyncio.gather(*asked)
+    await view.close()
+
+
+async def test_C9_an_epoch_that_is_over_is_not_renewed() -> None:
+    view = view_of(0.01)
+    await view.renew_leadership(LED.id_partition(0), 6)
+    view._metadata.cluster = image()
+    await view.renew_leadership(LED.id_partition(0), 7)
+    await view.close()
