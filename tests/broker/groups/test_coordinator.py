@@ -458,8 +458,9 @@ def _groups(nodes: Nodes, number: int) -> list:  # type: ignore[type-arg]
     return [group for active in nodes[number].groups.shards for group in active.shard.groups.values()]
 
 
-async def test_what_is_not_replicated_is_not_acknowledged(nodes: Nodes) -> None:
-    """Told after the timeout that its outcome is not known, a client finds out in the end."""
+@pytest.fixture
+async def cut_off(nodes: Nodes) -> Coordinator:
+    """Of broker 1, whose only follower stopped behind offset 1 of group "g" and stays in the ISR; 2 was tried."""
     nodes.configs |= {"replica.lag.time.max.ms": "60000", "offsets.commit.timeout.ms": "1500"}
     nodes.configs["offsets.topic.replication.factor"] = "2"
     await nodes.start(1, 2)
@@ -470,10 +471,31 @@ async def test_what_is_not_replicated_is_not_acknowledged(nodes: Nodes) -> None:
     assert await first.commit(1) is NONE
     await nodes[2].fetchers.remove(nodes.partition(2, GROUP_METADATA_TOPIC).partition)
     assert await first.commit(2) is ErrorCode.coordinator_not_available
-    assert await first.committed() == {"t-0": 1}, "read is what is committed"
+    return first
+
+
+async def test_what_is_not_replicated_is_not_acknowledged(nodes: Nodes, cut_off: Coordinator) -> None:
+    """Told after the timeout that its outcome is not known, a client finds out in the end."""
+    assert await cut_off.committed() == {"t-0": 1}, "read is what is committed"
     await nodes[1].view.fence_broker(2)
     (active,) = nodes[1].groups.shards
     await until(lambda: [value.offset for value in active.shard.offsets["g"].values()] == [2])
+
+
+async def test_a_new_coordinator_gives_out_nothing_that_may_be_lost(nodes: Nodes, cut_off: Coordinator) -> None:
+    """It waits until what it found in its log is committed."""
+    partition = nodes.partition(1, GROUP_METADATA_TOPIC)
+    (before,) = nodes[1].groups.shards
+    assert partition.log.log_end_offset == partition.log.high_watermark + 1
+    follower = nodes.partition(2, GROUP_METADATA_TOPIC)
+    nodes[2].fetchers.add = lambda *_: None
+    await nodes[1].view.renew_leadership(partition.partition, partition.leader().leader_epoch)
+    await until(lambda: [active is not before for active in nodes[1].groups.shards] == [True])
+    await asyncio.sleep(0.2)
+    assert await cut_off.commit(3) is ErrorCode.coordinator_load_in_progress
+    assert follower.log.log_end_offset == 1
+    await nodes[1].view.fence_broker(2)
+    assert await cut_off.committed() == {"t-0": 2}
 
 
 async def test_a_restarted_coordinator_goes_on(nodes: Nodes, one: Coordinator) -> None:
