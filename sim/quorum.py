@@ -55,6 +55,7 @@ RUN_LIMIT_S: Final = 600.0
 APPEND_TIMEOUT_S: Final = 5.0
 LOOK_FOR_LEADER_S: Final = 0.05
 RECORD_BYTES: Final = 16
+VOTE_SETTLED_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +141,9 @@ class QuorumRun:
         self._values = 0
         self._machines: dict[int, _StateMachine] = {}
         self._fingerprints: dict[int, tuple[object, ...]] = {}
-        self._votes: dict[tuple[int, int], int] = {}
+        self._votes: dict[tuple[int, int], tuple[int, float]] = {}
+        """By node and epoch: for whom, and when that was first seen."""
+        self._began_s: dict[int, float] = {}
         self._truth: dict[int, tuple[tuple[int, int], ...]] = {}
         """Records by the base offset of their batch, as the first node applied them."""
 
@@ -258,9 +261,10 @@ class QuorumRun:
         if before is None or before[:3] != fingerprint[:3]:
             text = f"{PARTITION} epoch={known.epoch} {replica.state.value} leader={known.leader_id} voted={voted_id}"
             self.world.record(process.host, f"{text} hw={replica.high_watermark} end={log.log_end_offset}")
-        if voted_id is not None and self._votes.setdefault((node_id, known.epoch), voted_id) != voted_id:
-            detail = f"node {node_id} voted for {self._votes[node_id, known.epoch]} and for {voted_id} in {known.epoch}"
-            raise InvariantViolationError("one vote an epoch", detail)
+        if before is None:
+            self._began_s[node_id] = self.world.now_s
+        if voted_id is not None:
+            self._check_vote(node_id, known.epoch, voted_id)
         self.invariants.observe(
             ReplicaStatus(
                 node_id=node_id,
@@ -274,6 +278,16 @@ class QuorumRun:
                 epochs=log.epochs.entries,
             )
         )
+
+    def _check_vote(self, node_id: int, epoch: int, voted_id: int) -> None:
+        """A vote of an earlier process counts unless that ended so soon that it may not have written, nor sent, it."""
+        earlier, at_s = self._votes.setdefault((node_id, epoch), (voted_id, self.world.now_s))
+        if earlier == voted_id:
+            return
+        if not at_s < self._began_s[node_id] < at_s + VOTE_SETTLED_S:
+            detail = f"node {node_id} voted for {earlier} and for {voted_id} in {epoch}"
+            raise InvariantViolationError("one vote an epoch", detail)
+        self._votes[node_id, epoch] = voted_id, self.world.now_s
 
     def applied(self, process: str, batch: CommittedBatch, records: tuple[tuple[int, int], ...]) -> None:
         """A node has applied a committed batch."""

@@ -27,6 +27,7 @@ from ..protocol.records import Record, build_batch, iter_batches, iter_records
 from ..protocol.topics import TopicPartition
 from .checkers import FinalLog
 from .client import EARLIEST, LATEST, AttemptFailedError, Fetched, SimClient
+from .clock import EPOCH_MS
 from .history import History, Poll, Send, TransactionEnd
 
 POLL_WAIT_MS: Final = 300
@@ -179,9 +180,9 @@ class Producer:
         return self._producer
 
     def _batch(self, values: tuple[int, ...], producer: tuple[int, int], *, is_transactional: bool) -> bytes:
-        now_ms = self._shared.now_ms()
+        created_ms = EPOCH_MS + self._shared.now_ms()
         records = [
-            Record(index, now_ms, None, encode_value(value, self._rng.randint(8, self._pace.value_bytes_max)))
+            Record(index, created_ms, None, encode_value(value, self._rng.randint(8, self._pace.value_bytes_max)))
             for index, value in enumerate(values)
         ]
         return build_batch(
