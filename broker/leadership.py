@@ -5,9 +5,10 @@ behind counts no more). The decision is `fetcher.leader_replicas`; here it is ca
 
     ISR change: decided -> pending (both outcomes count for the high watermark) -> asked of the cluster view
         accepted                         committed, the high watermark moves
-        refused: another change was      abandoned; the image that is on its way tells what holds now
-          first, or we lead no more
-        outcome unknown (OSError)        stays pending and is asked again after a back-off, until it is known
+        refused, so it was not made      abandoned
+        refused: another change was      stays pending until the image that is on its way tells what holds now: it may
+          first, or we lead no more      be this change that was first, asked for again when its answer was lost
+        outcome unknown                  stays pending and is asked again after a back-off, until it is known
 """
 
 from __future__ import annotations
@@ -21,12 +22,24 @@ from typing import Final
 from ..fetcher.epoch_fetch import LeaderView
 from ..fetcher.leader_replicas import FollowerFetch, LeaderReplicas
 from ..log.partition_log import PartitionLog
-from ..protocol.errors import KafkaError
+from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition
 from .cluster_view import ClusterView, PartitionRegistration
 
 ALTER_RETRY_MIN_S: Final = 0.05
 ALTER_RETRY_MAX_S: Final = 5.0
+_NOT_MADE: Final = frozenset({ErrorCode.ineligible_replica, ErrorCode.operation_not_attempted})
+_OVERTAKEN: Final = frozenset(
+    {
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.invalid_request,
+        ErrorCode.invalid_update_version,
+        ErrorCode.new_leader_elected,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.unknown_topic_or_partition,
+    }
+)
+"""These and those above are the refusals of the module's table; after any other error the outcome is unknown."""
 
 _log = logging.getLogger(__name__)
 
@@ -131,7 +144,9 @@ class Leadership:
         self._followers = self._follower_epochs(registration)
         self._note_eligible()
         before = self.isr
-        if self.replicas.commit_isr(registration.isr, registration.partition_epoch):
+        if registration.partition_epoch > self.replicas.partition_epoch:  # else it says nothing of a pending change
+            self.replicas.commit_isr(registration.isr, registration.partition_epoch)
+        if registration.partition_epoch == self.replicas.partition_epoch:
             self.replicas.assign(registration.replicas, monotonic_ms())
         self._after_isr_change(before)
 
@@ -181,10 +196,13 @@ class Leadership:
                     partition_epoch=self.replicas.partition_epoch,
                     isr=sorted(isr),
                 )
-            except KafkaError as refusal:
-                _log.info("%s: ISR %s was refused: %s", self.partition, sorted(isr), refusal)
-                self.replicas.abandon_change()
-            except OSError as failure:
+            except (KafkaError, OSError) as failure:
+                code = failure.code if isinstance(failure, KafkaError) else None
+                if code in _NOT_MADE or code in _OVERTAKEN:
+                    _log.info("%s: ISR %s was refused: %s", self.partition, sorted(isr), failure)
+                    if code in _NOT_MADE and self.replicas.pending_isr == isr:
+                        self.replicas.abandon_change()
+                    return
                 _log.warning("%s: the outcome of ISR %s is not known: %s", self.partition, sorted(isr), failure)
                 await asyncio.sleep(retry_s * self._rng.uniform(0.5, 1.0))
                 retry_s = min(2 * retry_s, ALTER_RETRY_MAX_S)

@@ -1,0 +1,95 @@
+"""One leader epoch of a led partition: what becomes of an ISR change whose answer does not say that it was made"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from tierfetch.broker.cluster_view import PartitionRegistration
+from tierfetch.broker.leadership import Leadership
+from tierfetch.broker.partition import Partition
+from tierfetch.fetcher.leader_replicas import FollowerFetch
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.tests.broker.hosting import Host
+from tierfetch.tests.broker.waiting import until
+
+GROWN = frozenset({1, 2})
+
+
+class Asked:
+    """Stands for `alter_partition`: raises one error after the other, the last one again and again."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.times = 0
+
+    async def __call__(
+        self, partition: TopicIdPartition, *, leader_epoch: int, partition_epoch: int, isr: Sequence[int]
+    ) -> PartitionRegistration:
+        self.times += 1
+        await asyncio.sleep(0)
+        raise self.errors.pop(0) if len(self.errors) > 1 else self.errors[0]
+
+
+@pytest.fixture
+async def led(host: Host) -> Partition:
+    """By 1, which is alone in the ISR; 2 is a replica."""
+    partition = await host.topic("t", 1, 2)
+    alone = await host.view.alter_partition(partition.partition, leader_epoch=0, partition_epoch=0, isr=[1])
+    partition.note_registration(replace(alone, replicas=(1, 2)))
+    assert partition.leader().isr == {1}
+    return partition
+
+
+def grow(led: Partition, monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Leadership:
+    """Have the leader ask for 2, which is caught up."""
+    leadership = led.leader()
+    monkeypatch.setattr(leadership._view, "alter_partition", asked)
+    leadership.replicas.set_eligible({1: -1, 2: -1})
+    leadership.record_fetch(2, FollowerFetch(led.log.log_end_offset))
+    assert leadership.replicas.pending_isr == GROWN
+    return leadership
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.invalid_update_version, ErrorCode.fenced_leader_epoch, ErrorCode.new_leader_elected]
+)
+async def test_C9_a_change_that_may_have_been_made_counts_until_the_image_says_otherwise(
+    led: Partition, monkeypatch: pytest.MonkeyPatch, code: ErrorCode
+) -> None:
+    """Its first answer may be lost, and the retry refused by its own effect."""
+    asked = Asked(KafkaError(code, "no"))
+    leadership = grow(led, monkeypatch, asked)
+    await until(lambda: leadership._altering is not None and leadership._altering.done())
+    assert leadership.replicas.maximal_isr == GROWN
+    assert led.registration is not None
+    led.note_registration(replace(led.registration, isr=(1,), partition_epoch=led.registration.partition_epoch + 1))
+    assert leadership.replicas.pending_isr is None
+    assert asked.times == 1
+
+
+async def test_C7_a_change_that_was_not_made_is_given_up(led: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    leadership = grow(led, monkeypatch, Asked(KafkaError(ErrorCode.ineligible_replica, "fenced")))
+    await until(lambda: leadership.replicas.pending_isr is None)
+
+
+async def test_C7_an_image_of_something_else_leaves_the_pending_change_alone(
+    led: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leadership = grow(led, monkeypatch, Asked(OSError("no answer")))
+    assert led.registration is not None
+    led.note_registration(led.registration)
+    assert leadership.replicas.maximal_isr == GROWN
+
+
+async def test_C7_an_error_that_says_nothing_is_asked_again(led: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tierfetch.broker.leadership.ALTER_RETRY_MIN_S", 0.001)
+    busy = KafkaError(ErrorCode.request_timed_out, "busy")
+    asked = Asked(busy, busy, KafkaError(ErrorCode.ineligible_replica, "fenced"))
+    leadership = grow(led, monkeypatch, asked)
+    await until(lambda: leadership.replicas.pending_isr is None)
+    assert asked.times == 3
