@@ -253,7 +253,8 @@ class QuorumRun:
         if process is None or node_id is None or replica is None:
             return
         known, voted_id, log = replica.leader_and_epoch, replica.voted_id, replica.log
-        fingerprint = (replica.state, known, voted_id, replica.high_watermark, log.log_end_offset, log.epochs.version)
+        offsets = (replica.high_watermark, log.log_end_offset, log.epochs.version)
+        fingerprint = (replica.state, known, voted_id, offsets, process.number)
         if self._fingerprints.get(node_id) == fingerprint:
             return
         before = self._fingerprints.get(node_id)
@@ -261,7 +262,7 @@ class QuorumRun:
         if before is None or before[:3] != fingerprint[:3]:
             text = f"{PARTITION} epoch={known.epoch} {replica.state.value} leader={known.leader_id} voted={voted_id}"
             self.world.record(process.host, f"{text} hw={replica.high_watermark} end={log.log_end_offset}")
-        if before is None:
+        if before is None or before[-1] != process.number:
             self._began_s[node_id] = self.world.now_s
         if voted_id is not None:
             self._check_vote(node_id, known.epoch, voted_id)
