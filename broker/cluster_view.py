@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from types import MappingProxyType
+from typing import Final, Protocol
 from uuid import UUID
 
 from ..protocol.topics import TopicIdPartition, TopicPartition
@@ -119,6 +120,8 @@ class ProducerIdBlock:
     size: int
 
 
+NO_EPOCHS: Final[Mapping[int, int]] = MappingProxyType({})
+
 ImageListener = Callable[[ClusterImage, ClusterImage], None]
 """Called with the old and the new image."""
 
@@ -156,9 +159,16 @@ class ClusterView(Protocol):
         """This broker will stop soon: returns when others lead what it led, or cannot."""
 
     async def alter_partition(
-        self, partition: TopicIdPartition, *, leader_epoch: int, partition_epoch: int, isr: Sequence[int]
+        self,
+        partition: TopicIdPartition,
+        *,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: Sequence[int],
+        stated_epochs: Mapping[int, int] = NO_EPOCHS,
     ) -> PartitionRegistration:
-        """Replace the ISR, as its leader, and return what is registered now.
+        """Replace the ISR, as its leader, and return what is registered now. `stated_epochs`: of the incarnations whose
+        fetches made followers fit, as these stated them; another one is not what the leader saw (KIP-903).
 
         KafkaError: FENCED_LEADER_EPOCH or INVALID_UPDATE_VERSION when another change came first, UNKNOWN_TOPIC_ID,
         INELIGIBLE_REPLICA for a new member that is fenced, INVALID_REQUEST for an ISR that is empty or not among the

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from ..fetcher.epoch_fetch import LeaderView
@@ -184,9 +184,13 @@ class Leadership:
 
     def _alter(self, isr: frozenset[int]) -> None:
         self.replicas.begin_change(isr)
-        self._altering = asyncio.create_task(self._ask(isr), name=f"alter-partition-{self.partition.topic_partition}")
+        epochs = {member: known.broker_epoch for member, known in self.replicas.followers.items() if member in isr}
+        self._altering = asyncio.create_task(
+            self._ask(isr, epochs), name=f"alter-partition-{self.partition.topic_partition}"
+        )
 
-    async def _ask(self, isr: frozenset[int]) -> None:
+    async def _ask(self, isr: frozenset[int], stated_epochs: Mapping[int, int]) -> None:
+        """Each time for the same incarnations: one that came meanwhile may have lost what the change relies on."""
         retry_s = ALTER_RETRY_MIN_S
         while self.replicas.pending_isr == isr:
             try:
@@ -195,6 +199,7 @@ class Leadership:
                     leader_epoch=self.leader_epoch,
                     partition_epoch=self.replicas.partition_epoch,
                     isr=sorted(isr),
+                    stated_epochs=stated_epochs,
                 )
             except (KafkaError, OSError) as failure:
                 code = failure.code if isinstance(failure, KafkaError) else None

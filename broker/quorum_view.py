@@ -37,6 +37,7 @@ from ..quorum.formatting import FormatOrder, format_directories, new_directory_i
 from ..quorum.node import QuorumNode
 from ..quorum.state import LeaderAndEpoch, ReplicaKey
 from .cluster_view import (
+    NO_EPOCHS,
     BrokerRegistration,
     ClusterImage,
     ImageListener,
@@ -177,14 +178,20 @@ class QuorumClusterView:
     # The port: changes.
 
     async def alter_partition(
-        self, partition: TopicIdPartition, *, leader_epoch: int, partition_epoch: int, isr: Sequence[int]
+        self,
+        partition: TopicIdPartition,
+        *,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: Sequence[int],
+        stated_epochs: Mapping[int, int] = NO_EPOCHS,
     ) -> PartitionRegistration:
-        brokers = self.image.brokers
+        epochs = {**stated_epochs, self._node_id: self.broker_epoch}
         return await self._isr_changes.alter(
             partition,
             leader_epoch=leader_epoch,
             partition_epoch=partition_epoch,
-            isr=[(member, brokers[member].epoch if member in brokers else -1) for member in isr],
+            isr=[(member, epochs.get(member, -1)) for member in isr],
         )
 
     async def renew_leadership(self, partition: TopicIdPartition, leader_epoch: int) -> None:

@@ -30,6 +30,7 @@ from ..log.disk import Disk
 from ..protocol.topics import TopicIdPartition, TopicPartition, uuid_to_text
 from . import static_changes
 from .cluster_view import (
+    NO_EPOCHS,
     BrokerRegistration,
     ClusterImage,
     ImageListener,
@@ -110,7 +111,13 @@ class StaticClusterView:
         """Nobody takes over."""
 
     async def alter_partition(
-        self, partition: TopicIdPartition, *, leader_epoch: int, partition_epoch: int, isr: Sequence[int]
+        self,
+        partition: TopicIdPartition,
+        *,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: Sequence[int],
+        stated_epochs: Mapping[int, int] = NO_EPOCHS,
     ) -> PartitionRegistration:
         image = await self._change_image(
             lambda image: static_changes.alter_partition(

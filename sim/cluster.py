@@ -25,6 +25,7 @@ from uuid import UUID
 
 from ..broker import static_changes
 from ..broker.cluster_view import (
+    NO_EPOCHS,
     BrokerRegistration,
     ClusterImage,
     ImageListener,
@@ -159,7 +160,13 @@ class SimClusterView:
         """Nobody takes over."""
 
     async def alter_partition(
-        self, partition: TopicIdPartition, *, leader_epoch: int, partition_epoch: int, isr: Sequence[int]
+        self,
+        partition: TopicIdPartition,
+        *,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: Sequence[int],
+        stated_epochs: Mapping[int, int] = NO_EPOCHS,
     ) -> PartitionRegistration:
         image = await self._change(
             lambda image: static_changes.alter_partition(

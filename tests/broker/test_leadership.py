@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -26,11 +26,19 @@ class Asked:
     def __init__(self, *errors: Exception) -> None:
         self.errors = list(errors)
         self.times = 0
+        self.epochs: list[Mapping[int, int]] = []
 
     async def __call__(
-        self, partition: TopicIdPartition, *, leader_epoch: int, partition_epoch: int, isr: Sequence[int]
+        self,
+        partition: TopicIdPartition,
+        *,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: Sequence[int],
+        stated_epochs: Mapping[int, int],
     ) -> PartitionRegistration:
         self.times += 1
+        self.epochs.append(stated_epochs)
         await asyncio.sleep(0)
         raise self.errors.pop(0) if len(self.errors) > 1 else self.errors[0]
 
@@ -93,3 +101,18 @@ async def test_C7_an_error_that_says_nothing_is_asked_again(led: Partition, monk
     leadership = grow(led, monkeypatch, asked)
     await until(lambda: leadership.replicas.pending_isr is None)
     assert asked.times == 3
+
+
+async def test_C9_a_retry_asks_for_the_incarnation_that_was_caught_up(
+    led: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tierfetch.broker.leadership.ALTER_RETRY_MIN_S", 0.001)
+    asked = Asked(OSError("no answer"), OSError("no answer"), KafkaError(ErrorCode.ineligible_replica, "not the same"))
+    leadership = led.leader()
+    monkeypatch.setattr(leadership._view, "alter_partition", asked)
+    leadership.replicas.set_eligible({1: 10, 2: 11})
+    leadership.record_fetch(2, FollowerFetch(led.log.log_end_offset, broker_epoch=11))
+    leadership.replicas.set_eligible({1: 10, 2: 20})
+    leadership.record_fetch(2, FollowerFetch(0, broker_epoch=20))
+    await until(lambda: leadership.replicas.pending_isr is None)
+    assert asked.epochs[:3] == [{2: 11}] * 3

@@ -57,3 +57,19 @@ async def test_C9_an_epoch_that_is_over_is_not_renewed() -> None:
     view._metadata.cluster = image()
     await view.renew_leadership(LED.id_partition(0), 7)
     await view.close()
+
+
+async def test_C9_an_isr_change_names_the_incarnations_that_the_leader_saw() -> None:
+    """Not those that are registered by now."""
+    view, asked = view_of(5.0), []
+
+    async def alter(*_: Any, isr: Any, **__: Any) -> None:
+        asked.append(isr)
+
+    view._isr_changes.alter = alter  # type: ignore[assignment,method-assign]
+    view.lifecycle.broker_epoch = 40
+    await view.alter_partition(
+        LED.id_partition(0), leader_epoch=7, partition_epoch=0, isr=[3, 4], stated_epochs={4: 11}
+    )
+    assert asked == [[(3, 40), (4, 11)]]
+    await view.close()
