@@ -36,7 +36,8 @@ async def probe(endpoint: BrokerEndpoint) -> ProbeOutcome:
 
 async def probe_until_decided(broker_id: int, endpoint: BrokerEndpoint, tell: Tell) -> None:
     """Probe as long as the core wants to know more."""
-    verdict = Verdict.PROBE
-    while verdict is Verdict.PROBE:
+    while True:
         verdict = await tell(broker_id, await probe(endpoint))
+        if verdict is not Verdict.PROBE:
+            return
         await asyncio.sleep(PAUSE_S)
