@@ -5,7 +5,7 @@ the wire and into the log follows from it, so nothing new is used before all kno
 finalized level is not let in. Lowering takes an upgrade type that allows it; metadata.version is lowered only where no
 record format changed in between, because nobody could read the log otherwise.
 
-`kraft.version` is the quorum's own feature: it is in no metadata record, is told by the quorum and raised by it.
+`kraft.version` is the quorum's own feature: it is in no metadata record, and stays as the quorum was formatted.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def check_supports_finalized(state: ControllerState, node: str, supported: Mappi
 def update_features(state: ControllerState, request: Any) -> ControllerResult:
     """UpdateFeatures, all or nothing."""
     try:
-        records, kraft_version = _checked_updates(state, request)
+        records = _checked_updates(state, request)
     except KafkaError as error:
         return ControllerResult(response=_response(request, error))
     if request_flag(request, "validate_only"):
         return ControllerResult(response=_response(request, None))
-    return ControllerResult(records, _response(request, None), kraft_version=kraft_version)
+    return ControllerResult(records, _response(request, None))
 
 
 def request_flag(request: Any, name: str) -> bool:
@@ -72,20 +72,17 @@ def request_flag(request: Any, name: str) -> bool:
     return bool(getattr(request, name, False))
 
 
-def _checked_updates(state: ControllerState, request: Any) -> tuple[list[MetadataRecord], int | None]:
+def _checked_updates(state: ControllerState, request: Any) -> list[MetadataRecord]:
     records: list[MetadataRecord] = []
-    kraft_version: int | None = None
     names = [update.feature for update in request.feature_updates]
     for update in request.feature_updates:
         if names.count(update.feature) > 1:
             raise KafkaError(ErrorCode.invalid_request, f"feature {update.feature!r} is given twice")
         level = update.max_version_level
         _check_update(state, update.feature, level, _upgrade_type(update))
-        if update.feature == KRAFT_VERSION:
-            kraft_version = level
-        elif level != state.image.features.get(update.feature, 0):
+        if update.feature != KRAFT_VERSION and level != state.image.features.get(update.feature, 0):
             records.append(FeatureLevelRecord(name=update.feature, feature_level=level))
-    return records, kraft_version
+    return records
 
 
 def _upgrade_type(update: Any) -> int:
@@ -104,6 +101,8 @@ def _check_update(state: ControllerState, name: str, level: int, upgrade_type: i
     for node, supported in _nodes(state):
         if level != 0 and level not in supported.get(name, NOT_THERE):
             raise _refused(f"{node} does not support level {level} of {name}, {_support(supported, name)}")
+    if name == KRAFT_VERSION and level > current:
+        raise _refused(f"{name} is at level {current}; a quorum of static voters cannot be raised while it runs")
     if level >= current:
         return
     if upgrade_type == UPGRADE:

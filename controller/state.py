@@ -47,14 +47,12 @@ class Moment:
 class ControllerResult:
     """Records to append and the answer to give once they are committed.
 
-    Records that are not `is_atomic` may be appended in several batches, in their order. `kraft_version` asks the quorum
-    for a level of its own feature, which no metadata record says.
+    Records that are not `is_atomic` may be appended in several batches, in their order.
     """
 
     records: Sequence[MetadataRecord] = ()
     response: Any = None
     is_atomic: bool = True
-    kraft_version: int | None = None
 
 
 @dataclass(slots=True)

@@ -10,7 +10,6 @@ import pytest
 
 from tierfetch.controller.config import SUPPORTED_FEATURES, FeatureRange, WarmingPolicy
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.entities import build_entity
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.extensions import ThinReplica, thin_replica
 
@@ -171,20 +170,14 @@ def test_F12_lowering_needs_to_be_allowed_and_a_log_that_old_nodes_can_read() ->
     assert "group.version" not in cluster.image.features
 
 
-def test_F12_the_quorums_own_level_is_raised_by_the_quorum() -> None:
+@pytest.mark.parametrize(("now", "wanted"), [(0, 1), (1, 0)])
+def test_F12_the_quorums_own_level_stays_as_it_was_formatted(now: int, wanted: int) -> None:
     cluster = Harness()
-    cluster.core.state.kraft_version = 0
-    request = build_entity(
-        ApiKey.UPDATE_FEATURES.request_type(2),
-        {
-            "timeout_ms": 1,
-            "feature_updates": [{"feature": "kraft.version", "max_version_level": 1, "upgrade_type": 1}],
-        },
-    )
-    result = cluster.core.handle(ApiKey.UPDATE_FEATURES, request, cluster.moment)
-    assert (list(result.records), result.kraft_version) == ([], 1)
-    cluster.core.state.kraft_version = 1
-    assert cluster.set_feature("kraft.version", 0, 3)["error_code"] is ErrorCode.invalid_update_version
+    cluster.core.state.kraft_version = now
+    answer = cluster.set_feature("kraft.version", wanted, 3)
+    assert answer["error_code"] is ErrorCode.invalid_update_version
+    assert "kraft.version is at level" in answer["error_message"]
+    assert cluster.set_feature("kraft.version", now, 1)["error_code"] is ErrorCode.none
 
 
 def test_F12_all_or_nothing() -> None:
