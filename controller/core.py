@@ -11,7 +11,8 @@ The active controller decides on what it has appended, not on what is committed:
 loses the lead, the core is thrown away and built anew from the log. Responses wait for the commit, so that nobody hears
 of what may never be.
 
-Timers are data too: at `next_deadline_ms()` call `fire(moment)` until it gives None. In this order: sessions that
+Timers are data too: at `next_deadline_ms()` call `fire(moment)` until it gives None. In this order: a transaction that
+the controller before began and did not end is aborted, or it would swallow all that follows (KIP-868); sessions that
 ended, one broker at a time; partitions that may get a leader or end a reassignment now; the balancing of leaders.
 
 Requests are kio's entities of any version, responses plain values of which each version takes its own
@@ -37,6 +38,7 @@ from .leader_election import balance_leaders, complete_reassignments, elect_lead
 from .partitions import create_partitions
 from .reassignment import alter_partition_reassignments, list_partition_reassignments
 from .records import (
+    AbortTransactionRecord,
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
@@ -175,7 +177,7 @@ class ControllerCore:
         if not self.is_active:
             return None
         deadlines = [next_expiry_ms(self.state)]
-        if self._is_sweep_due:
+        if self._is_sweep_due or self.state.image.is_in_transaction:
             deadlines.append(0)
         if self.state.config.auto_leader_rebalance_enable:
             deadlines.append(self._balance_at_ms)
@@ -189,6 +191,8 @@ class ControllerCore:
         """The next thing that is due, or None. Replay its records before the next call."""
         if not self.is_active:
             return None
+        if self.state.image.is_in_transaction:  # of a controller that did not come to its end
+            return ControllerResult([AbortTransactionRecord()])
         silent = expired(self.state, moment.now_ms)
         if silent:
             return ControllerResult(list(fence(self.state, silent[0])), is_atomic=False)
