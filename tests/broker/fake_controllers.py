@@ -47,9 +47,9 @@ class FakeControllers:
                 await asyncio.sleep(0)
 
 
-def answer(code: ErrorCode = ErrorCode.none, **fields: Any) -> Answer:
+def answer(code: ErrorCode = ErrorCode.none, **fields: Any) -> Callable[[Any], Any]:
     return lambda _: SimpleNamespace(error_code=code, **fields)
 
 
-def heartbeat(code: ErrorCode = ErrorCode.none, *, fenced: bool = False, go: bool = False) -> Answer:
+def heartbeat(code: ErrorCode = ErrorCode.none, *, fenced: bool = False, go: bool = False) -> Callable[[Any], Any]:
     return answer(code, is_fenced=fenced, should_shut_down=go, is_caught_up=True)

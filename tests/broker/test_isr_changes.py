@@ -80,9 +80,9 @@ async def test_C7_a_change_names_epochs_and_brings_what_is_registered(
 async def test_changes_that_wait_go_together_and_each_has_its_own_answer(
     changes: IsrChanges, controllers: FakeControllers
 ) -> None:
-    first, second, third = await asyncio.gather(
-        alter(changes, A, 1), alter(changes, B, 1), alter(changes, C), return_exceptions=True
-    )
+    asked = (alter(changes, A, 1), alter(changes, B, 1), alter(changes, C))
+    outcomes: list[Any] = await asyncio.gather(*asked, return_exceptions=True)
+    first, second, third = outcomes
     assert first.isr == second.isr == (1,)
     assert isinstance(third, KafkaError)
     assert third.code is ErrorCode.invalid_request
