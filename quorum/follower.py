@@ -128,12 +128,15 @@ def on_fetch_response(replica: Replica, peer_id: int, request: FetchRequest, res
         role.fetch_at_ms = replica.retry_at()
         return
     hear_leader(replica, role)
-    role.leader_high_watermark = max(role.leader_high_watermark, response.high_watermark)
     if response.diverging is not None:
         _truncate(replica, response.diverging)
-    elif response.snapshot_id is not None:
+        return
+    if response.snapshot_id is not None:
         begin_download(replica, role, response.snapshot_id)
-    elif isinstance(response.records, FetchedRecords) and response.records.batches:
+        return
+    # only now is this log known to be the beginning of the leader's, of which the high watermark tells
+    role.leader_high_watermark = max(role.leader_high_watermark, response.high_watermark)
+    if isinstance(response.records, FetchedRecords) and response.records.batches:
         _append(replica, role, response.records)
     else:
         advance_high_watermark(replica, role)
