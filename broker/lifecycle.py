@@ -97,6 +97,8 @@ class BrokerLifecycle:
         self.thin_replicas: Callable[[], Sequence[ThinReplica]] = tuple
         """What heartbeats report (see `thin_replicas`)."""
         self._is_fenced = True
+        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Done, with the reason, when this broker can tell nobody any more that it lives."""
 
     async def register(self, identity: BrokerIdentity, previous_epoch: int) -> int:
         """The broker's epoch. `previous_epoch`: of the run before if it ended in order, else -1. KafkaError for what
@@ -105,6 +107,7 @@ class BrokerLifecycle:
         self._identity, self._previous_epoch = identity, previous_epoch
         await self._register()
         self._beating = asyncio.create_task(self._beat(), name="broker-heartbeats")
+        self._beating.add_done_callback(self._beating_ended)
         return self.broker_epoch
 
     async def serve(self) -> None:
@@ -188,6 +191,14 @@ class BrokerLifecycle:
         }
 
     # Heartbeats.
+
+    def _beating_ended(self, task: asyncio.Task[None]) -> None:
+        """The supervisor of the heartbeats: a broker without them is fenced for good, and had better end."""
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        _log.error("a fault of ours has ended the heartbeats", exc_info=error)
+        if not self.failed.done():
+            self.failed.set_result(f"its heartbeats have ended: {error!r}")
 
     async def _beat(self) -> None:
         while self.state is not BrokerState.LEFT:

@@ -10,7 +10,7 @@ Start: cluster id (from `meta.properties`, else asked of a controller, and the d
 directory id: a wiped broker is another one) -> observer -> caught up once with what the leader has committed.
 `register` announces this incarnation, `serve` has it unfenced, `leave` hands its leaderships over.
 
-A part that fails of itself: the observer (its disk, mostly) stops for good, and completes `failed`.
+What fails of itself completes `failed`: the observer (its disk, mostly), and the heartbeats by a fault of ours.
 """
 
 from __future__ import annotations
@@ -111,9 +111,8 @@ class QuorumClusterView:
 
     @property
     def failed(self) -> asyncio.Future[str]:
-        """Done, with the reason, when the metadata log cannot be followed any more."""
-        assert self._node is not None, "the view is used before start()"
-        return self._node.failed
+        """Done, with the reason, when this broker cannot follow the metadata log, or say that it lives, any more."""
+        return self.lifecycle.failed
 
     def subscribe(self, listener: ImageListener) -> None:
         self._listeners.append(listener)
@@ -135,6 +134,7 @@ class QuorumClusterView:
             lock=None,
         )
         node.add_listener(self)
+        node.failed.add_done_callback(self._node_failed)
         self._stack.push_async_callback(node.stop)
         await node.start()
         await self._until(
@@ -142,6 +142,10 @@ class QuorumClusterView:
             CATCH_UP_TIMEOUT_S,
             f"no controller quorum could be followed: are {', '.join(map(str, self._controllers()))} running?",
         )
+
+    def _node_failed(self, failed: asyncio.Future[str]) -> None:
+        if not (failed.cancelled() or self.lifecycle.failed.done()):
+            self.lifecycle.failed.set_result(failed.result())
 
     async def close(self) -> None:
         await self._isr_changes.close()

@@ -99,6 +99,12 @@ async def test_heartbeats_go_on_when_no_controller_answers(life: BrokerLifecycle
     assert len(controllers.bodies(BEAT)) >= 3
 
 
+async def test_a_fault_of_ours_in_the_heartbeats_is_told(life: BrokerLifecycle, controllers: FakeControllers) -> None:
+    await life.register(IDENTITY, -1)
+    controllers.will(BEAT, AssertionError("planted"))
+    assert "planted" in await asyncio.wait_for(life.failed, 5)
+
+
 async def test_C10_leaving_waits_until_the_controller_lets_it_go(
     life: BrokerLifecycle, controllers: FakeControllers
 ) -> None:

@@ -16,9 +16,11 @@ def registration(cluster: LocalCluster, topic: str, partition: int = 0) -> Parti
 
 
 def registrations(cluster: LocalCluster) -> list[PartitionRegistration]:
-    """Of all partitions of all topics."""
-    image = decode(cluster.cluster_file.read_bytes()).image
-    return [entry for topic in image.topics.values() for entry in topic.partitions.values()]
+    """Of all partitions of all topics but the one that comes into being with the first consumer."""
+    topics = decode(cluster.cluster_file.read_bytes()).image.topics
+    return [
+        entry for name, topic in topics.items() if name != "__consumer_offsets" for entry in topic.partitions.values()
+    ]
 
 
 def leader_of(cluster: LocalCluster, topic: str, partition: int = 0) -> int:
