@@ -116,6 +116,9 @@ class InMemoryRemoteLogMetadataManager:
     async def add_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
         await self._write(metadata)
 
+    async def confirm_started(self, metadata: RemoteLogSegmentMetadata) -> None:
+        await self._write(metadata, also_if_known=True)
+
     async def update_segment(self, update: RemoteLogSegmentMetadataUpdate) -> None:
         await self._write(update)
 
@@ -133,14 +136,14 @@ class InMemoryRemoteLogMetadataManager:
         if self._book.ledger(partition) is None:
             self._book.mark_ready(partition)
 
-    async def _write(self, event: RemoteLogEvent) -> None:
+    async def _write(self, event: RemoteLogEvent, *, also_if_known: bool = False) -> None:
         self._write_count += 1
         number = self._write_count
         await asyncio.sleep(0)
         ledger = await self._book.wait_newer(partition_of(event), -1)
         if number in self._failing:
             raise RemoteLogMetadataError(f"write {number} of the remote log metadata failed, as the test asked")
-        if not ledger.check(event):
+        if not ledger.check(event) and not also_if_known:
             return
         with self._book.expect(event) as arrival:
             self._metadata.append(event)

@@ -44,6 +44,11 @@ class RemoteLogMetadataManager(Protocol):
     async def add_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
         """Write COPY_SEGMENT_STARTED. IllegalTransitionError if the id is known with another state or content."""
 
+    async def confirm_started(self, metadata: RemoteLogSegmentMetadata) -> None:
+        """Write COPY_SEGMENT_STARTED once more, also where the ledger knows it: when it has been read back, so has all
+        that was written of this segment before, by whomever. IllegalTransitionError if that took it to another state.
+        """
+
     async def update_segment(self, update: RemoteLogSegmentMetadataUpdate) -> None:
         """Write a later state. IllegalTransitionError if the ledger refuses it (nothing is written then)."""
 

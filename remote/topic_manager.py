@@ -129,6 +129,9 @@ class TopicBasedRemoteLogMetadataManager:
     async def add_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
         await self._write(metadata)
 
+    async def confirm_started(self, metadata: RemoteLogSegmentMetadata) -> None:
+        await self._write(metadata, also_if_known=True)
+
     async def update_segment(self, update: RemoteLogSegmentMetadataUpdate) -> None:
         await self._write(update)
 
@@ -175,19 +178,19 @@ class TopicBasedRemoteLogMetadataManager:
                 self._readers[number].start()
             self._readers[number].join(group)
 
-    async def _write(self, event: RemoteLogEvent) -> None:
+    async def _write(self, event: RemoteLogEvent, *, also_if_known: bool = False) -> None:
         try:
             async with asyncio.timeout(self._config.consume_wait_ms / 1000):
-                await self._write_and_read_back(event)
+                await self._write_and_read_back(event, also_if_known=also_if_known)
         except TimeoutError as error:
             raise RemoteLogMetadataError(
                 f"{partition_of(event)}: a {type(event).__name__} was not read back within "
                 f"{self._config.consume_wait_ms} ms; whether it is written is not known"
             ) from error
 
-    async def _write_and_read_back(self, event: RemoteLogEvent) -> None:
+    async def _write_and_read_back(self, event: RemoteLogEvent, *, also_if_known: bool) -> None:
         ledger = await self._book.wait_newer(partition_of(event), -1)
-        if not ledger.check(event):
+        if not ledger.check(event) and not also_if_known:
             return
         assert self._partition_count is not None, partition_of(event)
         number = metadata_partition(partition_of(event), self._partition_count)

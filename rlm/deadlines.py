@@ -114,6 +114,10 @@ class MetadataWriter:
         async with self._deadline(f"start of the copy {segment.segment_id}"):
             await self._metadata.add_segment(segment)
 
+    async def confirm_started(self, segment: RemoteLogSegmentMetadata) -> None:
+        async with self._deadline(f"COPY_SEGMENT_STARTED of {segment.segment_id}, once more"):
+            await self._metadata.confirm_started(segment)
+
     async def update(
         self, segment_id: RemoteLogSegmentId, state: RemoteLogSegmentState, custom_metadata: bytes | None = None
     ) -> None:

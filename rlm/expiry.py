@@ -77,6 +77,18 @@ class RemoteSegmentDeleter:
                 if error.current is not None:
                     raise
 
+    async def abandon(self, segment: RemoteLogSegmentMetadata) -> None:
+        """Delete what a copy has left, unless it was finished after all: the last word of whoever made it may be in the
+        metadata and not read here yet, and others may count on it already.
+        """
+        async with self._slots:
+            try:
+                await self._writer.confirm_started(segment)
+            except IllegalTransitionError as error:
+                logger.info("%s: is no orphan any more: %s", segment.segment_id, error)
+                return
+        await self.delete(segment)
+
     async def delete_partition(self, partition: TopicIdPartition, ledger: RemoteLogLedger) -> None:
         """Delete all of a deleted topic's partition, going on where an earlier attempt stopped, or another broker.
         Nothing is written about a partition of which the tier holds nothing.
@@ -145,7 +157,7 @@ class PartitionUpkeep:
         match action:
             case AbandonOrphan(segment_id):
                 logger.info("%s: deleting what a copy left that was not finished", segment_id)
-                await self._deleter.delete(remote[segment_id])
+                await self._deleter.abandon(remote[segment_id])
             case DeleteRemote(segment_ids):
                 await self._deleter.delete_all([remote[segment_id] for segment_id in segment_ids])
             case Prove(segment_ids):

@@ -55,6 +55,35 @@ async def test_R3_deletions_keep_to_the_expiration_pool(metadata: InMemoryRemote
     assert all(writer.state_of(segment.segment_id) is None for segment in segments)
 
 
+@pytest.mark.parametrize("is_finished", [False, True])
+async def test_R3_an_orphan_that_was_finished_after_all_is_kept(is_finished: bool) -> None:
+    """Its FINISHED is in the metadata, and not read here yet: others may have let go of their local segments."""
+    shared, storage = SharedMetadata(), MemoryRemoteStorage()
+    here, elsewhere = (InMemoryRemoteLogMetadataManager(shared) for _ in range(2))
+    for manager in (here, elsewhere):
+        await manager.start()
+        await manager.assign([PARTITION])
+    orphan = remote(1, 0, 10, state=STARTED)
+    await writer_of(here).start_copy(orphan)
+    here.hold()
+    if is_finished:
+        await writer_of(elsewhere).update(orphan.segment_id, FINISHED)
+    deleted: list[RemoteLogSegmentMetadata] = []
+
+    async def delete(segment: RemoteLogSegmentMetadata) -> None:
+        deleted.append(segment)
+
+    storage.delete_log_segment_data = delete
+    abandoning = asyncio.create_task(RemoteSegmentDeleter(storage, writer_of(here), 1).abandon(orphan))
+    await asyncio.sleep(0.01)
+    assert deleted == [], "nothing before it is known what was written"
+    here.release()
+    await abandoning
+    assert (len(deleted), writer_of(elsewhere).state_of(orphan.segment_id)) == (
+        (0, FINISHED) if is_finished else (1, None)
+    )
+
+
 @pytest.mark.parametrize("seen_as", [STARTED, FINISHED, DELETING])
 async def test_R3_segment_that_is_gone_meanwhile_is_deleted(
     metadata: InMemoryRemoteLogMetadataManager, seen_as: RemoteLogSegmentState
