@@ -55,7 +55,7 @@ def test_every_command_explains_itself(command: str) -> None:
 def test_unknown_command_names_those_that_exist() -> None:
     result = CliRunner().invoke(cli, ["brokre"])
     assert result.exit_code == 2
-    assert "no command 'brokre'; there are: broker, brokers, configs, controller, demo" in result.output
+    assert "no command 'brokre'; there are: broker, brokers, cluster, configs, controller, demo" in result.output
 
 
 def test_wrong_configuration_is_exit_code_1_with_the_keys(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ _HEAD = """# Planted bugs
 The simulator must be able to fail. Each of these bugs replaces one function of the production code by one with a
 mistake that a reviewer could overlook (`tests/sim/planted`); the table says which of the first 200 seeds finds it, and
 by which invariant or checker. Seeds whose faults suit the bug are tried first; a seed counts only if it finds nothing
-without the bug. Made by `make test-planted`; `make test` plants each again at its seed.
+without the bug. Made by `make search-planted`; `make test-planted` plants each again at its seed.
 
 | bug | in | scenario | found by seed | seeds tried | invariant or checker |
 |---|---|---|---|---|---|
