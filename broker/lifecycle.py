@@ -116,10 +116,21 @@ class BrokerLifecycle:
 
     async def hand_over(self) -> None:
         """Give up every leadership and come back: for a log that had to be opened anew. Returns at once where that is
-        under way already, and stays away if the broker is told to leave meanwhile.
+        under way already, and stays away if the broker is told to leave meanwhile. ControllerUnavailableError if it
+        was not heard in time.
         """
-        if self.state is BrokerState.RUNNING and await self._until_fenced(BrokerState.PAUSED, is_fenced=True):
-            await self._until_fenced(BrokerState.RUNNING, is_fenced=False)
+        if self.state is not BrokerState.RUNNING:
+            return
+        try:
+            async with asyncio.timeout(self._times.leaving_s):
+                if await self._until_fenced(BrokerState.PAUSED, is_fenced=True):
+                    await self._until_fenced(BrokerState.RUNNING, is_fenced=False)
+        except TimeoutError:
+            if self.state is BrokerState.PAUSED:
+                self._set_state(BrokerState.RUNNING)
+            raise ControllerUnavailableError(
+                f"leaderships could not be handed over within {self._times.leaving_s:g} s"
+            ) from None
 
     async def leave(self) -> None:
         """Move what it leads to others, as far as time allows (controlled shutdown). Idempotent."""

@@ -159,6 +159,16 @@ async def test_C10_a_broker_that_leaves_while_it_hands_over_does_not_come_back(
     assert life.state is BrokerState.LEFT
 
 
+async def test_handing_over_ends_without_a_controller(life: BrokerLifecycle, controllers: FakeControllers) -> None:
+    controllers.will(BEAT, heartbeat())
+    await life.register(IDENTITY, -1)
+    await life.serve()
+    controllers.will(BEAT, ControllerUnavailableError("gone"))
+    with pytest.raises(OSError, match="could not be handed over within"):
+        await life.hand_over()
+    assert life.state is BrokerState.RUNNING
+
+
 async def test_F11_thin_replicas_are_told(life: BrokerLifecycle, controllers: FakeControllers) -> None:
     thin = thin_replica(UUID(int=5), 0, 100, 4096, 12)
     life.thin_replicas = lambda: [thin]
