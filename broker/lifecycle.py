@@ -126,11 +126,14 @@ class BrokerLifecycle:
                 if await self._until_fenced(BrokerState.PAUSED, is_fenced=True):
                     await self._until_fenced(BrokerState.RUNNING, is_fenced=False)
         except TimeoutError:
-            if self.state is BrokerState.PAUSED:
-                self._set_state(BrokerState.RUNNING)
+            self._end_pause()
             raise ControllerUnavailableError(
                 f"leaderships could not be handed over within {self._times.leaving_s:g} s"
             ) from None
+
+    def _end_pause(self) -> None:
+        if self.state is BrokerState.PAUSED:
+            self._set_state(BrokerState.RUNNING)
 
     async def leave(self) -> None:
         """Move what it leads to others, as far as time allows (controlled shutdown). Idempotent."""
