@@ -140,7 +140,7 @@ class Delivery:
     async def _apply(self) -> None:
         """Everything committed that the log holds."""
         while self._log.log_start_offset <= self.applied_offset < self._high_watermark:
-            data = await self._log.read_bytes(self.applied_offset, max_offset=self._high_watermark)
+            data = await self._read()
             if not data:
                 return
             for position, header in iter_batches(data, check_crc=False):
@@ -157,6 +157,15 @@ class Delivery:
                         tuple(record.value or b"" for record in records),
                     )
                 )
+
+    async def _read(self) -> bytes:
+        """Nothing where a snapshot took the place of what was to be read, meanwhile: that one comes next."""
+        try:
+            return await self._log.read_bytes(self.applied_offset, max_offset=self._high_watermark)
+        except KafkaError:
+            if self.applied_offset < self._log.log_start_offset:
+                return b""
+            raise
 
     def _follow_voters(self, records: Iterable[Record]) -> None:
         for record in records:

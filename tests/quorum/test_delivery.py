@@ -93,6 +93,24 @@ async def test_Q9_the_latest_snapshot_comes_first() -> None:
         assert running.state.records == [b"s", *(b"record %d" % number for number in range(6, 10))]
 
 
+async def test_Q9_a_snapshot_that_is_installed_during_a_read_takes_its_place() -> None:
+    log = await log_of(4)
+    read = log.read_bytes
+
+    async def overtaken(offset: int, *, max_offset: int) -> bytes:
+        if log.log_start_offset == 0:
+            await log.begin_at_snapshot(await cut_snapshot(log, 50, epoch=3))
+            running.delivery.snapshot_installed()
+        return await read(offset, max_offset=max_offset)
+
+    log.read_bytes = overtaken  # type: ignore[method-assign]
+    async with delivering(log) as running:
+        running.delivery.advance(4)
+        await running.until_applied(50)
+        assert running.failures == []
+        assert running.state.snapshots == [(50, 3)]
+
+
 async def test_Q9_a_log_that_begins_anew_is_loaded_from_its_snapshot() -> None:
     log = await log_of(4)
     async with delivering(log) as running:
