@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,11 @@ from typing import Any, Protocol
 import aiokafka
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from tierfetch.cli.processes import poll
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.client import Address, KafkaClient
+from tierfetch.protocol.errors import ErrorCode
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources, on Python 3.11
@@ -22,10 +28,32 @@ TIMEOUT_S = 30.0
 def create_topic(
     servers: str, topic: str, *, partitions: int = 1, replicas: int = 2, configs: Mapping[str, str] | None = None
 ) -> None:
-    """Returns once the broker has made it; KafkaException if it refuses."""
+    """Returns once every one of `servers` that runs knows it; KafkaException if it is refused."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     new = NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=dict(configs or {}))
     admin.create_topics([new], operation_timeout=TIMEOUT_S)[topic].result(TIMEOUT_S)
+    for server in servers.split(","):
+        for _ in poll(TIMEOUT_S, f"{server} to know {topic}"):
+            if asyncio.run(_knows(Address.parse(server), topic)):
+                break
+
+
+async def _knows(server: Address, topic: str) -> bool:
+    """Also where nobody listens: who is down learns it at its start."""
+    client = KafkaClient(client_id="test", random=random.Random())
+    body = {
+        "topics": [{"topic_id": None, "name": topic}],
+        "allow_auto_topic_creation": False,
+        "include_cluster_authorized_operations": False,
+        "include_topic_authorized_operations": False,
+    }
+    try:
+        answer = await client.request(server, ApiKey.METADATA, body, timeout_s=TIMEOUT_S)
+    except OSError:
+        return True
+    finally:
+        await client.close()
+    return answer.topics[0].error_code is ErrorCode.none
 
 
 class Client(Protocol):

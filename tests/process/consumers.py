@@ -90,8 +90,6 @@ class Member:
                 "enable.auto.commit": False,
                 "session.timeout.ms": SESSION_MS,
                 "heartbeat.interval.ms": 500,
-                # The broker that is asked first may not know a new topic yet, and the next look would be in 5 minutes.
-                "topic.metadata.refresh.interval.ms": 500,
                 "log_level": 0,
                 **{key.replace("_", "."): value for key, value in configs.items()},
             }
