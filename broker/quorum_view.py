@@ -30,6 +30,7 @@ from ..log.log_directory import HeldLock
 from ..protocol.api import ApiKey
 from ..protocol.client import Address, KafkaClient
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.questions import CONTROLLER_ENDPOINTS, cluster_of
 from ..protocol.topics import TopicIdPartition, TopicPartition
 from ..quorum.controller_config import QuorumKeys
 from ..quorum.delivery import CommittedBatch, SnapshotContent
@@ -52,7 +53,6 @@ from .lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
 from .metadata_view import MetadataView
 
 CATCH_UP_TIMEOUT_S: Final = 60.0
-CONTROLLER_ENDPOINTS: Final = 2
 _SET, _DELETE = 0, 1
 _TOPIC, _BROKER = 2, 4
 
@@ -341,11 +341,7 @@ class QuorumClusterView:
         path = self._directory / META_PROPERTIES
         if await self._disk.exists(path):
             return decode_meta_properties(await self._disk.read_file(path), name=str(path)).cluster_id
-        body = {
-            "include_cluster_authorized_operations": False,
-            "endpoint_type": CONTROLLER_ENDPOINTS,
-            "include_fenced_brokers": False,
-        }
+        body = cluster_of(CONTROLLER_ENDPOINTS)
         answer = await self.channel.request(ApiKey.DESCRIBE_CLUSTER, body, timeout_s=CATCH_UP_TIMEOUT_S)
         _check(answer, "the cluster id")
         key = ReplicaKey(self._node_id, new_directory_id(self._rng))

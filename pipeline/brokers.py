@@ -22,17 +22,21 @@ from ..protocol.api import ApiKey
 from ..protocol.client import Address, KafkaClient
 from ..protocol.control import ControlType, control_type
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.fetch_wire import FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
+from ..protocol.fetch_wire import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchTopic,
+)
+from ..protocol.questions import metadata_of
 from ..protocol.records import iter_batches, iter_records
 from ..protocol.topics import TopicPartition
 from .batch_table import OFFSET_END
 
 T = TypeVar("T")
 
-EARLIEST_TIMESTAMP: Final = -2
-LATEST_TIMESTAMP: Final = -1
-READ_COMMITTED: Final = 1
-READ_UNCOMMITTED: Final = 0
 FETCH_BYTES: Final = 8 * 1024 * 1024
 FETCH_WAIT_MS: Final = 500
 REQUEST_TIMEOUT_S: Final = 30.0
@@ -76,13 +80,7 @@ class Brokers:
 
     async def topics(self, names: Sequence[str] | None) -> list[LiveTopic]:
         """The named ones that exist, or all that are not internal; by name. BrokersUnavailableError."""
-        body = {
-            "topics": None if names is None else [{"topic_id": None, "name": name} for name in names],
-            "allow_auto_topic_creation": False,
-            "include_cluster_authorized_operations": False,
-            "include_topic_authorized_operations": False,
-        }
-        response = await self._ask_any(body)
+        response = await self._ask_any(metadata_of(names))
         addresses = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
         found = [
             LiveTopic(

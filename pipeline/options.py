@@ -22,6 +22,7 @@ from ..remote.storage import RemoteStorageManager
 STORAGE_PREFIX: Final = "storage."
 EARLIEST: Final = -2
 LATEST: Final = -1
+"""In place of an offset, in options and in ListOffsets alike."""
 Offsets = Literal["earliest", "latest"] | dict[str, dict[int, int]]
 SPLIT_BYTES: Final = 32 * 1024 * 1024
 _LOCAL: Final = re.compile(r"(?:file://)?(/.*|[^:]*)")
@@ -55,7 +56,6 @@ class TierOptions(BaseModel):
     metadata: bool = Field(False, description="Also leader_epoch producer_id producer_epoch sequence segment_id.")
     splitbytes: int = Field(SPLIT_BYTES, ge=1024, description="Bytes of a segment that one task reads.")
     maxoffsetspertrigger: int | None = Field(None, ge=1, description="Offsets of one micro-batch, in all partitions.")
-    pushdown: bool = Field(False, description="Take filters; needs spark.sql.python.filterPushdown.enabled.")
 
     @field_validator("topics", mode="before")
     @classmethod

@@ -18,7 +18,6 @@ LOCAL_SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
-    "spark.sql.python.filterPushdown.enabled": "true",
 }
 
 

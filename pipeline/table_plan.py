@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ..protocol.topics import TopicPartition
 from ..remote.storage import RemoteStorageManager
-from .brokers import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Brokers
+from .brokers import Brokers
 from .options import EARLIEST, LATEST, Offsets, TierOptions
 from .tier_plan import (
     Bounds,
@@ -112,8 +112,8 @@ class TablePlanner:
     async def _live_extent(
         self, brokers: Brokers, name: TopicPartition, tiered: TieredPartition | None
     ) -> PartitionExtent:
-        start = await brokers.offset(name, EARLIEST_TIMESTAMP)
-        end = await brokers.offset(name, LATEST_TIMESTAMP)
+        start = await brokers.offset(name, EARLIEST)
+        end = await brokers.offset(name, LATEST)
         if tiered is None or tiered.end_offset == 0:
             return PartitionExtent(name, None, start, start, end)
         start = max(start, tiered.start_offset)

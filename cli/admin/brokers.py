@@ -12,6 +12,7 @@ from rich.table import Table
 from ...protocol.api import ApiKey
 from ...protocol.client import Address
 from ...protocol.errors import KafkaError
+from ...protocol.questions import BROKER_ENDPOINTS, cluster_of
 from .session import Admin, bootstrap_option, check, console, json_option, run
 
 
@@ -48,10 +49,7 @@ def unregister_broker(broker: int, bootstrap: tuple[str, ...]) -> None:
 
 
 async def _rows(admin: Admin) -> list[dict[str, Any]]:
-    described = await admin.ask(
-        ApiKey.DESCRIBE_CLUSTER,
-        {"include_cluster_authorized_operations": False, "endpoint_type": 1, "include_fenced_brokers": True},
-    )
+    described = await admin.ask(ApiKey.DESCRIBE_CLUSTER, cluster_of(BROKER_ENDPOINTS, include_fenced_brokers=True))
     cluster = await admin.cluster()
     parts = [part for topic in cluster.topics for part in topic.partitions]
     rows = []

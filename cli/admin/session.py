@@ -15,6 +15,7 @@ from rich.console import Console
 from ...protocol.api import ApiKey
 from ...protocol.client import Address, BrokerUnavailableError, KafkaClient
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.questions import metadata_of
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -63,13 +64,7 @@ class Admin:
 
     async def cluster(self, topics: Sequence[str] | None = None) -> Cluster:
         """The brokers that are alive, and the named topics or all of them, by name."""
-        body = {
-            "topics": None if topics is None else [{"topic_id": None, "name": name} for name in topics],
-            "allow_auto_topic_creation": False,
-            "include_cluster_authorized_operations": False,
-            "include_topic_authorized_operations": False,
-        }
-        answer = await self.ask(ApiKey.METADATA, body)
+        answer = await self.ask(ApiKey.METADATA, metadata_of(topics))
         found = sorted(answer.topics, key=lambda topic: topic.name or "")
         for topic in found:
             if topics is not None:

@@ -10,16 +10,13 @@ from typing import Any, Final, Self
 from ...protocol.api import ApiKey
 from ...protocol.client import Address, KafkaClient
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.questions import CONTROLLER_ENDPOINTS, cluster_of
 
 TIMEOUT_S: Final = 15.0
 ANSWER_TIMEOUT_S: Final = 2.0
 """Of one controller that is asked who leads: one that hangs must not keep the others from answering."""
 RETRY_S: Final = 0.1
-_CONTROLLERS: Final = {
-    "include_cluster_authorized_operations": False,
-    "endpoint_type": 2,
-    "include_fenced_brokers": False,
-}
+_CONTROLLERS: Final = cluster_of(CONTROLLER_ENDPOINTS)
 _METADATA_LOG: Final = {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]}
 _MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.not_controller, ErrorCode.broker_not_available})
 

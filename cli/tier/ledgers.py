@@ -18,6 +18,7 @@ from ...broker.metadata_topic import MetadataTopicReader
 from ...protocol.api import ApiKey
 from ...protocol.client import Address, KafkaClient
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.questions import metadata_of
 from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...remote.backoff import Backoff
 from ...remote.ledger import IllegalTransitionError, RemoteLogLedger
@@ -98,12 +99,7 @@ class MetadataTopicLedgers:
 
     async def _find_topic(self) -> ClusterImage:
         """The brokers, and the leaders of the metadata topic, asked of the first broker that answers."""
-        body = {
-            "topics": [{"topic_id": None, "name": REMOTE_LOG_METADATA_TOPIC}],
-            "allow_auto_topic_creation": False,
-            "include_cluster_authorized_operations": False,
-            "include_topic_authorized_operations": False,
-        }
+        body = metadata_of([REMOTE_LOG_METADATA_TOPIC])
         failures = []
         for address in self._bootstrap:
             try:

@@ -17,6 +17,7 @@ from tierfetch.cli.processes import poll
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address, KafkaClient
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.questions import metadata_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources, on Python 3.11
@@ -41,12 +42,7 @@ def create_topic(
 async def _knows(server: Address, topic: str) -> bool:
     """Also where nobody listens: who is down learns it at its start."""
     client = KafkaClient(client_id="test", random=random.Random())
-    body = {
-        "topics": [{"topic_id": None, "name": topic}],
-        "allow_auto_topic_creation": False,
-        "include_cluster_authorized_operations": False,
-        "include_topic_authorized_operations": False,
-    }
+    body = metadata_of([topic])
     try:
         answer = await client.request(server, ApiKey.METADATA, body, timeout_s=TIMEOUT_S)
     except OSError:

@@ -22,6 +22,7 @@ from tierfetch.fetcher.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address, KafkaClient
 from tierfetch.protocol.errors import KafkaError
+from tierfetch.protocol.questions import metadata_of
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.looks import log_bytes
 from tierfetch.tests.process.producing import SteadyProducer
@@ -70,12 +71,7 @@ class Governed:
 
 async def _partition(port: int, topic: str) -> Any:
     client = KafkaClient(client_id="test", random=random.Random())
-    body = {
-        "topics": [{"topic_id": None, "name": topic}],
-        "allow_auto_topic_creation": False,
-        "include_cluster_authorized_operations": False,
-        "include_topic_authorized_operations": False,
-    }
+    body = metadata_of([topic])
     try:
         answer = await client.request(Address("127.0.0.1", port), ApiKey.METADATA, body, timeout_s=2)
     finally:
