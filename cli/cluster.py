@@ -14,9 +14,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from .admin.session import pairs
 from .local_cluster import BrokerFailedError, LocalCluster, TierSettings
 from .local_quorum import ControllerFailedError, LocalQuorum
+from .options import pairs
 
 FIRST_CONTROLLER: Final = 101
 """Brokers count from 1; a node id belongs to one node, whatever it is."""
@@ -66,7 +66,10 @@ def up(
                         base,
                         range(1, brokers + 1),
                         tier=_tier(tier, options, base),
-                        configs={"follower.fetch.last.tiered.offset.enable": "true", **pairs(configs, "--config")},
+                        configs={
+                            "follower.fetch.last.tiered.offset.enable": "true",
+                            **pairs(configs, "--config", "log.retention.ms=86400000"),
+                        },
                         controllers=quorum.bootstrap_controllers,
                         ports=ports[:brokers],
                     )
@@ -96,7 +99,7 @@ def _base(directory: Path | None) -> Iterator[Path]:
 def _tier(plugin: str | None, options: tuple[str, ...], base: Path) -> TierSettings | None:
     if plugin is None:
         return None
-    given = pairs(options, "--option")
+    given = pairs(options, "--option", "bucket=tier")
     return TierSettings(plugin, {"dir": str(base.absolute() / "tier"), **given} if plugin == "local" else given)
 
 

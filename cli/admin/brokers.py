@@ -13,7 +13,8 @@ from ...protocol.api import ApiKey
 from ...protocol.client import Address
 from ...protocol.errors import KafkaError
 from ...protocol.questions import BROKER_ENDPOINTS, cluster_of
-from .session import Admin, bootstrap_option, check, console, json_option, run
+from ..options import json_option, table_console
+from .session import Admin, bootstrap_option, check, run
 
 
 @click.group("brokers")
@@ -35,7 +36,7 @@ def list_brokers(bootstrap: tuple[str, ...], as_json: bool) -> None:
         size = row["local_bytes"]
         cells = [*(str(row[key]) for key in ("broker", "address", "rack", "state", "replicas", "leads", "out_of_sync"))]
         table.add_row(*cells, "?" if size is None else decimal(size), style="red" if row["state"] == "fenced" else None)
-    console().print(table)
+    table_console().print(table)
 
 
 @brokers.command("unregister")

@@ -9,7 +9,8 @@ import click
 from rich.table import Table
 
 from ...protocol.api import ApiKey
-from .session import Admin, bootstrap_option, check, console, json_option, pairs, run
+from ..options import json_option, pairs, table_console
+from .session import Admin, bootstrap_option, check, run
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -83,7 +84,7 @@ def describe_configs(
     table = Table("config", "value", "from")
     for entry in shown:
         table.add_row(entry["name"], "(hidden)" if entry["value"] is None else entry["value"], entry["source"])
-    console().print(table)
+    table_console().print(table)
 
 
 @configs.command("alter")
@@ -98,7 +99,10 @@ def alter_configs(
     """Set or remove configs; takes effect without a restart."""
     resource_type, name = _resource(topic, broker)
     changes = [
-        *({"name": key, "config_operation": _SET, "value": value} for key, value in pairs(sets, "--set").items()),
+        *(
+            {"name": key, "config_operation": _SET, "value": value}
+            for key, value in pairs(sets, "--set", "retention.ms=86400000").items()
+        ),
         *({"name": key, "config_operation": _DELETE, "value": None} for key in removals),
     ]
     if not changes:

@@ -9,7 +9,8 @@ import click
 from rich.table import Table
 
 from ...protocol.api import ApiKey
-from .session import Admin, bootstrap_option, console, json_option, run
+from ..options import json_option, table_console
+from .session import Admin, bootstrap_option, run
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 TIMEOUT_MS: Final = 30_000
@@ -42,7 +43,7 @@ def describe_features(bootstrap: tuple[str, ...], as_json: bool) -> None:
     table = Table("feature", "finalized level", "supported from", "to")
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
-    console().print(table)
+    table_console().print(table)
 
 
 @features.command("set")

@@ -21,7 +21,8 @@ from rich.table import Table
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
-from .session import Admin, bootstrap_option, check, console, json_option, run
+from ..options import json_option, table_console
+from .session import Admin, bootstrap_option, check, run
 
 TIMEOUT_MS: Final = 30_000
 WATCH_INTERVAL_S: Final = 0.5
@@ -81,7 +82,7 @@ def list_reassignments(bootstrap: tuple[str, ...], as_json: bool) -> None:
     for row in rows:
         cells = [" ".join(map(str, value)) if isinstance(value, list) else str(value) for value in row.values()]
         table.add_row(*cells)
-    console().print(table)
+    table_console().print(table)
 
 
 @reassign.command("execute")

@@ -10,19 +10,17 @@ from dataclasses import dataclass
 from typing import Any, Final, Self, TypeVar
 
 import click
-from rich.console import Console
 
 from ...protocol.api import ApiKey
 from ...protocol.client import Address, BrokerUnavailableError, KafkaClient
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.questions import metadata_of
+from ..options import addresses
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 TIMEOUT_S: Final = 30.0
-PIPE_WIDTH: Final = 200
-"""Columns of a table that does not go to a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +92,11 @@ def bootstrap_option(command: Command) -> Command:
     )(command)
 
 
-def json_option(command: Command) -> Command:
-    return click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")(command)
-
-
 def run(bootstrap: Sequence[str], work: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
     """`work` with an open session; what a cluster refuses is said in one line, with exit code 1."""
 
     async def session() -> T:
-        async with Admin([address(text) for given in bootstrap for text in given.split(",")]) as admin:
+        async with Admin(addresses(bootstrap)) as admin:
             return await work(admin)
 
     try:
@@ -111,24 +105,3 @@ def run(bootstrap: Sequence[str], work: Callable[[Admin], Coroutine[Any, Any, T]
         raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-def address(text: str) -> Address:
-    try:
-        return Address.parse(text)
-    except ValueError as error:
-        raise click.UsageError(f"--bootstrap {error}") from None
-
-
-def console() -> Console:
-    found = Console()
-    return found if found.is_terminal else Console(width=PIPE_WIDTH)
-
-
-def pairs(options: Sequence[str], what: str) -> dict[str, str]:
-    """KEY=VALUE options."""
-    found = [option.partition("=") for option in options]
-    for key, separator, _ in found:
-        if not key or not separator:
-            raise click.UsageError(f"{what} {key!r}: expected KEY=VALUE")
-    return {key: value for key, _, value in found}

@@ -10,7 +10,8 @@ import click
 from rich.table import Table
 
 from ...protocol.api import ApiKey
-from .session import Admin, bootstrap_option, check, console, json_option, pairs, run
+from ..options import json_option, pairs, table_console
+from .session import Admin, bootstrap_option, check, run
 
 TIMEOUT_MS: Final = 30_000
 
@@ -39,7 +40,7 @@ def list_topics(bootstrap: tuple[str, ...], as_json: bool) -> None:
     table = Table("topic", "partitions", "replicas", "out of sync", "without a leader")
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
-    console().print(table)
+    table_console().print(table)
 
 
 @topics.command("describe")
@@ -58,7 +59,7 @@ def describe_topics(names: tuple[str, ...], bootstrap: tuple[str, ...], as_json:
     for row in rows:
         cells = [_text(value) for value in row.values()]
         table.add_row(*cells, style="red" if row["leader"] < 0 else "yellow" if _is_short(row) else None)
-    console().print(table)
+    table_console().print(table)
 
 
 @topics.command("create")
@@ -76,7 +77,9 @@ def create_topic(
         "num_partitions": partitions or -1,
         "replication_factor": replication or -1,
         "assignments": (),
-        "configs": [{"name": key, "value": value} for key, value in pairs(configs, "--config").items()],
+        "configs": [
+            {"name": key, "value": value} for key, value in pairs(configs, "--config", "retention.ms=86400000").items()
+        ],
     }
 
     async def create(admin: Admin) -> None:

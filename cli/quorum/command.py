@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
-from rich.console import Console
 
 from ...log.checkpoints import META_PROPERTIES, decode_meta_properties
 from ...log.errors import CorruptFileError
@@ -19,6 +18,7 @@ from ...protocol.client import Address
 from ...protocol.errors import KafkaError
 from ...protocol.topics import uuid_from_text, uuid_to_text
 from ...quorum.controller_config import load
+from ..options import table_console
 from .admin import TIMEOUT_S, NoLeaderError, QuorumAdmin
 from .report import replication, replication_table, status
 
@@ -26,8 +26,6 @@ T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 FAULTS: Final = (OSError, KafkaError, NoLeaderError, ConfigError, CorruptFileError, ValueError)
-PIPE_WIDTH: Final = 200
-"""Columns of a table that does not go to a terminal."""
 
 _bootstrap = click.option(
     "--bootstrap-controller",
@@ -70,8 +68,7 @@ def describe(bootstrap: str, what: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
-    console = Console(soft_wrap=False)
-    (console if console.is_terminal else Console(width=PIPE_WIDTH)).print(replication_table(rows))
+    table_console().print(replication_table(rows))
 
 
 @quorum.command("add")

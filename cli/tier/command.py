@@ -21,6 +21,7 @@ from ...protocol.client import Address
 from ...remote.ledger import RemoteLogLedger
 from ...remote.registry import PluginError, load_remote_storage
 from ...remote.storage import RemoteStorageError, RemoteStorageManager
+from ..options import addresses, json_option, pairs, table_console
 from .ledgers import MetadataTopicLedgers, MetadataUnavailableError
 from .report import listing, print_listing, print_verification, verification
 from .verify import Audits, Reports, is_wanted, surveyed, verify, verify_from_objects
@@ -30,8 +31,6 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 FAULTS = (RemoteStorageError, PluginError, ConfigError, ClusterFileError, MetadataUnavailableError, OSError)
 """What is said in one line."""
-PIPE_WIDTH = 200
-"""Columns of a table that does not go to a terminal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +49,7 @@ class Where:
     def storage(self) -> RemoteStorageManager:
         """UsageError, PluginError, ConfigError."""
         if self.plugin is not None:
-            return load_remote_storage(self.plugin, _pairs(self.options), key_prefix="--option ")
+            return load_remote_storage(self.plugin, pairs(self.options, "--option", "dir=tier"), key_prefix="--option ")
         config = self.broker_config()
         if config is None:
             raise click.UsageError("say which tier: --config broker.properties, or --plugin local --option dir=...")
@@ -62,7 +61,7 @@ class Where:
     def brokers(self) -> list[Address]:
         """Who may be asked for the remote log metadata."""
         if self.bootstrap:
-            return [_address(text) for given in self.bootstrap for text in given.split(",")]
+            return addresses(self.bootstrap)
         config = self.broker_config()
         if config is None:
             raise click.UsageError(
@@ -92,7 +91,7 @@ def where_options(command: Command) -> Command:
         ),
         click.option("--from-objects", is_flag=True, help="Ask no broker: go by what the objects tell."),
         click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; may be repeated."),
-        click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output."),
+        json_option,
     )
     for option in reversed(options):
         command = option(command)
@@ -125,7 +124,7 @@ def list_tier(topics: tuple[str, ...], as_json: bool, **where: Any) -> None:
     if as_json:
         click.echo(found.model_dump_json(indent=1))
     else:
-        print_listing(found, _console(), _now_ms())
+        print_listing(found, table_console(), _now_ms())
 
 
 @tier.command("verify")
@@ -153,7 +152,7 @@ def verify_tier(topics: tuple[str, ...], as_json: bool, deep: bool, **where: Any
     if as_json:
         click.echo(found.model_dump_json(indent=1))
     else:
-        print_verification(found, _console())
+        print_verification(found, table_console())
     if not found.passed:
         sys.exit(1)
 
@@ -206,26 +205,6 @@ def _expect(topics: Sequence[str], found: Collection[str]) -> None:
     absent = sorted(set(topics).difference(found))
     if absent:
         raise click.ClickException(f"nothing of {', '.join(absent)} is in this tier or its metadata")
-
-
-def _pairs(options: Sequence[str]) -> dict[str, str]:
-    pairs = [option.partition("=") for option in options]
-    for key, separator, _ in pairs:
-        if not key or not separator:
-            raise click.UsageError(f"--option {key!r}: expected KEY=VALUE, such as dir=tier")
-    return {key: value for key, _, value in pairs}
-
-
-def _address(text: str) -> Address:
-    try:
-        return Address.parse(text)
-    except ValueError as error:
-        raise click.UsageError(f"--bootstrap {error}") from None
-
-
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=PIPE_WIDTH)
 
 
 def _now_ms() -> int:

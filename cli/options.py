@@ -1,0 +1,43 @@
+"""What several commands take and print in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+import click
+from rich.console import Console
+
+from ..protocol.client import Address
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+PIPE_WIDTH: Final = 200
+"""Columns of a table that does not go to a terminal."""
+
+
+def json_option(command: Command) -> Command:
+    return click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")(command)
+
+
+def addresses(bootstrap: Iterable[str]) -> list[Address]:
+    """Of `--bootstrap HOST:PORT[,HOST:PORT...]`, given once or more. UsageError names the text."""
+    try:
+        return [Address.parse(text) for given in bootstrap for text in given.split(",")]
+    except ValueError as error:
+        raise click.UsageError(f"--bootstrap {error}") from None
+
+
+def pairs(options: Iterable[str], option: str, example: str) -> dict[str, str]:
+    """Of `option`s that are KEY=VALUE. UsageError names the text, and shows the example."""
+    found = [given.partition("=") for given in options]
+    for key, separator, _ in found:
+        if not key or not separator:
+            raise click.UsageError(f"{option} {key!r}: expected KEY=VALUE, such as {example}")
+    return {key: value for key, _, value in found}
+
+
+def table_console() -> Console:
+    """Wide enough for whole tables where it is no terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=PIPE_WIDTH)
