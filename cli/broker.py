@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import signal
-import sys
 from pathlib import Path
 
 import click
 
-from ..broker.config import BrokerConfig, ConfigError, load
+from ..broker.config import BrokerConfig, load
+from .running import node_options, run_node, stop_signals, until_told
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_log = logging.getLogger(__name__)
 
 
 @click.command("broker")
-@click.option(
-    "--config",
-    "path",
-    required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Properties file with Kafka's keys; node.id, log.dirs and static.cluster.file are needed.",
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="Log to standard error from this level on.",
-)
+@node_options("node.id, log.dirs and either static.cluster.file or controller.quorum.bootstrap.servers")
 def broker(path: Path, log_level: str) -> None:
     """Run a broker until it is told to stop (SIGTERM or SIGINT).
 
@@ -49,35 +34,29 @@ def broker(path: Path, log_level: str) -> None:
       rsm.config.dir=tier
       follower.fetch.last.tiered.offset.enable=true
 
-    Exit code 1 says that the broker could not start, or could not stop in order; the last line of the log says why.
+    \b
+    Under controllers (tierfetch controller) name them instead of the file:
+      controller.quorum.bootstrap.servers=127.0.0.1:9093
+
+    Exit code 1 says that the broker could not start, had to stop by itself, or could not stop in order; the last line
+    of the log says why.
     """
-    logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT, stream=sys.stderr)
-    try:
-        config, warnings = load(path)
-    except ConfigError as error:
-        raise click.ClickException(str(error)) from None
-    for warning in warnings:
-        logging.getLogger(__name__).warning("%s", warning)
-    sys.exit(asyncio.run(_run(config)))
+    run_node(path, log_level, load, _run)
 
 
 async def _run(config: BrokerConfig) -> int:
     from ..broker.node import Broker, StartError
 
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    log = logging.getLogger(__name__)
+    told = stop_signals()
     try:
         async with Broker(config) as node:
-            log.info("broker %d is ready", node.config.node_id)
-            if node.failed is not None:
-                node.failed.add_done_callback(lambda _: stop.set())
-            await stop.wait()
-            log.info("broker %d stops", node.config.node_id)
-            has_failed = node.failed is not None and node.failed.done()
+            _log.info("broker %d is ready", config.node_id)
+            failure = await until_told(told, node.failed)
+            if failure is not None:
+                _log.error("broker %d stops: %s", config.node_id, failure)
+            else:
+                _log.info("broker %d stops", config.node_id)
     except StartError as error:
-        log.error("%s", error)
+        _log.error("%s", error)
         return 1
-    return int(has_failed)
+    return 0 if failure is None else 1

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import signal
-import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import click
 
-from ..log.properties import ConfigError
 from ..quorum.controller_config import ControllerConfig, load
-from .broker import LOG_FORMAT
+from .running import node_options, run_node, stop_signals, until_told
 
 _log = logging.getLogger(__name__)
 
 
 @click.command("controller")
-@click.option(
-    "--config",
-    "path",
-    required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Properties file with Kafka's keys; node.id, log.dirs and controller.quorum.* are needed.",
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="Log to standard error from this level on.",
-)
+@node_options("node.id, log.dirs and controller.quorum.*")
 def controller(path: Path, log_level: str) -> None:
     """Run a controller until it is told to stop (SIGTERM or SIGINT).
 
@@ -48,14 +30,7 @@ def controller(path: Path, log_level: str) -> None:
 
     Exit code 1 says that it could not start, or that it had to stop by itself; the last line of the log says why.
     """
-    logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT, stream=sys.stderr)
-    try:
-        config, warnings = load(path)
-    except ConfigError as error:
-        raise click.ClickException(str(error)) from None
-    for warning in warnings:
-        _log.warning("%s", warning)
-    sys.exit(asyncio.run(_run(config)))
+    run_node(path, log_level, load, _run)
 
 
 async def _run(config: ControllerConfig) -> int:
@@ -65,10 +40,7 @@ async def _run(config: ControllerConfig) -> int:
     from ..controller.service import ControllerService
     from ..quorum.errors import QuorumStartError
 
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    told = stop_signals()
     machine = NodeEnvironment()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(machine.disk.close)
@@ -91,14 +63,9 @@ async def _run(config: ControllerConfig) -> int:
             stack.push_async_callback(endpoint.close)
             await endpoint.start(config.metrics_host, config.metrics_port)
         _log.info("controller %d is ready on port %d", config.node_id, service.quorum.server.port)
-        stopping = asyncio.create_task(stop.wait())
-        failures = (node.failed, service.controller.failed)
-        ends: list[asyncio.Future[Any]] = [stopping, *failures]
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        for failed in failures:
-            if failed.done():
-                _log.error("controller %d stops: %s", config.node_id, failed.result())
-                return 1
+        failure = await until_told(told, node.failed, service.controller.failed)
+        if failure is not None:
+            _log.error("controller %d stops: %s", config.node_id, failure)
+            return 1
         _log.info("controller %d stops", config.node_id)
     return 0

@@ -1,0 +1,82 @@
+"""Running a node as a process: its configuration file, its log, its signals."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from ..log.properties import ConfigError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Config = TypeVar("Config")
+
+LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def node_options(needed: str) -> Callable[[Command], Command]:
+    """--config, whose help says which keys are `needed`, and --log-level."""
+
+    def add(command: Command) -> Command:
+        config = click.option(
+            "--config",
+            "path",
+            required=True,
+            type=click.Path(path_type=Path, dir_okay=False),
+            help=f"Properties file with Kafka's keys; {needed} are needed.",
+        )
+        level = click.option(
+            "--log-level",
+            type=click.Choice(["debug", "info", "warning", "error"]),
+            default="info",
+            show_default=True,
+            help="Log to standard error from this level on.",
+        )
+        return config(level(command))
+
+    return add
+
+
+def run_node(
+    path: Path,
+    log_level: str,
+    load: Callable[[Path], tuple[Config, list[str]]],
+    run: Callable[[Config], Coroutine[Any, Any, int]],
+) -> None:
+    """Ends the process with the exit code that `run` returns; ClickException for a wrong configuration."""
+    logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT, stream=sys.stderr)
+    try:
+        config, warnings = load(path)
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from None
+    for warning in warnings:
+        logging.getLogger(__name__).warning("%s", warning)
+    sys.exit(asyncio.run(run(config)))
+
+
+def stop_signals() -> asyncio.Future[None]:
+    """Done at the first SIGTERM or SIGINT."""
+    loop = asyncio.get_running_loop()
+    told: asyncio.Future[None] = loop.create_future()
+
+    def tell() -> None:
+        if not told.done():
+            told.set_result(None)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, tell)
+    return told
+
+
+async def until_told(told: asyncio.Future[None], *failures: asyncio.Future[str] | None) -> str | None:
+    """None when the process is told to stop, or the reason if one of the node's parts has failed before."""
+    failing = [failed for failed in failures if failed is not None]
+    ends: list[asyncio.Future[Any]] = [told, *failing]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    return next((failed.result() for failed in failing if failed.done()), None)
