@@ -83,7 +83,7 @@ async def _measure(quorum: LocalQuorum, results: Results, name: str) -> None:
         epoch = node.leader_and_epoch.epoch
         await node.append_and_commit(epoch, [RECORD])
         latencies = [await _timed(node, epoch) for _ in range(SINGLE_APPENDS)]
-        fsyncs = await _fsyncs(disk, quorum.directory(LEADER) / "probe")
+        fsyncs = await _fsyncs(disk, quorum.data_directory(LEADER) / "probe")
         results.add("append", "one at a time, 100 B", name, "append latency, median", _ms(latencies, 0.5), "ms")
         results.add("append", "one at a time, 100 B", name, "append latency, p99", _ms(latencies, 0.99), "ms")
         results.add("append", "one at a time, 100 B", name, "write + fsync of one file, median", _ms(fsyncs, 0.5), "ms")

@@ -9,25 +9,19 @@ the `with` block; `wipe` removes what a stopped broker kept, so that its next st
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import shutil
-import socket
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..broker.static_view import StaticClusterView
 from ..log.disk_os import OsDisk
-from .processes import Processes, free_ports, poll
-
-START_TIMEOUT_S = 30.0
-LOG_TAIL_CHARACTERS = 2_000
+from .local_nodes import LocalNodes, NodeFailedError
+from .processes import free_ports
 
 
-class BrokerFailedError(RuntimeError):
+class BrokerFailedError(NodeFailedError):
     """A broker process ended or did not come up; the message has the end of its log."""
 
 
@@ -39,8 +33,11 @@ class TierSettings:
     options: Mapping[str, str]
 
 
-class LocalCluster:
+class LocalCluster(LocalNodes):
     """`with LocalCluster(base) as cluster:` has its brokers serving."""
+
+    kind = "broker"
+    failure = BrokerFailedError
 
     def __init__(
         self,
@@ -53,16 +50,18 @@ class LocalCluster:
         ports: Sequence[int] | None = None,
     ) -> None:
         """`controllers`: HOST:PORT of each, separated by commas; None: a static cluster file."""
-        self.base = base.absolute()
+        brokers = tuple(broker_ids)
+        free = free_ports(2 * len(brokers))
+        super().__init__(base, brokers, ports or free[: len(brokers)])
         self._controllers = controllers
-        self.broker_ids = tuple(broker_ids)
         self.tier = tier
         self.configs = dict(configs or {})
         self.broker_configs: dict[int, dict[str, str]] = {}
-        free = free_ports(2 * len(self.broker_ids))
-        self._ports = dict(zip(self.broker_ids, ports or free[: len(self.broker_ids)], strict=True))
-        self._metrics_ports = dict(zip(self.broker_ids, free[len(self.broker_ids) :], strict=True))
-        self._processes = Processes()
+        self._metrics_ports = dict(zip(brokers, free[len(brokers) :], strict=True))
+
+    @property
+    def broker_ids(self) -> tuple[int, ...]:
+        return self.nodes
 
     @property
     def bootstrap_servers(self) -> str:
@@ -72,43 +71,16 @@ class LocalCluster:
     def cluster_file(self) -> Path:
         return self.base / "cluster.yaml"
 
-    def port(self, broker: int) -> int:
-        return self._ports[broker]
-
     def metrics_url(self, broker: int) -> str:
         return f"http://127.0.0.1:{self._metrics_ports[broker]}/metrics"
 
-    def data_directory(self, broker: int) -> Path:
-        return self.base / f"broker-{broker}"
-
-    def log_file(self, broker: int) -> Path:
-        return self.base / f"broker-{broker}.log"
-
-    def process(self, broker: int) -> subprocess.Popen[bytes]:
-        return self._processes[broker]
-
-    def __enter__(self) -> LocalCluster:
-        self.base.mkdir(parents=True, exist_ok=True)
-        try:
-            for broker in self.broker_ids:
-                self.start(broker)
-            for broker in self.broker_ids:
-                self.wait_serving(broker)
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._processes.kill_all()
-
-    def properties(self, broker: int) -> dict[str, str]:
+    def properties(self, node: int) -> dict[str, str]:
         properties = {
-            "node.id": str(broker),
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port(broker)}",
-            "log.dirs": str(self.data_directory(broker)),
+            "node.id": str(node),
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port(node)}",
+            "log.dirs": str(self.data_directory(node)),
             **self._cluster(),
-            "metrics.port": str(self._metrics_ports[broker]),
+            "metrics.port": str(self._metrics_ports[node]),
             "offsets.topic.num.partitions": "5",
             "offsets.topic.replication.factor": str(min(3, len(self.broker_ids))),
             "group.initial.rebalance.delay.ms": "0",
@@ -124,39 +96,12 @@ class LocalCluster:
                 "rlmm.config.remote.log.metadata.topic.min.isr": "1",
             }
             properties |= {f"rsm.config.{name}": value for name, value in self.tier.options.items()}
-        return properties | self.configs | self.broker_configs.get(broker, {})
+        return properties | self.configs | self.broker_configs.get(node, {})
 
     def _cluster(self) -> dict[str, str]:
         if self._controllers is None:
             return {"static.cluster.file": str(self.cluster_file)}
         return {"process.roles": "broker", "controller.quorum.bootstrap.servers": self._controllers}
-
-    def start(self, broker: int) -> float:
-        """Start a broker without waiting; returns time.monotonic() just before its process began."""
-        path = self.base / f"broker-{broker}.properties"
-        path.write_text("".join(f"{key}={value}\n" for key, value in self.properties(broker).items()))
-        command = [sys.executable, "-m", "tierfetch.cli.main", "broker", "--config", str(path)]
-        return self._processes.start(broker, command, self.log_file(broker))
-
-    def wait_serving(self, broker: int) -> None:
-        """Until the broker accepts connections."""
-        for _ in poll(START_TIMEOUT_S, f"broker {broker} to serve\n{self.log_tail(broker)}"):
-            if self._processes[broker].poll() is not None:
-                raise BrokerFailedError(f"broker {broker} ended at start:\n{self.log_tail(broker)}")
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port(broker)), 1.0):
-                return
-
-    def log_tail(self, broker: int) -> str:
-        path = self.log_file(broker)
-        return path.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:] if path.exists() else ""
-
-    def stop(self, broker: int) -> None:
-        """SIGTERM, and wait."""
-        self._processes.stop(broker)
-
-    def kill(self, broker: int) -> None:
-        """kill -9, and wait."""
-        self._processes.kill(broker)
 
     def fence(self, broker: int) -> None:
         """Take a killed broker out of every ISR and leadership, as a controller would; of a static cluster."""

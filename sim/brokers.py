@@ -26,7 +26,6 @@ from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicPartition
 from .brokers_state import not_converged, replica_anomalies
 from .checkers import Anomaly, FinalLog, check_history
 from .client import SimClient
-from .cluster import CONTROLLER
 from .history import ACKS_ALL, History
 from .injector import FaultInjector
 from .loss_tracker import LossTracker
@@ -35,6 +34,7 @@ from .operator import Operator
 from .process import Process
 from .report import Tallies
 from .schedule import Schedule, generate
+from .static_cluster import CONTROLLER
 from .tasks import first_error
 from .workload import Pace, Producer, Reader, Shared
 from .world import World

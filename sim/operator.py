@@ -24,7 +24,7 @@ from typing import Final
 from ..broker import static_changes
 from ..broker.cluster_view import NO_LEADER, ClusterImage, PartitionRegistration
 from ..protocol.topics import TopicIdPartition
-from .cluster import CONTROLLER
+from .static_cluster import CONTROLLER
 from .world import World
 
 CHECK_S: Final = 0.1

@@ -38,12 +38,12 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from .chance import derived
-from .cluster import SimCluster
 from .host import Host
 from .loop import make_loop
 from .network import Network
 from .objects import SimObjectStore
 from .process import Process, current_process
+from .static_cluster import SimCluster
 
 T = TypeVar("T")
 

@@ -116,16 +116,16 @@ def test_Q15_voters_are_added_and_removed_from_the_command_line(tmp_path: Path) 
     with LocalQuorum(tmp_path, dynamic=True) as quorum:
         servers = ["--bootstrap-controller", quorum.bootstrap_controllers]
         for node in (2, 3):
-            quorum.command("quorum", "add", "--config", str(quorum.config_file(node)), *servers)
+            quorum.tool("quorum", "add", "--config", str(quorum.config_file(node)), *servers)
         voters = {item["id"]: item["directoryId"] for item in quorum.status()["CurrentVoters"]}
         assert set(voters) == {1, 2, 3}
-        quorum.command("quorum", "remove", "--controller-id", "2", "--controller-directory-id", voters[2], *servers)
+        quorum.tool("quorum", "remove", "--controller-id", "2", "--controller-directory-id", voters[2], *servers)
         status = quorum.status()
         assert [item["id"] for item in status["CurrentVoters"]] == [1, 3]
         assert quorum.process(2).poll() is None
         with pytest.raises(ControllerFailedError, match="VOTER_NOT_FOUND"):
-            quorum.command("quorum", "remove", "--controller-id", "2", "--controller-directory-id", voters[2], *servers)
-        rows = json.loads(quorum.command("quorum", "describe", "--replication", "--json", *servers))
+            quorum.tool("quorum", "remove", "--controller-id", "2", "--controller-directory-id", voters[2], *servers)
+        rows = json.loads(quorum.tool("quorum", "describe", "--replication", "--json", *servers))
         assert [(row["NodeId"], row["Status"]) for row in rows][-1] == (2, "Observer")
 
 

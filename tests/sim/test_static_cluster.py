@@ -9,7 +9,7 @@ import pytest
 from tierfetch.broker.cluster_view import BrokerRegistration, NewTopic
 from tierfetch.broker.static_changes import fence_broker
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.sim.cluster import CONTROLLER, REQUEST_TIMEOUT_S
+from tierfetch.sim.static_cluster import CONTROLLER, REQUEST_TIMEOUT_S
 from tierfetch.sim.world import World
 
 

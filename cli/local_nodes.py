@@ -1,0 +1,109 @@
+"""Nodes of one kind as child processes on loopback, everything of theirs below one base directory.
+
+    <base>/<kind>-<node>.properties    its configuration, written anew at each start
+    <base>/<kind>-<node>.log           what it has said, over all its runs
+    <base>/<kind>-<node>/              its data
+
+Nodes are ended by `stop`, `kill`, or the end of the `with` block.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Final, Self
+
+from .processes import Processes, poll
+
+START_TIMEOUT_S: Final = 30.0
+LOG_TAIL_CHARACTERS: Final = 2_000
+TIERFETCH: Final = (sys.executable, "-m", "tierfetch.cli.main")
+
+
+class NodeFailedError(RuntimeError):
+    """A node's process ended or did not come up; the message has the end of its log."""
+
+
+class LocalNodes(ABC):
+    """`with` has all of `nodes` serving, each on its port."""
+
+    kind: ClassVar[str]
+    failure: ClassVar[type[NodeFailedError]]
+
+    def __init__(self, base: Path, nodes: Sequence[int], ports: Sequence[int]) -> None:
+        self.base = base.absolute()
+        self.nodes = tuple(nodes)
+        self._ports = dict(zip(self.nodes, ports, strict=True))
+        self._processes = Processes()
+
+    @abstractmethod
+    def properties(self, node: int) -> dict[str, str]:
+        """Its configuration."""
+
+    def command(self, node: int, config: Path) -> Sequence[str]:
+        """What runs the node."""
+        return [*TIERFETCH, self.kind, "--config", str(config)]
+
+    def prepare(self, node: int) -> None:  # noqa: B027 - most need nothing
+        """Before its first start."""
+
+    def port(self, node: int) -> int:
+        return self._ports[node]
+
+    def data_directory(self, node: int) -> Path:
+        return self.base / f"{self.kind}-{node}"
+
+    def log_file(self, node: int) -> Path:
+        return self.base / f"{self.kind}-{node}.log"
+
+    def log_tail(self, node: int) -> str:
+        path = self.log_file(node)
+        return path.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:] if path.exists() else ""
+
+    def process(self, node: int) -> subprocess.Popen[bytes]:
+        return self._processes[node]
+
+    def __enter__(self) -> Self:
+        self.base.mkdir(parents=True, exist_ok=True)
+        try:
+            for step in (self.prepare, self.start, self.wait_serving):
+                for node in self.nodes:
+                    step(node)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._processes.kill_all()
+
+    def config_file(self, node: int) -> Path:
+        """Written as it is wanted now."""
+        path = self.base / f"{self.kind}-{node}.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in self.properties(node).items()))
+        return path
+
+    def start(self, node: int) -> float:
+        """Start a node without waiting; returns time.monotonic() just before its process began."""
+        return self._processes.start(node, self.command(node, self.config_file(node)), self.log_file(node))
+
+    def wait_serving(self, node: int) -> None:
+        """Until the node accepts connections."""
+        for _ in poll(START_TIMEOUT_S, f"{self.kind} {node} to serve\n{self.log_tail(node)}"):
+            if self._processes[node].poll() is not None:
+                raise self.failure(f"{self.kind} {node} ended at start:\n{self.log_tail(node)}")
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port(node)), 1.0):
+                return
+
+    def stop(self, node: int) -> None:
+        """SIGTERM, and wait."""
+        self._processes.stop(node)
+
+    def kill(self, node: int) -> None:
+        """kill -9, and wait."""
+        self._processes.kill(node)
