@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from . import append, consume, controller, election, failover, latency, produce, replace, replication, startup
+from . import append, consume, controller, election, failover, kill, latency, produce, replace, replication, startup
 from .lab.jars import KafkaUnavailableError, kafka_jars
 from .measure import Results
 from .systems import KAFKA, TIERFETCH, System
@@ -28,6 +28,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "election": election.run,
     "controller": controller.run,
     "failover": failover.run,
+    "kill": kill.run,
 }
 
 

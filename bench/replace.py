@@ -88,7 +88,6 @@ def wait_quiet(cluster: Cluster) -> None:
 
 def replace(system: System, cluster: Cluster, results: Results, label: str) -> None:
     cluster.kill(2)
-    cluster.fence(2)
     wait_isr(cluster, {partition: {1} for partition in range(PARTITIONS)})
     cluster.wipe(2)
     began = cluster.start(2)

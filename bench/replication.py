@@ -33,14 +33,12 @@ def run(system: System, base: Path, results: Results, total_mb: int, runs: int) 
     with system.run(base, 2, False, LIMITS) as cluster:
         create_topic(cluster, [[1, 2]] * PARTITIONS, {"segment.bytes": str(64 << 20), "min.insync.replicas": "1"})
         cluster.kill(2)
-        cluster.fence(2)
         wait_isr(cluster, {partition: {1} for partition in range(PARTITIONS)})
         produce(cluster, PARTITIONS, total_mb * 1_000_000, 1000, acks="1")
         full = log_bytes(cluster.data_directory(1))
         for number in range(runs):
             if number:
                 cluster.kill(2)
-                cluster.fence(2)
                 wait_isr(cluster, {partition: {1} for partition in range(PARTITIONS)})
             cluster.wipe(2)
             os.sync()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
+from tierfetch.cli.local_quorum import LocalQuorum
 
-from .lab.kafka import KafkaCluster
+from .lab.kafka import CONTROLLER_ID, KafkaCluster
 
 
 class Cluster(Protocol):
@@ -34,9 +35,6 @@ class Cluster(Protocol):
 
     def kill(self, node: int, /) -> None: ...
 
-    def fence(self, node: int, /) -> None:
-        """Have a killed broker leave every ISR, or wait until it has."""
-
     def wipe(self, node: int, /) -> None: ...
 
 
@@ -55,11 +53,14 @@ class System:
 OPTION = {"follower.fetch.last.tiered.offset.enable": "true"}
 
 
-def _run_tierfetch(
-    base: Path, brokers: int, tiered: bool, configs: Mapping[str, str]
-) -> AbstractContextManager[Cluster]:
+@contextmanager
+def _run_tierfetch(base: Path, brokers: int, tiered: bool, configs: Mapping[str, str]) -> Iterator[Cluster]:
+    """With one controller, as the other."""
     tier = TierSettings("local", {"dir": str(base / "tier")}) if tiered else None
-    return LocalCluster(base, range(1, brokers + 1), tier=tier, configs=configs)
+    with LocalQuorum(base, 1, first_id=CONTROLLER_ID) as quorum:
+        controllers = quorum.bootstrap_controllers
+        with LocalCluster(base, range(1, brokers + 1), tier=tier, configs=configs, controllers=controllers) as cluster:
+            yield cluster
 
 
 def _run_kafka(base: Path, brokers: int, tiered: bool, configs: Mapping[str, str]) -> AbstractContextManager[Cluster]:

@@ -199,9 +199,6 @@ class KafkaCluster:
         """kill -9, and wait."""
         self._processes.kill(node)
 
-    def fence(self, node: int) -> None:
-        """Nothing to do: the controller fences a dead broker when its session ends."""
-
     def wipe(self, node: int) -> None:
         """Remove everything a stopped node keeps, and format it anew."""
         assert node not in self._processes, f"node {node} is running"
