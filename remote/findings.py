@@ -1,4 +1,4 @@
-"""What may be wrong with a tier, as values. `rlm.audit` has the table of what each kind means."""
+"""What may be wrong with a tier, as values. `remote.audit` has the table of what each kind means."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ from ..log.index import AbortedTransaction
 from ..log.partition_log import PartitionLog
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition
+from ..remote.batches import Found, find_batch, whole_batches
 from ..remote.index_cache import RemoteIndexCache
 from ..remote.lineage import is_within_lineage
 from ..remote.metadata import RemoteLogMetadataManager
 from ..remote.segment import RemoteLogSegmentMetadata
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
-from .batches import Found, find_batch, whole_batches
 from .chunks import RemoteChunks
 
 logger = logging.getLogger(__name__)

@@ -15,13 +15,13 @@ from typing import Final, TypeVar
 from ..log.partition_log import PartitionLog, TimestampAndOffset
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition
+from ..remote.batches import first_record_from
 from ..remote.index_cache import RemoteIndexCache
 from ..remote.ledger import RemoteLogLedger
 from ..remote.lineage import with_max_timestamp, with_timestamp_from
 from ..remote.metadata import RemoteLogMetadataManager
 from ..remote.segment import RemoteLogSegmentMetadata
 from ..remote.storage import RemoteStorageCorruptError, RemoteStorageError
-from .batches import first_record_from
 from .chunks import RemoteChunks
 
 T = TypeVar("T")

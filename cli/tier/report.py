@@ -11,9 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from ...protocol.topics import TopicIdPartition, uuid_to_text
+from ...remote.audit import AuditReport
 from ...remote.ledger import RemoteLogLedger
 from ...remote.segment import RemoteLogSegmentMetadata
-from ...rlm.audit import AuditReport
 
 _AGES = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 

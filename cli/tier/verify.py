@@ -9,14 +9,13 @@ the second, which knows what has been written to the metadata before any of its 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...protocol.topics import TopicIdPartition
-from ...remote.findings import FindingKind
+from ...remote.audit import AuditReport, audit, audit_survey, confirmed
 from ...remote.ledger import RemoteLogLedger
 from ...remote.storage import ListsPartitions, RemoteStorageError, RemoteStorageManager
 from ...remote.survey import Survey, survey
-from ...rlm.audit import AuditReport, audit, audit_survey
 from .ledgers import MetadataTopicLedgers
 
 Reports = dict[TopicIdPartition, AuditReport]
@@ -56,21 +55,6 @@ async def verify(audits: Audits, source: MetadataTopicLedgers) -> Reports:
         ledger = known.get(partition, ledgers[partition])
         reports[partition] = confirmed(reports[partition], await audits.run_again(ledger), ledger)
     return reports
-
-
-def confirmed(first: AuditReport, second: AuditReport, ledger: RemoteLogLedger) -> AuditReport:
-    """What `first` found that still holds. `second` has not read the objects: what was corrupt is so if its segment is
-    still there.
-    """
-    again = {(finding.kind, finding.subject) for finding in second.findings}
-    finished = {str(metadata.segment_id) for metadata in ledger.finished()}
-    findings = tuple(
-        finding
-        for finding in first.findings
-        if (finding.kind, finding.subject) in again
-        or (finding.kind is FindingKind.CORRUPT and finding.subject in finished)
-    )
-    return replace(first, findings=findings)
 
 
 async def verify_from_objects(audits: Audits) -> Reports:

@@ -21,6 +21,7 @@ from tierfetch.protocol.fetch_wire import FetchPartitionResponse, FetchRequest, 
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.server import Server
 from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
+from tierfetch.remote.audit import AuditReport
 from tierfetch.remote.findings import FindingKind
 from tierfetch.remote.ledger import RemoteLogLedger
 from tierfetch.remote.records import encode_event
@@ -32,7 +33,6 @@ from tierfetch.remote.segment import (
     RemoteLogSegmentState,
 )
 from tierfetch.remote.storage import IndexType, RemoteStorageError
-from tierfetch.rlm.audit import AuditReport
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.protocol.wire_fakes import HOST, serving
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tierfetch.plugins.local import LocalTieredStorage
+from tierfetch.remote.audit import AuditReport, audit, compare
 from tierfetch.remote.findings import Finding, FindingKind
 from tierfetch.remote.ledger import RemoteLogLedger
 from tierfetch.remote.memory import SharedMetadata
@@ -19,7 +20,6 @@ from tierfetch.remote.segment import (
     RemoteLogSegmentState,
 )
 from tierfetch.remote.storage import IndexType, RemoteObject, RemoteStorageError
-from tierfetch.rlm.audit import AuditReport, audit, compare
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
@@ -127,7 +127,7 @@ async def test_log_that_ends_early_is_corrupt(tiered: Broker) -> None:
 
 
 async def test_batch_larger_than_one_look(tiered: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tierfetch.rlm.audit.SCAN_BYTES", 50)
+    monkeypatch.setattr("tierfetch.remote.contents.SCAN_BYTES", 50)
     assert (await run(tiered)).findings == ()
 
 

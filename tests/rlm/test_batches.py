@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierfetch.protocol.errors import CorruptRecordError
-from tierfetch.rlm.batches import Found, ReadOn, WholeBatches, find_batch, first_record_from, whole_batches
+from tierfetch.remote.batches import Found, ReadOn, WholeBatches, find_batch, first_record_from, whole_batches
 from tierfetch.tests.log.logs import NOW_MS, data_batch
 
 from .views import remote

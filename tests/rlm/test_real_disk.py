@@ -11,7 +11,7 @@ from tierfetch.plugins.layout import partition_directory
 from tierfetch.plugins.local import STORAGE_DIRECTORY, LocalTieredStorage
 from tierfetch.remote.index_cache import RemoteIndexCache
 from tierfetch.remote.memory import InMemoryRemoteLogMetadataManager, SharedMetadata
-from tierfetch.rlm.audit import audit
+from tierfetch.remote.audit import audit
 from tierfetch.rlm.chunks import RemoteChunks
 from tierfetch.rlm.manager import RemoteLogManager
 from tierfetch.rlm.metrics import RemoteLogCounters

@@ -9,12 +9,12 @@ import pytest
 
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.remote.audit import audit_survey
 from tierfetch.remote.findings import FindingKind
 from tierfetch.remote.ledger import RemoteLogLedger
 from tierfetch.remote.segment import RemoteLogSegmentMetadata
 from tierfetch.remote.storage import IndexType, RemoteObject, RemoteStorageError
 from tierfetch.remote.survey import NOT_TOLD, survey
-from tierfetch.rlm.audit import audit_survey
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..log.reader import TimestampAndOffset
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import BATCH_HEADER_SIZE, BatchHeader, iter_batches, iter_records, parse_header
-from ..remote.segment import RemoteLogSegmentMetadata
+from .segment import RemoteLogSegmentMetadata
 
 Buffer = bytes | memoryview
 
@@ -39,7 +39,7 @@ def find_batch(data: Buffer, segment: RemoteLogSegmentMetadata, offset: int) -> 
     next_offset = segment.start_offset
     while position + BATCH_HEADER_SIZE <= len(data):
         header = parse_header(data, position)
-        _check_place(position, header, segment, next_offset)
+        check_place(position, header, segment, next_offset)
         next_offset = header.next_offset
         if header.last_offset >= offset:
             return Found(position, header)
@@ -64,7 +64,7 @@ def whole_batches(
     size_bytes = 0
     next_offset = segment.start_offset if from_offset is None else from_offset
     for position, header in iter_batches(data):
-        _check_place(position, header, segment, next_offset)
+        check_place(position, header, segment, next_offset)
         if header.last_offset >= limit_offset:
             break
         size_bytes = position + header.size_bytes
@@ -87,7 +87,8 @@ def first_record_from(data: Buffer, *, start_offset: int, timestamp_ms: int) -> 
     return ReadOn(end)
 
 
-def _check_place(position: int, header: BatchHeader, segment: RemoteLogSegmentMetadata, next_offset: int) -> None:
+def check_place(position: int, header: BatchHeader, segment: RemoteLogSegmentMetadata, next_offset: int) -> None:
+    """CorruptRecordError unless the batch lies in the segment, at `next_offset` or above."""
     if header.base_offset < next_offset or header.last_offset > segment.end_offset:
         raise CorruptRecordError(
             f"a batch [{header.base_offset}, {header.last_offset}] where offsets from {next_offset} to "

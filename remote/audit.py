@@ -1,10 +1,10 @@
-"""Does the tier hold what the remote log metadata says? The core of `tier verify`: data in, findings out.
+"""Does the tier hold what the remote log metadata says? The rules of `tier verify` and of `spark audit`.
 
 | finding        | means                                                              | damage |
 |----------------|--------------------------------------------------------------------|--------|
 | MISSING        | a finished segment lacks one of its objects                        | yes    |
 | WRONG_SIZE     | its log has another size than the metadata states                  | yes    |
-| CORRUPT        | an object cannot be what it is named (only looked at with `deep`)  | yes    |
+| CORRUPT        | an object cannot be what it is named (with `deep`: `contents.py`)  | yes    |
 | GAP            | offsets of the lineage that no finished segment holds whole        | yes    |
 | OFF_LINEAGE    | a finished segment of a history that lost an unclean election      | no     |
 | ORPHAN         | an object of a segment that the metadata does not know             | no     |
@@ -25,26 +25,15 @@ from typing import Final
 from ..log.checkpoints import decode_leader_epochs
 from ..log.epochs import LeaderEpochCache
 from ..log.errors import CorruptFileError
-from ..log.index import OffsetIndex, TimeIndex, TransactionIndex
-from ..log.producer_snapshot import decode_snapshot
-from ..protocol.errors import CorruptRecordError
-from ..remote.findings import Finding, FindingKind
-from ..remote.ledger import RemoteLogLedger
-from ..remote.lineage import covering, is_within_lineage
-from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
-from ..remote.storage import (
-    IndexType,
-    RemoteObject,
-    RemoteResourceNotFoundError,
-    RemoteStorageCorruptError,
-    RemoteStorageManager,
-)
-from ..remote.survey import Survey
-from .batches import whole_batches
+from .contents import check_contents
+from .findings import Finding, FindingKind
+from .ledger import RemoteLogLedger
+from .lineage import covering, is_within_lineage
+from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
+from .storage import IndexType, RemoteObject, RemoteResourceNotFoundError, RemoteStorageManager
+from .survey import Survey
 
 STALE_AFTER_MS: Final = 3_600_000
-SCAN_BYTES: Final = 4 << 20
-_NO_LIMIT: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +75,24 @@ async def audit(
         damaged = {finding.subject for finding in findings if finding.kind is FindingKind.MISSING}
         for segment in ledger.finished():
             if str(segment.segment_id) not in damaged:
-                findings += await _read_whole(segment, storage)
+                findings += await check_contents(segment, storage)
             on_read(segment.segment_size_in_bytes)
     return AuditReport(len(ledger.finished()), ledger.finished_size_bytes, tuple(findings))
+
+
+def confirmed(first: AuditReport, second: AuditReport, ledger: RemoteLogLedger) -> AuditReport:
+    """What `first` found that still holds by `second`, a later audit without `deep`, and by the ledger of then: what was
+    corrupt is so if its segment is still there.
+    """
+    again = {(finding.kind, finding.subject) for finding in second.findings}
+    finished = {str(metadata.segment_id) for metadata in ledger.finished()}
+    findings = tuple(
+        finding
+        for finding in first.findings
+        if (finding.kind, finding.subject) in again
+        or (finding.kind is FindingKind.CORRUPT and finding.subject in finished)
+    )
+    return replace(first, findings=findings)
 
 
 async def audit_survey(
@@ -182,47 +186,6 @@ async def _check_lineage(
         findings.append(Finding(FindingKind.GAP, str(gap), "no finished segment holds these offsets"))
         start = gap.end_offset
     return findings
-
-
-async def _read_whole(segment: RemoteLogSegmentMetadata, storage: RemoteStorageManager) -> list[Finding]:
-    findings: list[Finding] = []
-    for check in (_check_log, _check_indexes):
-        try:
-            await check(segment, storage)
-        except (CorruptRecordError, CorruptFileError, RemoteStorageCorruptError, RemoteResourceNotFoundError) as error:
-            message = f"{_offsets(segment)}: {error}"
-            findings.append(Finding(FindingKind.CORRUPT, str(segment.segment_id), message))
-    return findings
-
-
-async def _check_log(segment: RemoteLogSegmentMetadata, storage: RemoteStorageManager) -> None:
-    """Every batch has a right CRC and its place, and the last one ends where the segment does."""
-    position, next_offset, size_bytes = 0, segment.start_offset, SCAN_BYTES
-    while position < segment.segment_size_in_bytes:
-        data = await storage.fetch_log_segment(segment, position, position + size_bytes)
-        try:
-            batches = whole_batches(data, segment, from_offset=next_offset, limit_offset=_NO_LIMIT)
-        except CorruptRecordError as error:
-            raise error.at(position + error.position) from None
-        if batches.size_bytes == 0 and len(data) < size_bytes:
-            raise CorruptRecordError("the log ends within a batch", position)
-        size_bytes = SCAN_BYTES if batches.size_bytes else 2 * size_bytes
-        position, next_offset = position + batches.size_bytes, batches.next_offset
-    if next_offset != segment.end_offset + 1:
-        raise CorruptRecordError(
-            f"the log ends at offset {next_offset - 1} where {segment.end_offset} is expected", position
-        )
-
-
-async def _check_indexes(segment: RemoteLogSegmentMetadata, storage: RemoteStorageManager) -> None:
-    offsets = OffsetIndex.decode(await storage.fetch_index(segment, IndexType.OFFSET), segment.start_offset)
-    offsets.check()
-    times = TimeIndex.decode(await storage.fetch_index(segment, IndexType.TIMESTAMP), segment.start_offset)
-    times.check()
-    if not segment.txn_index_empty:
-        TransactionIndex.decode(await storage.fetch_index(segment, IndexType.TRANSACTION))
-    decode_snapshot(await storage.fetch_index(segment, IndexType.PRODUCER_SNAPSHOT))
-    decode_leader_epochs(await storage.fetch_index(segment, IndexType.LEADER_EPOCH))
 
 
 def _age_order(segment: RemoteLogSegmentMetadata) -> tuple[int, int]:

@@ -1,0 +1,154 @@
+"""Is a remote segment what it is named? Every byte of its objects read and judged.
+
+| object            | must                                                                                       |
+|-------------------|--------------------------------------------------------------------------------------------|
+| log               | hold whole batches with a right CRC, which rise, lie within the segment's offsets and have |
+|                   | the stated leader epoch at each; its last batch ends where the segment does                |
+| offset index      | rise; each entry names a place where a batch begins, and an offset that is not before it   |
+| time index        | rise; name offsets of the segment                                                          |
+| transaction index | rise; markers lie in the segment, behind the beginning of their transactions               |
+| producer snapshot | have a right CRC; know no batch behind the segment                                         |
+| leader epochs     | give the segment's offsets the epochs that its metadata states                             |
+
+The log is read in pieces, so that memory is bounded whatever the size; of the offset index there is one entry for
+some KiB of log. What is wrong in the log is one finding, what is wrong beside it another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ..log.checkpoints import decode_leader_epochs
+from ..log.epochs import LeaderEpochCache
+from ..log.errors import CorruptFileError
+from ..log.index import OffsetIndex, TimeIndex, TransactionIndex
+from ..log.producer_snapshot import decode_snapshot
+from ..protocol.errors import CorruptRecordError
+from ..protocol.records import BatchHeader, iter_batches
+from .batches import check_place
+from .findings import Finding, FindingKind
+from .lineage import is_within_lineage
+from .segment import RemoteLogSegmentMetadata
+from .storage import (
+    IndexType,
+    RemoteResourceNotFoundError,
+    RemoteStorageCorruptError,
+    RemoteStorageManager,
+)
+
+SCAN_BYTES: Final = 4 << 20
+_FAULTS = (CorruptRecordError, CorruptFileError, RemoteStorageCorruptError, RemoteResourceNotFoundError)
+
+
+def ignore_batch(_: BatchHeader) -> None:
+    """For who does not want to know."""
+
+
+async def check_contents(
+    segment: RemoteLogSegmentMetadata,
+    storage: RemoteStorageManager,
+    on_batch: Callable[[BatchHeader], None] = ignore_batch,
+) -> list[Finding]:
+    """CORRUPT findings, none if all is well; `on_batch` is told each batch of the log that is sound. RemoteStorageError
+    if the store cannot be asked.
+    """
+    findings: list[Finding] = []
+    borders: dict[int, int] = {}
+    try:
+        borders = await _check_indexes(segment, storage)
+    except _FAULTS as error:
+        findings.append(_corrupt(segment, error))
+    try:
+        await _check_log(segment, storage, borders, on_batch)
+    except _FAULTS as error:
+        findings.insert(0, _corrupt(segment, error))
+    return findings
+
+
+async def _check_log(
+    segment: RemoteLogSegmentMetadata,
+    storage: RemoteStorageManager,
+    borders: dict[int, int],
+    on_batch: Callable[[BatchHeader], None],
+) -> None:
+    """`borders`: by position of a batch the offset that the offset index gives it; those that are found are removed."""
+    epochs = LeaderEpochCache(segment.segment_leader_epochs)
+    position, next_offset, size_bytes = 0, segment.start_offset, SCAN_BYTES
+    while position < segment.segment_size_in_bytes:
+        data = await storage.fetch_log_segment(segment, position, position + size_bytes)
+        read = 0
+        try:
+            for at, header in iter_batches(data):
+                check_place(at, header, segment, next_offset)
+                _check_batch(position + at, header, epochs, borders)
+                on_batch(header)
+                read, next_offset = at + header.size_bytes, header.next_offset
+        except CorruptRecordError as error:
+            raise error.at(position + error.position) from None
+        if read == 0 and len(data) < size_bytes:
+            raise CorruptRecordError("the log ends within a batch", position)
+        size_bytes = SCAN_BYTES if read else 2 * size_bytes
+        position += read
+    if next_offset != segment.end_offset + 1:
+        raise CorruptRecordError(
+            f"the log ends at offset {next_offset - 1} where {segment.end_offset} is expected", position
+        )
+    if borders:
+        raise CorruptFileError(f"offset index: no batch begins at byte {min(borders)}")
+
+
+def _check_batch(position: int, header: BatchHeader, epochs: LeaderEpochCache, borders: dict[int, int]) -> None:
+    stated = epochs.epoch_for_offset(header.base_offset)
+    if header.partition_leader_epoch != stated:
+        raise CorruptRecordError(
+            f"a batch of leader epoch {header.partition_leader_epoch} at offset {header.base_offset} where the "
+            f"segment's metadata states epoch {stated}"
+        )
+    offset = borders.pop(position, header.base_offset)
+    if offset < header.base_offset:
+        raise CorruptFileError(f"offset index: offset {offset} at byte {position}, where {header.base_offset} begins")
+
+
+async def _check_indexes(segment: RemoteLogSegmentMetadata, storage: RemoteStorageManager) -> dict[int, int]:
+    """Offsets by position, as the offset index has them. CorruptFileError for what the segment's name refutes."""
+    first, last = segment.start_offset, segment.end_offset
+    offsets = OffsetIndex.decode(await storage.fetch_index(segment, IndexType.OFFSET), first)
+    offsets.check()
+    times = TimeIndex.decode(await storage.fetch_index(segment, IndexType.TIMESTAMP), first)
+    times.check()
+    _expect_within("time index", segment, [times.last_entry.offset])
+    if not segment.txn_index_empty:
+        aborted = list(TransactionIndex.decode(await storage.fetch_index(segment, IndexType.TRANSACTION)))
+        _expect_within("transaction index", segment, [entry.last_offset for entry in aborted])
+        for entry in aborted:
+            if entry.first_offset > entry.last_offset:
+                raise CorruptFileError(f"transaction index: a marker before its transaction: {entry}")
+    for producer in decode_snapshot(await storage.fetch_index(segment, IndexType.PRODUCER_SNAPSHOT)):
+        if producer.batches and producer.batches[-1].last_offset > last:
+            raise CorruptFileError(
+                f"producer snapshot: producer {producer.producer_id} at offset {producer.batches[-1].last_offset}, "
+                f"behind the segment's end {last}"
+            )
+    await _check_epochs(segment, storage)
+    return {entry.position: entry.offset for entry in offsets}
+
+
+async def _check_epochs(segment: RemoteLogSegmentMetadata, storage: RemoteStorageManager) -> None:
+    epochs = LeaderEpochCache(decode_leader_epochs(await storage.fetch_index(segment, IndexType.LEADER_EPOCH)))
+    earliest = epochs.earliest_entry
+    is_forgotten = earliest is not None and earliest.start_offset > segment.end_offset
+    if not is_forgotten and not is_within_lineage(segment, epochs, segment.end_offset + 1):
+        stated = LeaderEpochCache(segment.segment_leader_epochs)
+        raise CorruptFileError(f"leader epoch checkpoint: {epochs}, where the metadata states {stated}")
+
+
+def _expect_within(what: str, segment: RemoteLogSegmentMetadata, offsets: list[int]) -> None:
+    for offset in offsets:
+        if not segment.start_offset <= offset <= segment.end_offset:
+            raise CorruptFileError(f"{what}: offset {offset}, which is none of the segment's")
+
+
+def _corrupt(segment: RemoteLogSegmentMetadata, error: Exception) -> Finding:
+    message = f"offsets [{segment.start_offset}, {segment.end_offset}]: {error}"
+    return Finding(FindingKind.CORRUPT, str(segment.segment_id), message)
