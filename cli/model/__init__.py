@@ -1,0 +1,1 @@
+"""`tierfetch model`: how long replacement, rebalance and failover take, before anybody touches a cluster."""

@@ -1,0 +1,250 @@
+"""A cluster as numpy arrays: what planner and engine compute with. B brokers, P partitions, R replica slots, T topics.
+
+Brokers are named by index here (0 to B-1, `broker_ids` has the ids), partitions by their place in the order of the
+inventory. A partition with fewer than R replicas has -1 in its last slots. Nothing here is changed in place: a plan's
+result is `dataclasses.replace(arrays, replicas=...)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from .inventory import BoundedLocal, Broker, Inventory, Link, Partition, Policy, RemoteLogManager, Tier, Topic
+
+Ints = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+NONE = -1
+"""No broker: an empty replica slot, a partition without a leader."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterArrays:
+    """See the module. Rates are bytes for each second, sizes bytes, unlimited things `inf`."""
+
+    name: str
+    broker_ids: Ints  # [B]
+    racks: Ints  # [B], index into rack_names
+    rack_names: tuple[str, ...]
+    nic_in: Floats  # [B]
+    nic_out: Floats  # [B]
+    disk_read: Floats  # [B]
+    disk_write: Floats  # [B]
+    cores: Floats  # [B]
+    disk_bytes: Floats  # [B]
+    partitions_max: Floats  # [B]
+    link_bytes_per_s: Floats  # [racks, racks], from row to column
+    link_latency_s: Floats  # [racks, racks]
+
+    topic_names: tuple[str, ...]
+    tiered: Bools  # [T]
+    min_isr: Ints  # [T]
+    segment_bytes: Floats  # [T]
+
+    topic: Ints  # [P], index into topic_names
+    index: Ints  # [P], the partition's number in its topic
+    replicas: Ints  # [P, R]
+    in_sync: Bools  # [P, R]
+    leader: Ints  # [P]
+    size_bytes: Floats  # [P]
+    local_bytes: Floats  # [P]
+    tiered_bytes: Floats  # [P]
+    produce: Floats  # [P]
+    consume: Floats  # [P]
+    log_start_offset: npt.NDArray[np.int64]  # [P]
+
+    tier: Tier
+    rlm: RemoteLogManager
+    throttle_bytes_per_s: float
+    policy: Policy
+    bounded_local: BoundedLocal
+
+    @property
+    def broker_count(self) -> int:
+        return len(self.broker_ids)
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.topic)
+
+    @property
+    def pending_bytes(self) -> Floats:
+        """[P], what is not in the tier."""
+        return np.maximum(0.0, self.size_bytes - self.tiered_bytes)
+
+    @cached_property
+    def replica_counts(self) -> Ints:
+        """[B], replicas that each broker holds."""
+        held = self.replicas[self.replicas != NONE]
+        return np.bincount(held, minlength=self.broker_count).astype(np.int32)
+
+    def broker_index(self, broker_id: int) -> int:
+        """KeyError names the id, and those that exist."""
+        found = np.flatnonzero(self.broker_ids == broker_id)
+        if len(found) == 0:
+            ids = [int(each) for each in self.broker_ids[:12]]
+            raise KeyError(f"no broker {broker_id} in {self.name}: it has {self.broker_count}, among them {ids}")
+        return int(found[0])
+
+    def partition_name(self, partition: int) -> str:
+        return f"{self.topic_names[self.topic[partition]]}-{self.index[partition]}"
+
+    @classmethod
+    def from_inventory(cls, inventory: Inventory) -> Self:
+        return cls(**_cluster_fields(inventory), **_broker_fields(inventory), **_partition_fields(inventory))
+
+    def to_inventory(self) -> Inventory:
+        """The same cluster as values; to and fro it is equal."""
+        topics: list[list[Partition]] = [[] for _ in self.topic_names]
+        for number in range(self.partition_count):
+            topics[self.topic[number]].append(self._partition(number))
+        return Inventory(
+            version=1,
+            name=self.name,
+            brokers=tuple(self._broker(number) for number in range(self.broker_count)),
+            links=tuple(self._links()),
+            tier=self.tier,
+            throttle_bytes_per_s=_limit(self.throttle_bytes_per_s),
+            bootstrap_policy=self.policy,
+            bounded_local=self.bounded_local,
+            rlm=self.rlm,
+            topics=tuple(
+                Topic(
+                    name=name,
+                    tiered=bool(self.tiered[number]),
+                    min_insync_replicas=int(self.min_isr[number]),
+                    segment_bytes=float(self.segment_bytes[number]),
+                    partitions=tuple(topics[number]),
+                )
+                for number, name in enumerate(self.topic_names)
+            ),
+        )
+
+    def _broker(self, number: int) -> Broker:
+        most = self.partitions_max[number]
+        return Broker(
+            id=int(self.broker_ids[number]),
+            rack=self.rack_names[self.racks[number]],
+            nic_in_bytes_per_s=float(self.nic_in[number]),
+            nic_out_bytes_per_s=float(self.nic_out[number]),
+            disk_read_bytes_per_s=float(self.disk_read[number]),
+            disk_write_bytes_per_s=float(self.disk_write[number]),
+            cores=float(self.cores[number]),
+            disk_bytes=float(self.disk_bytes[number]),
+            partitions_max=int(most) if np.isfinite(most) else None,
+        )
+
+    def _links(self) -> list[Link]:
+        limited = np.isfinite(self.link_bytes_per_s) | (self.link_latency_s > 0)
+        return [
+            Link(
+                from_rack=self.rack_names[row],
+                to_rack=self.rack_names[column],
+                bandwidth_bytes_per_s=_limit(float(self.link_bytes_per_s[row, column])),
+                latency_ms=float(self.link_latency_s[row, column]) * 1000,
+            )
+            for row, column in np.argwhere(limited)
+        ]
+
+    def _partition(self, number: int) -> Partition:
+        slots = np.flatnonzero(self.replicas[number] != NONE)
+        brokers = self.replicas[number, slots]
+        leader = int(self.leader[number])
+        return Partition(
+            index=int(self.index[number]),
+            replicas=self._ids(brokers),
+            leader=int(self.broker_ids[leader]) if leader >= 0 else NONE,
+            isr=self._ids(brokers[self.in_sync[number, slots]]),
+            size_bytes=float(self.size_bytes[number]),
+            local_bytes=float(self.local_bytes[number]),
+            tiered_bytes=float(self.tiered_bytes[number]),
+            produce_bytes_per_s=float(self.produce[number]),
+            consume_bytes_per_s=float(self.consume[number]),
+            log_start_offset=int(self.log_start_offset[number]),
+        )
+
+    def _ids(self, brokers: Ints) -> tuple[int, ...]:
+        return tuple(int(each) for each in self.broker_ids[brokers])
+
+
+def _limit(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _floats(values: Sequence[float | None]) -> Floats:
+    return np.array([np.inf if value is None else value for value in values], dtype=np.float64)
+
+
+def _cluster_fields(inventory: Inventory) -> dict[str, Any]:
+    names = tuple(sorted({broker.rack for broker in inventory.brokers}))
+    place = {name: number for number, name in enumerate(names)}
+    bandwidth = np.full((len(names), len(names)), np.inf)
+    latency = np.zeros((len(names), len(names)))
+    for link in inventory.links:
+        at = place[link.from_rack], place[link.to_rack]
+        bandwidth[at] = np.inf if link.bandwidth_bytes_per_s is None else link.bandwidth_bytes_per_s
+        latency[at] = link.latency_ms / 1000
+    throttle = inventory.throttle_bytes_per_s
+    return {
+        "name": inventory.name,
+        "racks": np.array([place[broker.rack] for broker in inventory.brokers], dtype=np.int32),
+        "rack_names": names,
+        "link_bytes_per_s": bandwidth,
+        "link_latency_s": latency,
+        "tier": inventory.tier,
+        "rlm": inventory.rlm,
+        "throttle_bytes_per_s": np.inf if throttle is None else throttle,
+        "policy": inventory.bootstrap_policy,
+        "bounded_local": inventory.bounded_local,
+    }
+
+
+def _broker_fields(inventory: Inventory) -> dict[str, Any]:
+    brokers = inventory.brokers
+    return {
+        "broker_ids": np.array([each.id for each in brokers], dtype=np.int32),
+        "nic_in": _floats([each.nic_in_bytes_per_s for each in brokers]),
+        "nic_out": _floats([each.nic_out_bytes_per_s for each in brokers]),
+        "disk_read": _floats([each.disk_read_bytes_per_s for each in brokers]),
+        "disk_write": _floats([each.disk_write_bytes_per_s for each in brokers]),
+        "cores": _floats([each.cores for each in brokers]),
+        "disk_bytes": _floats([each.disk_bytes for each in brokers]),
+        "partitions_max": _floats([each.partitions_max for each in brokers]),
+    }
+
+
+def _partition_fields(inventory: Inventory) -> dict[str, Any]:
+    place = {broker.id: number for number, broker in enumerate(inventory.brokers)}
+    place[NONE] = NONE
+    rows = [each for topic in inventory.topics for each in topic.partitions]
+    width = max((len(each.replicas) for each in rows), default=1)
+    replicas = np.full((len(rows), width), NONE, dtype=np.int32)
+    in_sync = np.zeros((len(rows), width), dtype=np.bool_)
+    for number, each in enumerate(rows):
+        replicas[number, : len(each.replicas)] = [place[broker] for broker in each.replicas]
+        in_sync[number, : len(each.replicas)] = [broker in each.isr for broker in each.replicas]
+    topics = inventory.topics
+    return {
+        "topic_names": tuple(topic.name for topic in topics),
+        "tiered": np.array([topic.tiered for topic in topics], dtype=np.bool_),
+        "min_isr": np.array([topic.min_insync_replicas for topic in topics], dtype=np.int32),
+        "segment_bytes": _floats([topic.segment_bytes for topic in topics]),
+        "topic": np.repeat(np.arange(len(topics), dtype=np.int32), [len(topic.partitions) for topic in topics]),
+        "index": np.array([each.index for each in rows], dtype=np.int32),
+        "replicas": replicas,
+        "in_sync": in_sync,
+        "leader": np.array([place[each.leader] for each in rows], dtype=np.int32),
+        "size_bytes": _floats([each.size_bytes for each in rows]),
+        "local_bytes": _floats([each.local_bytes for each in rows]),
+        "tiered_bytes": _floats([each.tiered_bytes for each in rows]),
+        "produce": _floats([each.produce_bytes_per_s for each in rows]),
+        "consume": _floats([each.consume_bytes_per_s for each in rows]),
+        "log_start_offset": np.array([each.log_start_offset for each in rows], dtype=np.int64),
+    }

@@ -1,0 +1,38 @@
+"""Quantities as people write them: "2 TiB", "10 Gbit/s", "200 MB/s", or a plain number of bytes (for each second)."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, Field
+
+_FACTORS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
+_BINARY: Final = {"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40, "pi": 1 << 50}
+_QUANTITY: Final = re.compile(r"([0-9][0-9_,.]*(?:e[0-9]+)?)\s*([kmgtp]?i?)(b|bytes?|bits?)?(/s|ps)?", re.IGNORECASE)
+
+
+def parse_bytes(value: object) -> object:
+    """Bytes of a text such as "1.5 GB", "64MiB" or "10 Gbit/s"; anything that is no text is left to pydantic.
+
+    ValueError shows examples.
+    """
+    if not isinstance(value, str):
+        return value
+    found = _QUANTITY.fullmatch(value.strip())
+    if found is None:
+        raise ValueError(f'{value!r} is no quantity: give bytes, or such as "1.5 GB", "64 MiB", "10 Gbit/s"')
+    number, prefix, unit, _ = found.groups()
+    factor = _FACTORS.get(prefix.lower()) or _BINARY[prefix.lower()] if prefix.lower() != "i" else 1
+    bits = unit is not None and unit.lower().startswith("bit")
+    return float(number.replace("_", "").replace(",", "")) * factor / (8 if bits else 1)
+
+
+Bytes = Annotated[float, BeforeValidator(parse_bytes), Field(ge=0, allow_inf_nan=False)]
+"""A number of bytes, zero or more."""
+
+Rate = Annotated[float, BeforeValidator(parse_bytes), Field(ge=0, allow_inf_nan=False)]
+"""Bytes for each second, zero or more."""
+
+Capacity = Annotated[float, BeforeValidator(parse_bytes), Field(gt=0, allow_inf_nan=False)]
+"""Bytes (for each second) that something can do at most: above zero."""
