@@ -81,7 +81,7 @@ async def audit(
 
 
 def confirmed(first: AuditReport, second: AuditReport, ledger: RemoteLogLedger) -> AuditReport:
-    """What `first` found that still holds by `second`, a later audit without `deep`, and by the ledger of then: what was
+    """What `first` found that still holds by `second`, a later audit without `deep`, and by its ledger: what was
     corrupt is so if its segment is still there.
     """
     again = {(finding.kind, finding.subject) for finding in second.findings}

@@ -9,9 +9,9 @@ from tierfetch.log.config import LogConfig
 from tierfetch.log.disk_os import OsDisk
 from tierfetch.plugins.layout import partition_directory
 from tierfetch.plugins.local import STORAGE_DIRECTORY, LocalTieredStorage
+from tierfetch.remote.audit import audit
 from tierfetch.remote.index_cache import RemoteIndexCache
 from tierfetch.remote.memory import InMemoryRemoteLogMetadataManager, SharedMetadata
-from tierfetch.remote.audit import audit
 from tierfetch.rlm.chunks import RemoteChunks
 from tierfetch.rlm.manager import RemoteLogManager
 from tierfetch.rlm.metrics import RemoteLogCounters
