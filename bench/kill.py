@@ -30,6 +30,8 @@ from .workload import STEP_TIMEOUT_S, TOPIC, admin, create_topic, wait_isr
 BROKERS: Final = (1, 2, 3)
 RECORDS_PER_S: Final = 200
 VALUE: Final = b"v" * 100
+SESSION_TIMEOUT_S: Final = 9.0
+"""A controller that has just taken over fences nobody before that."""
 SETTLE_S: Final = 2.0
 LOOK_INTERVAL_S: Final = 0.01
 
@@ -79,6 +81,7 @@ def run(system: System, base: Path, results: Results, total_mb: int, runs: int) 
     with system.run(base, len(BROKERS), False, {}) as cluster:
         create_topic(cluster, [list(BROKERS)], {"min.insync.replicas": "2"})
         with Acknowledgements(cluster) as acknowledged:
+            acknowledged.wait_beyond(time.monotonic() + SESSION_TIMEOUT_S)
             for _ in range(runs):
                 for signal, end in (("kill -9", cluster.kill), ("SIGTERM", cluster.stop)):
                     led_s, pause_s = _lose_leader(cluster, acknowledged, end)
