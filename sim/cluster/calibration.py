@@ -1,35 +1,55 @@
-"""What was measured of a system on a machine: the model's fixed seconds, rates and CPU. Kept as JSON.
+"""What was measured of machines and systems: the model's fixed seconds, rates and CPU. Kept as one JSON file.
 
-replacement of one replica
+replacement of one broker
 start           process start until the first question of a replica: `start_s` (once for each broker)
 setup           `setup_s` of work, `setup_parallel` at a time on a broker, and `setup_round_trips` to the leader
-aux state       when it adopts from the tier: `aux_s`, `aux_gets` one after the other, `aux_bytes`
-retry           when it adopts from the tier: `retry_s`, in which nothing happens
-bulk, catch-up  at most `fetch_bytes_per_s` for each of `fetchers` connections to a leader; CPU of both ends
-ISR expansion   `isr_expansion_s` from caught up until it is in the ISR
+aux state       when it adopts from the tier: `aux_s` of work as above, `aux_gets` one after the other, `aux_bytes`
+retry           when it adopts from the tier: `retry_s`, in which nothing happens, once and for all replicas together
+bulk, catch-up  at most `fetch_bytes_per_s` for each of `fetchers` connections to a leader, of which each byte that
+                producers write meanwhile to the broker's partitions takes `produce_weight`; CPU of both ends
+throttle        does not hold back the last `throttle_burst_bytes`: the debt of a fetch is waited for after it
+ISR expansion   `isr_expansion_s` from caught up until clients see it in the ISR
+
+So n partitions of `bytes` in all, from one leader, with nothing else in the way, are in the ISR after
+
+    start_s + n / setup_parallel * (setup_s + aux_s) + retry_s + ceil(n / setup_parallel) * aux_gets * tier latency
+      + bytes / (fetchers * fetch_bytes_per_s - produce_weight * produced bytes/s) + isr_expansion_s
+
+which is what `pace_fit` reads the constants off. What it does not know: how they change with the version of a system, a
+JVM's options, or on another machine; measure again there (`tierfetch model calibrate`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from .inventory import Policy
+
+DEFAULT_FILE: Final = "calibration.json"
+System = Literal["tierfetch", "kafka"]
+KAFKA_POLICIES: Final = frozenset({Policy.KAFKA, Policy.KAFKA_LAST_TIERED})
+
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+BytesPerS = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class CalibrationError(ValueError):
-    """A file that is no calibration; the message names the file and each key."""
+    """A file that is no calibration, or has not what is asked for; the message names the file and each key."""
 
 
-class Calibration(BaseModel):
-    """See the module. CPU seconds are for each GB (10^9 bytes)."""
-
+class _Measured(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    version: Literal[1] = 1
-    system: Literal["tierfetch", "kafka"]
+
+class Calibration(_Measured):
+    """One system; see the module. CPU seconds are for each GB (10^9 bytes)."""
+
+    system: System
     origin: str = Field(default="", description="Where and how it was measured.")
     start_s: Seconds
     setup_s: Seconds
@@ -39,65 +59,66 @@ class Calibration(BaseModel):
     aux_gets: Annotated[int, Field(ge=0)]
     aux_bytes: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     retry_s: Seconds
-    fetch_bytes_per_s: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    fetch_bytes_per_s: BytesPerS
     fetchers: Annotated[int, Field(gt=0)]
+    produce_weight: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
+    throttle_burst_bytes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     leader_cpu_s_per_gb: Seconds
     follower_cpu_s_per_gb: Seconds
     isr_expansion_s: Seconds
     session_timeout_s: Annotated[Seconds, Field(description="A dead broker is fenced after so long.")]
     election_s: Annotated[Seconds, Field(description="From the fence until a new leader takes records.")]
 
+
+class MachineRates(_Measured):
+    """What one process of this machine gets when it does nothing else. Tier None: not measured."""
+
+    cores: Annotated[float, Field(gt=0)]
+    loopback_bytes_per_s: BytesPerS
+    disk_read_bytes_per_s: BytesPerS
+    disk_write_bytes_per_s: BytesPerS
+    fsync_s: Seconds
+    crc_bytes_per_s: BytesPerS
+    tier_put_bytes_per_s: BytesPerS | None = None
+    tier_get_bytes_per_s: BytesPerS | None = None
+    tier_request_s: Seconds | None = None
+
+
+class Calibrations(_Measured):
+    """The file: any number of systems, and the machine they ran on."""
+
+    version: Literal[1] = 1
+    machine: MachineRates | None = None
+    systems: Mapping[System, Calibration] = Field(min_length=1)
+
+    def of(self, policy: Policy) -> Calibration:
+        """Of the system whose policy that is. CalibrationError names those that were measured."""
+        system: System = "kafka" if policy in KAFKA_POLICIES else "tierfetch"
+        if system not in self.systems:
+            raise CalibrationError(
+                f"policy {policy.value} is {system}'s, but only {', '.join(sorted(self.systems))} was measured: "
+                "choose another calibration, or measure it"
+            )
+        return self.systems[system]
+
+    @classmethod
+    def parse(cls, text: str | bytes, source: str) -> Self:
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            lines = [f"{source}: {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+            raise CalibrationError("\n".join(lines)) from None
+
     @classmethod
     def read(cls, path: Path) -> Self:
         """CalibrationError; OSError."""
-        try:
-            return cls.model_validate_json(path.read_bytes())
-        except ValidationError as error:
-            lines = [f"{path}: {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
-            raise CalibrationError("\n".join(lines)) from None
+        return cls.parse(path.read_bytes(), str(path))
+
+    @classmethod
+    def default(cls) -> Self:
+        """What ships with the package; each system's `origin` says where it was measured."""
+        return cls.parse(resources.files(__package__).joinpath(DEFAULT_FILE).read_bytes(), DEFAULT_FILE)
 
     def write(self, path: Path) -> None:
-        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
-
-
-TIERFETCH: Final = Calibration(
-    system="tierfetch",
-    origin="two cores on loopback, docs/benchmarks.md",
-    start_s=0.9,
-    setup_s=0.01,
-    setup_parallel=4,
-    setup_round_trips=3,
-    aux_s=0.02,
-    aux_gets=3,
-    aux_bytes=4096.0,
-    retry_s=0.0,
-    fetch_bytes_per_s=550e6,
-    fetchers=1,
-    leader_cpu_s_per_gb=0.8,
-    follower_cpu_s_per_gb=0.9,
-    isr_expansion_s=0.05,
-    session_timeout_s=9.0,
-    election_s=0.1,
-)
-"""Until a machine of one's own is measured (`tierfetch model calibrate`)."""
-
-KAFKA: Final = Calibration(
-    system="kafka",
-    origin="Apache Kafka 4.3.0, two cores on loopback, docs/benchmarks.md",
-    start_s=2.4,
-    setup_s=0.01,
-    setup_parallel=1,
-    setup_round_trips=3,
-    aux_s=0.02,
-    aux_gets=2,
-    aux_bytes=4096.0,
-    retry_s=1.15,
-    fetch_bytes_per_s=293e6,
-    fetchers=1,
-    leader_cpu_s_per_gb=1.7,
-    follower_cpu_s_per_gb=2.0,
-    isr_expansion_s=0.1,
-    session_timeout_s=9.0,
-    election_s=0.3,
-)
-"""As `TIERFETCH`."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.model_dump_json(indent=1, exclude_none=True) + "\n", encoding="utf-8")

@@ -1,14 +1,226 @@
-"""The engine's face: `simulate`. What it computes is described in docs/model.md."""
+"""The engine: replicas that are built, as flows that share resources, from event to event.
+
+    wave begins                 its brokers start (a replacement's), and set their replicas up
+    broker is set up            all its replicas of the wave begin to fetch, together
+    replica has caught up       it leaves its connection, and from now on needs its produce rate like any follower;
+                                it is in the ISR after the ISR expansion delay
+    throttle's burst is over    the throttle holds from now on
+    last replica in the ISR     the next wave begins
+
+Between two events every rate is constant: a connection's (`connections`) is max-min fair, a replica gets its even part,
+and comes nearer to the log end by that less its produce rate. So the engine jumps from event to event. Replicas that
+catch up within `resolution` of the time since their wave began are dealt with at once, each with its own time; 0 is
+exact and slower.
+
+A replica that can never join is marked with its obstacle; waves behind it never begin.
+"""
 
 from __future__ import annotations
 
-from .arrays import ClusterArrays
+from typing import Final
+
+import numpy as np
+
+from .arrays import NONE, Bools, ClusterArrays, Floats, Ints
+from .bootstraps import bootstraps
 from .calibration import Calibration
+from .connections import Connections
+from .failures import fail_over
+from .fair_share import use_of
 from .inventory import Policy
+from .measures import Course, result_of
 from .moves import Moves
-from .results import ModelResult
+from .recorder import Recorder
+from .resources import Kind, resources_of
+from .results import ModelResult, Obstacle
+
+RESOLUTION: Final = 1e-3
 
 
-def simulate(arrays: ClusterArrays, moves: Moves, policy: Policy, calibration: Calibration) -> ModelResult:
-    """All moves, until each has ended or never will."""
-    raise NotImplementedError
+def simulate(
+    arrays: ClusterArrays,
+    moves: Moves,
+    policy: Policy,
+    calibration: Calibration,
+    *,
+    down_s: float = 0.0,
+    resolution: float = RESOLUTION,
+) -> ModelResult:
+    """All moves, until each has ended or never will.
+
+    Brokers that are replaced (`Moves.is_replacement`) die at the start, and others in sync lead what they led. They
+    come back empty after `down_s`.
+    """
+    replaced = np.unique(moves.target[moves.is_replacement])
+    arrays = fail_over(arrays, replaced.tolist())
+    run = _Run(arrays, moves, policy, calibration, down_s, resolution)
+    for wave in np.unique(moves.wave):
+        if not run.wave(np.flatnonzero(moves.wave == wave)):
+            break
+    return result_of(arrays, moves, policy, run.course, run.resources, run.recorder)
+
+
+class _Run:
+    """The state of one simulation, changed in place."""
+
+    def __init__(
+        self,
+        arrays: ClusterArrays,
+        moves: Moves,
+        policy: Policy,
+        calibration: Calibration,
+        down_s: float,
+        resolution: float,
+    ) -> None:
+        self._arrays, self._moves, self._policy, self._calibration = arrays, moves, policy, calibration
+        self._down_s, self._resolution = down_s, resolution
+        self._now_s = 0.0
+        self.course = Course.of(len(moves))
+        self.resources = resources_of(arrays, calibration)
+        self.recorder = Recorder(len(self.resources.capacity), arrays.broker_count)
+        self._produce = arrays.produce[moves.partition]
+        leader = arrays.leader[moves.partition]
+        source = np.where(leader == NONE, moves.target, leader)
+        self._connections = Connections(arrays, self.resources, calibration, source, moves.target, self._produce)
+        self._remaining = np.zeros(len(moves))
+        self._is_started = np.zeros(arrays.broker_count, dtype=np.bool_)
+        self._foreground = self.resources.foreground.copy()
+        self._available = self.resources.left_by(self._foreground)
+        self._burst = np.zeros(len(self._available))
+        self._fill_bursts()
+
+    def _fill_bursts(self) -> None:
+        """A throttle that has not held anything back for a while lets a burst through."""
+        for kind in (Kind.THROTTLE_IN, Kind.THROTTLE_OUT):
+            numbers = self.resources.of(kind)
+            is_throttled = np.isfinite(self.resources.capacity[numbers])
+            self._burst[numbers] = np.where(is_throttled, self._calibration.throttle_burst_bytes, 0.0)
+        self._available[self._burst > 0] = np.inf
+
+    def wave(self, members: Ints) -> bool:
+        """Run one wave; False if some of it never ends."""
+        began_s = self._now_s
+        self.course.began_s[members] = began_s
+        waiting = self._set_up(members)
+        fetching = waiting[:0]
+        while len(waiting) or len(fetching):
+            is_ready = self.course.first_fetch_s[waiting] <= self._now_s
+            if is_ready.any():
+                self._connections.begin(waiting[is_ready])
+                fetching = np.concatenate([fetching, waiting[is_ready]])
+                waiting = waiting[~is_ready]
+            next_ready_s = float(self.course.first_fetch_s[waiting].min(initial=np.inf))
+            has_caught_up = self._advance(fetching, next_ready_s, began_s)
+            if has_caught_up is None:
+                self.course.obstacle[fetching] = Obstacle.OVERTAKEN
+                return False
+            fetching = fetching[~has_caught_up]
+        self._now_s = float(self.course.joined_s[members].max())
+        return bool(np.isfinite(self._now_s))
+
+    def _set_up(self, members: Ints) -> Ints:
+        """When each replica begins to fetch, and with how much to copy; returns those that can join at all."""
+        target = self._moves.target[members]
+        asks_s = np.full(len(members), self._now_s)
+        starts = self._moves.is_replacement[members] & ~self._is_started[target]
+        asks_s[starts] += self._down_s + self._calibration.start_s
+        self._is_started[target] = True
+        found = bootstraps(self._arrays, self._moves.partition[members], asks_s, self._policy)
+        self.course.obstacle[members] = found.obstacle
+        can_join = found.obstacle == Obstacle.NONE
+        members, target, asks_s = members[can_join], target[can_join], asks_s[can_join]
+        adopts = found.adopts[can_join]
+        self.course.first_fetch_s[members] = asks_s + self._setup_s(members, adopts)[target]
+        self.course.bulk_bytes[members] = found.leader_bytes[can_join]
+        self.course.thin_bytes[members] = found.thin_bytes[can_join]
+        self.course.tier_bytes[members] = np.where(adopts, self._calibration.aux_bytes, 0.0)
+        self.course.tier_gets[members] = np.where(adopts, self._calibration.aux_gets, 0)
+        waited_s = self.course.first_fetch_s[members] - asks_s
+        self._remaining[members] = self.course.bulk_bytes[members] + self._produce[members] * waited_s
+        self.course.catch_up_bytes[members] = self._produce[members] * waited_s
+        return members
+
+    def _setup_s(self, members: Ints, adopts: Bools) -> Floats:
+        """Seconds from the first question until all its replicas are set up, for each broker, [B]."""
+        pace, count = self._calibration, self._arrays.broker_count
+        target = self._moves.target[members]
+        leader = self._arrays.leader[self._moves.partition[members]]
+        replicas = np.bincount(target, minlength=count)
+        adopting = np.bincount(target, weights=adopts, minlength=count)
+        racks = self._arrays.racks
+        round_trip_s = np.zeros(count)
+        latency_s = self._arrays.link_latency_s
+        there_and_back_s = latency_s[racks[leader], racks[target]] + latency_s[racks[target], racks[leader]]
+        np.maximum.at(round_trip_s, target, there_and_back_s)
+        work_s = (replicas * pace.setup_s + adopting * pace.aux_s) / pace.setup_parallel
+        asks_s = np.ceil(replicas / pace.setup_parallel) * pace.setup_round_trips * round_trip_s
+        gets_s = np.ceil(adopting / pace.setup_parallel) * pace.aux_gets * self._arrays.tier.latency_ms / 1000
+        reads_s = adopting * pace.aux_bytes / self._available[self.resources.tier]
+        return np.asarray(work_s + asks_s + gets_s + reads_s + np.where(adopting > 0, pace.retry_s, 0.0))
+
+    def _advance(self, fetching: Ints, next_ready_s: float, began_s: float) -> Bools | None:
+        """Go on to the next event; returns which of `fetching` caught up, None if nothing will ever happen."""
+        connections = self._connections
+        rates = connections.rates(self._available)
+        use = use_of(connections.uses, connections.weights, rates, len(self._available))
+        at = connections.of_replica[fetching]
+        nears = rates[at] / connections.fetching[at] - self._produce[fetching]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ends_s = self._now_s + np.where(nears > 0, self._remaining[fetching] / nears, np.inf)
+        ends_s[self._remaining[fetching] <= 0] = self._now_s
+        burst_end_s = self._now_s + self._burst_left_s(use)
+        first_s = float(ends_s.min(initial=np.inf))
+        if not np.isfinite(min(first_s, next_ready_s, burst_end_s)):
+            return None
+        until_s = min(first_s + self._resolution * (first_s - began_s), next_ready_s, burst_end_s)
+        has_caught_up = ends_s <= until_s
+        self._record(rates, use, until_s)
+        self._remaining[fetching] -= np.minimum(nears * (until_s - self._now_s), self._remaining[fetching])
+        self._use_burst(use, until_s - self._now_s)
+        self._now_s = until_s
+        self._join(fetching[has_caught_up], ends_s[has_caught_up])
+        return has_caught_up
+
+    def _burst_left_s(self, use: Floats) -> float:
+        draining = (self._burst > 0) & (use > 0)
+        return float((self._burst[draining] / use[draining]).min(initial=np.inf))
+
+    def _use_burst(self, use: Floats, elapsed_s: float) -> None:
+        had = self._burst > 0
+        self._burst = np.maximum(0.0, self._burst - use * elapsed_s)
+        spent = had & (self._burst < 1.0)
+        self._burst[spent] = 0.0
+        self._available[spent] = self.resources.capacity[spent]
+
+    def _record(self, rates: Floats, use: Floats, until_s: float) -> None:
+        connections, brokers = self._connections, self._arrays.broker_count
+        into = np.bincount(connections.target, weights=rates, minlength=brokers)
+        out_of = np.bincount(connections.source, weights=rates, minlength=brokers)
+        self.recorder.interval(self._now_s, until_s, use, into, out_of)
+
+    def _join(self, replicas: Ints, ends_s: Floats) -> None:
+        """From now on they take what producers write; a source that goes takes it no more."""
+        self._connections.end(replicas)
+        fetched_s = ends_s - self.course.first_fetch_s[replicas]
+        self.course.catch_up_bytes[replicas] += self._produce[replicas] * fetched_s
+        self.course.joined_s[replicas] = ends_s + self._calibration.isr_expansion_s
+        follows = self._moves.target[replicas]
+        leader = self._arrays.leader[self._moves.partition[replicas]]
+        goes = self._moves.source[replicas]
+        leaves = (goes != NONE) & (goes != follows) & (goes != leader)
+        self._need(follows, leader, self._produce[replicas])
+        self._need(goes[leaves], leader[leaves], -self._produce[replicas][leaves])
+
+    def _need(self, follower: Ints, leader: Ints, rate: Floats) -> None:
+        """A follower in sync needs so much more (or less) from its leader."""
+        resources = self.resources
+        for kind, brokers, weight in (
+            (Kind.NIC_IN, follower, 1.0),
+            (Kind.DISK_WRITE, follower, 1.0),
+            (Kind.CPU, follower, resources.follower_cpu),
+            (Kind.NIC_OUT, leader, 1.0),
+            (Kind.CPU, leader, resources.leader_cpu),
+        ):
+            np.add.at(self._foreground, kind * resources.brokers + brokers, rate * weight)
+        self._available = resources.left_by(self._foreground)
+        self._available[self._burst > 0] = np.inf

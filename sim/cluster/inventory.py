@@ -118,7 +118,8 @@ class BoundedLocal(_Strict):
 class Partition(_Strict):
     """One partition; see the module's picture. The rates are of all producers and of all consumers together.
 
-    `log_start_offset` 0 means that retention has deleted nothing yet: Apache Kafka's follower then begins at offset 0.
+    A leader of -1 (or null) is none. `log_start_offset` 0 means that retention has deleted nothing yet: Apache Kafka's
+    follower then begins at offset 0.
     """
 
     index: Annotated[int, Field(ge=0)]
@@ -140,6 +141,7 @@ class Partition(_Strict):
         if not isinstance(replicas, list | tuple) or not replicas:
             return value
         own = {"leader": replicas[0], "isr": replicas, **value}
+        own["leader"] = -1 if own["leader"] is None else own["leader"]
         if "size_bytes" in own:
             own.setdefault("local_bytes", own["size_bytes"])
         return own

@@ -20,6 +20,7 @@ class Obstacle(IntEnum):
     NO_LEADER = 1
     NOTHING_PENDING = 2
     OVERTAKEN = 3
+    WAVE_BEFORE = 4
 
     @property
     def text(self) -> str:
@@ -31,6 +32,7 @@ _OBSTACLES = {
     Obstacle.NO_LEADER: "the partition has no leader: no replica in sync is alive",
     Obstacle.NOTHING_PENDING: "nothing is pending, so the leader does not know the next upload until somebody produces",
     Obstacle.OVERTAKEN: "producers write faster than the replica can copy",
+    Obstacle.WAVE_BEFORE: "a wave before its own never ends",
 }
 
 
@@ -72,11 +74,11 @@ class Timeline:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class ModelResult:
-    """Times are seconds since the start ; infinite for a replica that never joins.
+    """Times are seconds since the start; infinite for a replica that never joins.
 
     For each move: `began_s` its turn comes (wave), `first_fetch_s` it is set up, `joined_s` it is in the ISR; bytes by
-    kind: `bulk_bytes` that the leader had at its first fetch, `catch_up_bytes` produced meanwhile, `tier_bytes` of aux
-    state; `tier_gets` requests to the tier.
+    kind: `bulk_bytes` that the leader had when it was asked, `catch_up_bytes` written since, `tier_bytes` of aux state,
+    `thin_bytes` that the leader has locally and the new replica only in the tier; `tier_gets` requests to the tier.
 
     For each broker: `produce_headroom` is the share by which its foreground may grow before a resource is saturated, at
     the worst moment of the moves (0.5: by a half; infinite without any foreground), `produce_headroom_before` the same
@@ -90,6 +92,7 @@ class ModelResult:
     joined_s: Floats
     bulk_bytes: Floats
     catch_up_bytes: Floats
+    thin_bytes: Floats
     tier_bytes: Floats
     tier_gets: npt.NDArray[np.int64]
     obstacle: npt.NDArray[np.int8]

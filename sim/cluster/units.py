@@ -11,6 +11,9 @@ _FACTORS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 
 _BINARY: Final = {"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40, "pi": 1 << 50}
 _QUANTITY: Final = re.compile(r"([0-9][0-9_,.]*(?:e[0-9]+)?)\s*([kmgtp]?i?)(b|bytes?|bits?)?(/s|ps)?", re.IGNORECASE)
 
+FILL_IN: Final = "FILL-IN"
+"""Stands where a capture could not find a quantity."""
+
 
 def parse_bytes(value: object) -> object:
     """Bytes of a text such as "1.5 GB", "64MiB" or "10 Gbit/s"; anything that is no text is left to pydantic.
@@ -19,6 +22,8 @@ def parse_bytes(value: object) -> object:
     """
     if not isinstance(value, str):
         return value
+    if value.strip().upper() == FILL_IN:
+        raise ValueError(f'is not filled in: put what it is in place of {FILL_IN}, such as "10 Gbit/s" or "500 MB/s"')
     found = _QUANTITY.fullmatch(value.strip())
     if found is None:
         raise ValueError(f'{value!r} is no quantity: give bytes, or such as "1.5 GB", "64 MiB", "10 Gbit/s"')

@@ -1,0 +1,68 @@
+"""Fetch connections: all replicas that one broker builds from one leader share one.
+
+Connections get max-min fair rates; within a connection its replicas share evenly. `fetchers * fetch_bytes_per_s` is the
+most that goes through one, less what live produce takes: a replica that has joined takes its produce rate
+`produce_weight` times; one that is being built the part of that which is not in its own bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from .arrays import ClusterArrays, Floats, Ints
+from .calibration import Calibration
+from .fair_share import max_min_rates
+from .resources import Resources
+
+CAP_SHARE_MIN: Final = 0.01
+"""Of a connection's pace, whatever live produce takes."""
+
+
+class Connections:
+    """C connections of M replicas; `source`, `target` and `produce` are [M]. Changed by `begin` and `end`."""
+
+    def __init__(
+        self,
+        arrays: ClusterArrays,
+        resources: Resources,
+        calibration: Calibration,
+        source: Ints,
+        target: Ints,
+        produce: Floats,
+    ) -> None:
+        pairs, of_replica = np.unique(
+            source.astype(np.int64) * arrays.broker_count + target.astype(np.int64), return_inverse=True
+        )
+        self.of_replica = of_replica.ravel()
+        self.source = (pairs // arrays.broker_count).astype(np.int32)
+        self.target = (pairs % arrays.broker_count).astype(np.int32)
+        self.uses, self.weights = resources.uses(arrays, self.source, self.target)
+        self._pace = calibration.fetchers * calibration.fetch_bytes_per_s
+        self._produce_weight = calibration.produce_weight
+        self._produce = produce
+        self.fetching = np.zeros(len(pairs), dtype=np.int64)
+        self._fetching_produce = np.zeros(len(pairs))
+        self._joined_produce = np.zeros(len(pairs))
+
+    def begin(self, replicas: Ints) -> None:
+        """These replicas fetch from now on."""
+        np.add.at(self.fetching, self.of_replica[replicas], 1)
+        np.add.at(self._fetching_produce, self.of_replica[replicas], self._produce[replicas])
+
+    def end(self, replicas: Ints) -> None:
+        """These have caught up."""
+        at = self.of_replica[replicas]
+        np.subtract.at(self.fetching, at, 1)
+        np.subtract.at(self._fetching_produce, at, self._produce[replicas])
+        np.add.at(self._joined_produce, at, self._produce[replicas])
+
+    def rates(self, available: Floats) -> Floats:
+        """Bytes for each second of each connection, [C]; 0 for one without replicas that fetch."""
+        busy = np.flatnonzero(self.fetching)
+        live = self._produce_weight * self._joined_produce + (self._produce_weight - 1) * self._fetching_produce
+        caps = np.maximum(self._pace - live, CAP_SHARE_MIN * self._pace)
+        rates = np.zeros(len(self.fetching))
+        rates[busy] = max_min_rates(self.uses[busy], self.weights, available, caps[busy])
+        return rates

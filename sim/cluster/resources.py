@@ -1,0 +1,148 @@
+"""What flows share: each broker's NIC, disk, CPU and throttle, links between racks, the tier's bandwidth.
+
+Resources are numbered: kind by kind, each with one for every broker, then the links between racks (row by row), then
+the tier. A CPU's unit is CPU seconds, everything else's is bytes, for each second.
+
+What producers, consumers, replication in sync and tiering need (the foreground) comes first; moves share the rest.
+Where the foreground leaves less than `MOVES_SHARE_MIN` of a resource, moves get that much all the same: they compete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+from .arrays import NONE, ClusterArrays, Floats, Ints
+from .calibration import Calibration
+
+MOVES_SHARE_MIN: Final = 0.05
+BYTES_PER_GB: Final = 1e9
+
+
+class Kind(IntEnum):
+    """Of resources that every broker has."""
+
+    NIC_IN = 0
+    NIC_OUT = 1
+    DISK_READ = 2
+    DISK_WRITE = 3
+    CPU = 4
+    THROTTLE_IN = 5
+    THROTTLE_OUT = 6
+
+    @property
+    def text(self) -> str:
+        return self.name.lower().replace("_", " ") if self is not Kind.CPU else "CPU"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Resources:
+    """All of a cluster's. `capacity` and `foreground` are [resources], the CPUs' shares of a byte CPU seconds."""
+
+    brokers: int
+    racks: int
+    capacity: Floats
+    foreground: Floats
+    leader_cpu: float
+    follower_cpu: float
+
+    def left_by(self, foreground: Floats) -> Floats:
+        """What is left for moves, [resources]."""
+        return np.maximum(self.capacity - foreground, MOVES_SHARE_MIN * self.capacity)
+
+    @property
+    def tier(self) -> int:
+        return len(self.capacity) - 1
+
+    def of(self, kind: Kind) -> slice:
+        """The numbers of this kind, by broker."""
+        return slice(kind * self.brokers, (kind + 1) * self.brokers)
+
+    def names(self, arrays: ClusterArrays) -> Iterator[tuple[str, str]]:
+        """(kind, owner) of each resource, in order."""
+        for kind in Kind:
+            for broker in arrays.broker_ids:
+                yield kind.text, str(broker)
+        for source in arrays.rack_names:
+            for target in arrays.rack_names:
+                yield "link", f"{source} -> {target}"
+        yield "tier", ""
+
+    def uses(self, arrays: ClusterArrays, source: Ints, target: Ints) -> tuple[Ints, Floats]:
+        """What connections from these to those brokers take: (uses [C, W], weights [W]), without what has no limit."""
+        link = len(Kind) * self.brokers + arrays.racks[source] * self.racks + arrays.racks[target]
+        columns = [
+            (Kind.NIC_OUT * self.brokers + source, 1.0),
+            (Kind.DISK_READ * self.brokers + source, 1.0),
+            (Kind.CPU * self.brokers + source, self.leader_cpu),
+            (Kind.THROTTLE_OUT * self.brokers + source, 1.0),
+            (link, 1.0),
+            (Kind.NIC_IN * self.brokers + target, 1.0),
+            (Kind.DISK_WRITE * self.brokers + target, 1.0),
+            (Kind.CPU * self.brokers + target, self.follower_cpu),
+            (Kind.THROTTLE_IN * self.brokers + target, 1.0),
+        ]
+        limited = [
+            (numbers, weight) for numbers, weight in columns if weight > 0 and np.isfinite(self.capacity[numbers]).any()
+        ]
+        uses = np.stack([numbers for numbers, _ in limited], axis=1).astype(np.int32)
+        return uses, np.array([weight for _, weight in limited])
+
+
+def resources_of(arrays: ClusterArrays, calibration: Calibration) -> Resources:
+    throttle = np.full(arrays.broker_count, arrays.throttle_bytes_per_s)
+    capacity = np.concatenate(
+        [
+            arrays.nic_in,
+            arrays.nic_out,
+            arrays.disk_read,
+            arrays.disk_write,
+            arrays.cores,
+            throttle,
+            throttle,
+            arrays.link_bytes_per_s.ravel(),
+            [arrays.tier.bandwidth_bytes_per_s],
+        ]
+    )
+    leader_cpu = calibration.leader_cpu_s_per_gb / BYTES_PER_GB
+    follower_cpu = calibration.follower_cpu_s_per_gb / BYTES_PER_GB
+    foreground = _foreground(arrays, leader_cpu, follower_cpu)
+    return Resources(arrays.broker_count, len(arrays.rack_names), capacity, foreground, leader_cpu, follower_cpu)
+
+
+def _foreground(arrays: ClusterArrays, leader_cpu: float, follower_cpu: float) -> Floats:
+    """What is needed without any move, [resources]. A throttle holds back moves only."""
+    count = arrays.broker_count
+    led = np.flatnonzero(arrays.leader != NONE)
+    leader, produce = arrays.leader[led], arrays.produce[led]
+    follows = arrays.in_sync[led] & (arrays.replicas[led] != leader[:, None])
+    rows, slots = np.nonzero(follows)
+    follower = arrays.replicas[led][rows, slots]
+    uploads = produce * arrays.tiered[arrays.topic[led]]
+    written = _by_broker(leader, produce, count)
+    followed = _by_broker(follower, produce[rows], count)
+    sent = _by_broker(leader, produce * follows.sum(axis=1) + uploads + arrays.consume[led], count)
+    links = np.zeros((len(arrays.rack_names),) * 2)
+    np.add.at(links, (arrays.racks[leader[rows]], arrays.racks[follower]), produce[rows])
+    unread = np.zeros(count)
+    cpu = (written + followed) * follower_cpu + sent * leader_cpu
+    return np.concatenate(
+        [
+            written + followed,
+            sent,
+            unread,
+            written + followed,
+            cpu,
+            np.zeros(2 * count),
+            links.ravel(),
+            [uploads.sum()],
+        ]
+    )
+
+
+def _by_broker(brokers: Ints, amounts: Floats, count: int) -> Floats:
+    return np.bincount(brokers, weights=amounts, minlength=count)
