@@ -33,10 +33,10 @@ class Moves:
         return np.equal(self.source, self.target)
 
 
-def replacement_moves(arrays: ClusterArrays, broker: int) -> Moves:
-    """Every replica of the broker (an index) built anew on it."""
-    partition, slot = np.nonzero(arrays.replicas == broker)
-    where = np.full(len(partition), broker, dtype=np.int32)
+def replacement_moves(arrays: ClusterArrays, *brokers: int) -> Moves:
+    """Every replica of these brokers (indices) built anew where it was, all in one wave."""
+    partition, slot = np.nonzero(np.isin(arrays.replicas, brokers))
+    where = arrays.replicas[partition, slot]
     return Moves(partition.astype(np.int32), slot.astype(np.int32), where, where, np.zeros_like(where))
 
 
