@@ -1,0 +1,300 @@
+"""The JSON document of `model replace`, `compare` and `rebalance`; tables and charts are made from it too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import BaseModel, Field
+
+from ...sim.cluster.arrays import NONE, ClusterArrays, Floats
+from ...sim.cluster.calibration import Calibration
+from ...sim.cluster.results import ModelResult, Obstacle
+from ...sim.cluster.synthetic import total_by_broker
+
+BROKERS_MAX = 20
+"""Whose traffic is told one by one."""
+FOREVER = None
+"""In place of an infinite time: JSON has none."""
+
+
+class ClusterSummary(BaseModel):
+    """What the cluster is. `local_bytes` of all replicas, as their leaders have it."""
+
+    name: str
+    brokers: int
+    racks: int
+    topics: int
+    partitions: int
+    replicas: int
+    size_bytes: float
+    local_bytes: float
+    tiered_bytes: float
+    produce_bytes_per_s: float
+    throttle_bytes_per_s: float | None
+
+
+class MoveRow(BaseModel):
+    """One replica that is built. Times in seconds since the start; null: never."""
+
+    topic: str
+    partition: int
+    from_broker: int | None
+    to_broker: int
+    wave: int
+    first_fetch_s: float | None
+    joined_s: float | None
+    bulk_bytes: float
+    catch_up_bytes: float
+    tier_bytes: float
+    obstacle: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class ResourceRow(BaseModel):
+    """One resource at the moment when moves took most of it. Bytes (a CPU's: CPU seconds) for each second."""
+
+    kind: str
+    owner: str
+    capacity: float
+    foreground: float
+    peak: float
+    peak_at_s: float
+    peak_share: float
+
+
+class Headroom(BaseModel):
+    """The broker whose foreground may grow least, and by which share, without moves and at their worst moment."""
+
+    broker: int
+    before: float | None
+    during: float | None
+
+
+class Progress(BaseModel):
+    """Partitions under-replicated, partitions below min.insync.replicas, replicas being built; over time."""
+
+    at_s: list[float]
+    under_replicated: list[int]
+    below_min_isr: list[int]
+    moving: list[int]
+
+
+class Outcome(BaseModel):
+    """What comes out under one policy. Times in seconds, null: never."""
+
+    policy: str
+    system: str
+    calibration: str
+    moves: int
+    never_join: int
+    obstacles: dict[str, int]
+    duration_s: float | None
+    median_join_s: float | None
+    p95_join_s: float | None
+    leader_bytes: float
+    bulk_bytes: float
+    catch_up_bytes: float
+    tier_bytes: float
+    thin_bytes: float
+    tier_gets: int
+    request_cost: float
+    egress_cost: float
+    urp_minutes: float | None
+    below_min_isr_minutes: float | None
+    below_min_isr_longest_s: float | None
+    headroom: Headroom | None
+    progress: Progress
+
+
+class BrokerTraffic(BaseModel):
+    """Mean bytes for each second that moves bring into and take out of a broker, from each instant to the next."""
+
+    broker: int | None
+    into: list[float]
+    out_of: list[float]
+
+
+class Traffic(BaseModel):
+    """Over time; each list is as long as `at_s`. `others` is the mean of the `others_count` brokers left out."""
+
+    at_s: list[float]
+    brokers: list[BrokerTraffic] = Field(description="The busiest, the first of all first.")
+    others_count: int
+    others: BrokerTraffic | None
+
+
+class ModelDocument(BaseModel):
+    """The document. `moves`, `resources` and `traffic` are of the first outcome."""
+
+    command: str
+    scenario: str
+    cluster: ClusterSummary
+    warnings: list[str]
+    outcomes: list[Outcome]
+    moves: list[MoveRow]
+    resources: list[ResourceRow]
+    traffic: Traffic
+
+
+def model_document(
+    command: str,
+    scenario: str,
+    arrays: ClusterArrays,
+    results: Sequence[tuple[ModelResult, Calibration]],
+    warnings: list[str],
+) -> ModelDocument:
+    first = results[0][0]
+    return ModelDocument(
+        command=command,
+        scenario=scenario,
+        cluster=cluster_summary(arrays),
+        warnings=warnings,
+        outcomes=[_outcome(arrays, result, calibration) for result, calibration in results],
+        moves=_moves(arrays, first),
+        resources=_resources(first),
+        traffic=_traffic(arrays, first),
+    )
+
+
+def cluster_summary(arrays: ClusterArrays) -> ClusterSummary:
+    return ClusterSummary(
+        name=arrays.name,
+        brokers=arrays.broker_count,
+        racks=len(arrays.rack_names),
+        topics=len(arrays.topic_names),
+        partitions=arrays.partition_count,
+        replicas=int(np.count_nonzero(arrays.replicas != NONE)),
+        size_bytes=float(arrays.size_bytes.sum()),
+        local_bytes=float(total_by_broker(arrays, arrays.local_bytes).sum()),
+        tiered_bytes=float(arrays.tiered_bytes.sum()),
+        produce_bytes_per_s=float(arrays.produce.sum()),
+        throttle_bytes_per_s=finite(arrays.throttle_bytes_per_s),
+    )
+
+
+def finite(value: float) -> float | None:
+    return value if math.isfinite(value) else FOREVER
+
+
+def _outcome(arrays: ClusterArrays, result: ModelResult, calibration: Calibration) -> Outcome:
+    obstacles = np.bincount(result.obstacle, minlength=len(Obstacle))
+    return Outcome(
+        policy=result.policy.value,
+        system=calibration.system,
+        calibration=calibration.origin,
+        moves=len(result.moves),
+        never_join=int((~result.joins).sum()),
+        obstacles={each.text: int(obstacles[each]) for each in Obstacle if each and obstacles[each]},
+        duration_s=finite(result.duration_s),
+        median_join_s=_quantile(result.joined_s, 0.5),
+        p95_join_s=_quantile(result.joined_s, 0.95),
+        leader_bytes=result.leader_bytes,
+        bulk_bytes=float(result.bulk_bytes.sum()),
+        catch_up_bytes=float(result.catch_up_bytes.sum()),
+        tier_bytes=float(result.tier_bytes.sum()),
+        thin_bytes=float(result.thin_bytes.sum()),
+        tier_gets=int(result.tier_gets.sum()),
+        request_cost=result.request_cost,
+        egress_cost=result.egress_cost,
+        urp_minutes=finite(result.urp_minutes),
+        below_min_isr_minutes=finite(result.below_min_isr_minutes),
+        below_min_isr_longest_s=finite(result.below_min_isr_longest_s),
+        headroom=_headroom(arrays, result),
+        progress=Progress(
+            at_s=result.timeline.at_s.tolist(),
+            under_replicated=result.timeline.under_replicated.tolist(),
+            below_min_isr=result.timeline.below_min_isr.tolist(),
+            moving=result.timeline.moving.tolist(),
+        ),
+    )
+
+
+def _quantile(times_s: Floats, quantile: float) -> float | None:
+    """The time by which this share of replicas has joined."""
+    if len(times_s) == 0:
+        return 0.0
+    return finite(float(np.sort(times_s)[max(0, math.ceil(quantile * len(times_s)) - 1)]))
+
+
+def _headroom(arrays: ClusterArrays, result: ModelResult) -> Headroom | None:
+    if not np.isfinite(result.produce_headroom).any():
+        return None
+    worst = int(np.argmin(result.produce_headroom))
+    return Headroom(
+        broker=int(arrays.broker_ids[worst]),
+        before=finite(float(result.produce_headroom_before[worst])),
+        during=finite(float(result.produce_headroom[worst])),
+    )
+
+
+def _moves(arrays: ClusterArrays, result: ModelResult) -> list[MoveRow]:
+    """The last to join first."""
+    moves = result.moves
+    rows = []
+    for number in np.argsort(-result.joined_s, kind="stable").tolist():
+        partition, source = moves.partition[number], int(moves.source[number])
+        rows.append(
+            MoveRow(
+                topic=arrays.topic_names[arrays.topic[partition]],
+                partition=int(arrays.index[partition]),
+                from_broker=None if source == NONE else int(arrays.broker_ids[source]),
+                to_broker=int(arrays.broker_ids[moves.target[number]]),
+                wave=int(moves.wave[number]),
+                first_fetch_s=finite(float(result.first_fetch_s[number])),
+                joined_s=finite(float(result.joined_s[number])),
+                bulk_bytes=float(result.bulk_bytes[number]),
+                catch_up_bytes=float(result.catch_up_bytes[number]),
+                tier_bytes=float(result.tier_bytes[number]),
+                obstacle=Obstacle(int(result.obstacle[number])).text,
+            )
+        )
+    return rows
+
+
+def _resources(result: ModelResult) -> list[ResourceRow]:
+    """Those that moves touch, the fullest first."""
+    touched = sorted((use for use in result.resources if use.peak > 0), key=lambda use: -use.peak_share)
+    return [
+        ResourceRow(
+            kind=use.kind,
+            owner=use.owner,
+            capacity=use.capacity,
+            foreground=use.foreground,
+            peak=use.peak,
+            peak_at_s=use.peak_at_s,
+            peak_share=use.peak_share,
+        )
+        for use in touched
+    ]
+
+
+def _traffic(arrays: ClusterArrays, result: ModelResult) -> Traffic:
+    timeline = result.timeline
+    busy = np.maximum(timeline.into.max(axis=0), timeline.out_of.max(axis=0))
+    order = np.argsort(-busy, kind="stable")
+    order = order[busy[order] > 0]
+    shown, others = order[:BROKERS_MAX], order[BROKERS_MAX:]
+    return Traffic(
+        at_s=timeline.at_s.tolist(),
+        brokers=[
+            BrokerTraffic(
+                broker=int(arrays.broker_ids[each]),
+                into=timeline.into[:, each].tolist(),
+                out_of=timeline.out_of[:, each].tolist(),
+            )
+            for each in shown.tolist()
+        ],
+        others_count=len(others),
+        others=BrokerTraffic(
+            broker=None,
+            into=timeline.into[:, others].mean(axis=1).tolist(),
+            out_of=timeline.out_of[:, others].mean(axis=1).tolist(),
+        )
+        if len(others)
+        else None,
+    )

@@ -1,0 +1,154 @@
+"""Options that the model's commands share, and what they are read into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+
+from ...sim.cluster.arrays import ClusterArrays
+from ...sim.cluster.calibration import CalibrationError, Calibrations
+from ...sim.cluster.inventory import Inventory, InventoryError, Policy
+from ...sim.cluster.units import parse_bytes
+from ..options import json_option
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+WARNINGS_MAX = 5
+"""Shown; the rest is counted."""
+
+
+class RateType(click.ParamType):
+    """ "50 MB/s", "10 Gbit/s", or bytes for each second."""
+
+    name = "RATE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            rate = float(parse_bytes(value))  # type: ignore[arg-type]
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if rate <= 0:
+            self.fail(f"{value!r}: expected more than nothing", param, ctx)
+        return rate
+
+
+def cluster_options(command: Command) -> Command:
+    """`--cluster`, `--calibration`, `--throttle`, `--json`, `--html`."""
+    options = (
+        click.option(
+            "--cluster",
+            "cluster_path",
+            required=True,
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="The inventory: YAML or JSON (docs/model.md).",
+        ),
+        click.option(
+            "--calibration",
+            "calibration_path",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="What was measured of the systems; without it what ships with tierfetch.",
+        ),
+        click.option(
+            "--throttle", type=RateType(), help="Replication throttle of each broker, in place of the inventory's."
+        ),
+        json_option,
+        click.option(
+            "--html",
+            "html_path",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Write a report with charts here: one file, nothing is loaded from elsewhere.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+policy_option = click.option(
+    "--policy",
+    type=click.Choice([policy.value for policy in Policy]),
+    help="Where new replicas begin, in place of the inventory's; kafka* are Apache Kafka's.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What `cluster_options` were read into."""
+
+    arrays: ClusterArrays
+    warnings: list[str]
+    calibrations: Calibrations
+    as_json: bool
+    html_path: Path | None
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        cluster_path: Path,
+        calibration_path: Path | None,
+        throttle: float | None,
+        as_json: bool,
+        html_path: Path | None,
+    ) -> Self:
+        """ClickException says every problem of the files."""
+        inventory = _inventory(cluster_path)
+        arrays = ClusterArrays.from_inventory(inventory)
+        return cls(
+            arrays=arrays if throttle is None else replace(arrays, throttle_bytes_per_s=throttle),
+            warnings=inventory.warnings(),
+            calibrations=_calibrations(calibration_path),
+            as_json=as_json,
+            html_path=html_path,
+        )
+
+    def say_warnings(self) -> None:
+        """On standard error, so that standard output stays a document."""
+        console = Console(stderr=True)
+        shown = self.warnings[:WARNINGS_MAX]
+        if len(self.warnings) > WARNINGS_MAX:
+            shown.append(f"{len(self.warnings) - WARNINGS_MAX} more like these")
+        for line in shown:
+            console.print(f"[yellow]warning:[/] {escape(line)}", highlight=False)
+
+
+def _inventory(path: Path) -> Inventory:
+    try:
+        return Inventory.read(path)
+    except InventoryError as error:
+        raise click.ClickException("\n".join(error.problems)) from None
+    except OSError as error:
+        raise click.ClickException(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _calibrations(path: Path | None) -> Calibrations:
+    try:
+        return Calibrations.default() if path is None else Calibrations.read(path)
+    except CalibrationError as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def brokers_of(arrays: ClusterArrays, ids: tuple[int, ...]) -> list[int]:
+    """Indices of `--broker`s, each once. UsageError names an id that does not exist."""
+    try:
+        found = [arrays.broker_index(each) for each in dict.fromkeys(ids)]
+    except KeyError as error:
+        raise click.UsageError(str(error.args[0])) from None
+    if len(found) == arrays.broker_count:
+        raise click.UsageError("these are all brokers: nothing is left to copy from")
+    return found
+
+
+def held_bytes(arrays: ClusterArrays, brokers: list[int]) -> float:
+    """What these brokers' replicas hold, as their leaders do."""
+    rows, _ = np.nonzero(np.isin(arrays.replicas, brokers))
+    return float(arrays.local_bytes[rows].sum())

@@ -1,0 +1,48 @@
+"""Seconds, bytes and shares as people read them."""
+
+from __future__ import annotations
+
+import math
+
+from rich.filesize import decimal
+
+NEVER = "never"
+
+
+def duration(seconds: float | None) -> str:
+    """Two units at most: "none", "0.42 s", "12.3 s", "4 min 07 s", "3 h 20 min", "2 d 4 h"; None or infinite: "never"."""
+    if seconds is None or not math.isfinite(seconds):
+        return NEVER
+    if seconds == 0:
+        return "none"
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 48 * 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def size(count: float) -> str:
+    """In powers of 1000: "1.2 GB"."""
+    return decimal(round(count))
+
+
+def rate(bytes_per_s: float) -> str:
+    return f"{decimal(round(bytes_per_s))}/s"
+
+
+def share(value: float | None) -> str:
+    """0.25: "25 %"; None or infinite: "any"."""
+    if value is None or not math.isfinite(value):
+        return "any"
+    return f"{value:.0%}".replace("%", " %")
+
+
+def count(number: int, noun: str) -> str:
+    """ "1 partition", "2,000 partitions"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

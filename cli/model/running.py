@@ -1,0 +1,81 @@
+"""From moves to what is shown: simulate under each policy, with progress, then JSON or tables, and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from ...sim.cluster.calibration import Calibration, CalibrationError
+from ...sim.cluster.engine import simulate
+from ...sim.cluster.inventory import Policy
+from ...sim.cluster.moves import Moves
+from ...sim.cluster.results import ModelResult
+from ..options import table_console
+from .document import model_document
+from .inputs import Inputs
+from .report import write_report
+from .tables import print_comparison, print_outcome
+
+Simulated = list[tuple[ModelResult, Calibration]]
+"""Results, each with what it was calculated with."""
+
+
+def simulated(inputs: Inputs, moves: Moves, policies: Sequence[Policy], down_s: float = 0.0) -> Simulated:
+    """One result for each policy. ClickException if a policy's system was not measured."""
+    console = Console(stderr=True)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    found: Simulated = []
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
+        bar = bars.add_task("simulate", total=len(policies))
+        for policy in policies:
+            bars.update(bar, description=f"simulate {policy.value}")
+            try:
+                calibration = inputs.calibrations.of(policy)
+            except CalibrationError as error:
+                raise click.ClickException(str(error)) from None
+            found.append((simulate(inputs.arrays, moves, policy, calibration, down_s=down_s), calibration))
+            bars.advance(bar)
+    return found
+
+
+def compared(inputs: Inputs, moves: Moves, policies: Sequence[Policy], down_s: float = 0.0) -> Simulated:
+    """The results under all other policies whose system was measured, for a report."""
+    others = [each for each in Policy if each not in policies and _is_measured(inputs, each)]
+    return simulated(inputs, moves, others, down_s)
+
+
+def _is_measured(inputs: Inputs, policy: Policy) -> bool:
+    try:
+        inputs.calibrations.of(policy)
+    except CalibrationError:
+        return False
+    return True
+
+
+def show(command: str, scenario: str, inputs: Inputs, results: Simulated, others: Simulated) -> None:
+    """The document or the tables on standard output, and the report, which shows the `others` beside."""
+    document = model_document(command, scenario, inputs.arrays, results, inputs.warnings)
+    if inputs.html_path is not None:
+        write_report(
+            model_document(command, scenario, inputs.arrays, [*results, *others], inputs.warnings), inputs.html_path
+        )
+    if inputs.as_json:
+        click.echo(document.model_dump_json(indent=1))
+        return
+    inputs.say_warnings()
+    console = table_console()
+    if len(results) > 1:
+        print_comparison(document, console)
+    else:
+        print_outcome(document, console)
+    if inputs.html_path is not None:
+        console.print(f"Report: {inputs.html_path}")

@@ -1,0 +1,150 @@
+"""What the model's commands print: the answer first, then what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from .document import ModelDocument, Outcome
+from .quantities import NEVER, count, duration, rate, share, size
+
+MOVES_SHOWN = 8
+RESOURCES_SHOWN = 8
+
+
+def print_outcome(document: ModelDocument, console: Console) -> None:
+    """One policy."""
+    outcome = document.outcomes[0]
+    console.print(f"[bold]{document.scenario}[/]", highlight=False)
+    console.print(_answer(outcome), highlight=False)
+    console.print()
+    console.print(_summary(outcome))
+    if document.resources:
+        console.print(_resources(document))
+    if document.moves:
+        console.print(_slowest(document))
+    console.print(f"[dim]Calibration: {outcome.system}; {outcome.calibration}[/]", highlight=False)
+
+
+def print_comparison(document: ModelDocument, console: Console) -> None:
+    """All policies, side by side."""
+    console.print(f"[bold]{document.scenario}[/]", highlight=False)
+    table = Table()
+    table.add_column("bootstrap policy", style="bold", no_wrap=True)
+    for heading in (
+        "until all\nin sync",
+        "median\nreplica",
+        "copied from\nleaders",
+        "URP-\nminutes",
+        "below min\nISR, longest",
+        "only in the\ntier after",
+        "requests\nto the tier",
+    ):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for outcome in document.outcomes:
+        table.add_row(*_row(outcome))
+    console.print(table)
+    for outcome in document.outcomes:
+        for text, replicas in outcome.obstacles.items():
+            console.print(f"{outcome.policy}: {count(replicas, 'replica')} never: {text}", highlight=False)
+    console.print(
+        "kafka is Apache Kafka 4.3.0 with follower.fetch.last.tiered.offset.enable off, kafka-last-tiered with it on.",
+        highlight=False,
+    )
+
+
+def _answer(outcome: Outcome) -> str:
+    if outcome.moves == 0:
+        return "Nothing moves."
+    replicas = count(outcome.moves, "replica")
+    if outcome.never_join == 0:
+        return f"All {replicas} are in sync after [bold]{duration(outcome.duration_s)}[/]."
+    why = "; ".join(f"{number:,}: {text}" for text, number in outcome.obstacles.items())
+    return f"[red]{outcome.never_join:,} of {replicas} never join the ISR[/] ({why})."
+
+
+def _summary(outcome: Outcome) -> Table:
+    table = Table(show_header=False, box=None, padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(style="dim")
+    rows: list[tuple[str, str, str]] = [
+        ("bootstrap policy", outcome.policy, ""),
+        ("half of the replicas in sync", duration(outcome.median_join_s), ""),
+        ("95 % in sync", duration(outcome.p95_join_s), ""),
+        ("copied from leaders", size(outcome.leader_bytes), f"{size(outcome.catch_up_bytes)} written meanwhile"),
+        ("read from the tier", size(outcome.tier_bytes), count(outcome.tier_gets, "request")),
+        ("under-replication", _minutes(outcome.urp_minutes), "URP-minutes: partitions times minutes"),
+        ("below min.insync.replicas", duration(outcome.below_min_isr_longest_s), "the longest of any partition"),
+        ("only in the tier afterwards", size(outcome.thin_bytes), "leaders have it on disk, new replicas do not"),
+        ("cost of requests and egress", f"{outcome.request_cost + outcome.egress_cost:,.4f}", "inventory's currency"),
+    ]
+    if outcome.headroom is not None:
+        text = f"by {share(outcome.headroom.before)} without moves; broker {outcome.headroom.broker} has least"
+        rows.append(("producers may grow by", share(outcome.headroom.during), text))
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _resources(document: ModelDocument) -> Table:
+    table = Table(title="Fullest resources at their peak", title_justify="left")
+    table.add_column("resource", no_wrap=True)
+    for heading in ("in use", "foreground", "moves", "capacity", "at"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in document.resources[:RESOURCES_SHOWN]:
+        unit = _cores if row.kind == "CPU" else rate
+        owner = f" {row.owner}" if row.kind == "link" else f" of broker {row.owner}" if row.owner else ""
+        table.add_row(
+            row.kind + owner,
+            share(row.peak_share),
+            unit(row.foreground),
+            unit(row.peak),
+            unit(row.capacity),
+            duration(row.peak_at_s),
+        )
+    return table
+
+
+def _cores(value: float) -> str:
+    return f"{value:.2f} cores"
+
+
+def _slowest(document: ModelDocument) -> Table:
+    table = Table(title="Last replicas to join the ISR", title_justify="left")
+    table.add_column("partition", no_wrap=True)
+    for heading in ("to broker", "wave", "first fetch", "in the ISR", "bulk", "written meanwhile"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in document.moves[:MOVES_SHOWN]:
+        table.add_row(
+            row.name,
+            str(row.to_broker),
+            str(row.wave + 1),
+            duration(row.first_fetch_s),
+            duration(row.joined_s),
+            size(row.bulk_bytes),
+            size(row.catch_up_bytes),
+            style="red" if row.joined_s is None else None,
+        )
+    return table
+
+
+def _row(outcome: Outcome) -> Sequence[str]:
+    return (
+        outcome.policy,
+        duration(outcome.duration_s),
+        duration(outcome.median_join_s),
+        size(outcome.leader_bytes),
+        _minutes(outcome.urp_minutes),
+        duration(outcome.below_min_isr_longest_s),
+        size(outcome.thin_bytes),
+        f"{outcome.tier_gets:,}",
+    )
+
+
+def _minutes(value: float | None) -> str:
+    if value is None:
+        return NEVER + " ends"
+    return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
