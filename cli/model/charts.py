@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
-from .document import ModelDocument, Outcome
+from .document import BrokerLoad, ModelDocument, Outcome
 from .quantities import duration, size
 
 TRAFFIC_SHOWN: Final = 6
 RESOURCES_SHOWN: Final = 12
+LOADS_SHOWN: Final = 20
 FOREGROUND, MOVES, GRID = "#b9c4d0", "#2a6f97", "#e6eaef"
 COLORS: Final = ("#2a6f97", "#e07a1f", "#4d9078", "#b23a48", "#7b5ea7", "#8c6d46", "#5c677d", "#c2a83e")
 POLICY_COLORS: Final = {
@@ -131,6 +133,35 @@ def resources_chart(document: ModelDocument) -> Any:
     figure.add_vline(x=1.0, line={"color": "#b23a48", "width": 1.5, "dash": "dot"})
     figure.update_layout(barmode="stack", bargap=0.3, legend={"orientation": "h", "y": 1.08, "x": 0})
     figure.update_xaxes(tickformat=".0%", range=[0, max(1.05, most * 1.05)], title="share of the capacity")
+    figure.update_yaxes(autorange="reversed", ticksuffix="  ", showgrid=False)
+    return figure
+
+
+def load_chart(brokers: Sequence[BrokerLoad]) -> Any:
+    """NIC in use before and after, the fullest brokers first."""
+    rows = brokers[:LOADS_SHOWN]
+    names = [f"broker {row.broker}{' (dead)' if row.is_dead else ''}" for row in rows]
+    figure = _figure(height=130 + 46 * len(rows))
+    parts = (
+        ("before", FOREGROUND, [row.nic_share_before for row in rows]),
+        ("after", MOVES, [0.0 if row.is_dead else row.nic_share_after for row in rows]),
+    )
+    for name, color, values in parts:
+        figure.add_bar(
+            x=values,
+            y=names,
+            name=name,
+            orientation="h",
+            marker_color=color,
+            texttemplate="%{x:.0%}",
+            textposition="outside",
+            cliponaxis=False,
+            hovertemplate="%{y}: %{x:.1%}",
+        )
+    figure.add_vline(x=1.0, line={"color": "#b23a48", "width": 1.5, "dash": "dot"})
+    figure.update_layout(bargap=0.3, legend={"orientation": "h", "y": 1.08, "x": 0})
+    most = max([row.nic_share_after for row in rows], default=1.0)
+    figure.update_xaxes(tickformat=".0%", range=[0, max(1.05, most * 1.12)], title="share of the network card")
     figure.update_yaxes(autorange="reversed", ticksuffix="  ", showgrid=False)
     return figure
 

@@ -10,6 +10,8 @@ _COMMANDS = {
     "replace": ("replace", "replace", "A broker dies and comes back empty: when is all in sync again?"),
     "compare": ("replace", "compare", "The same replacement under every bootstrap policy, side by side."),
     "rebalance": ("rebalance", "rebalance", "Brokers come, brokers go, or a plan is carried out."),
+    "capture": ("capture", "capture_command", "The inventory of a live cluster, Apache Kafka's or tierfetch's."),
+    "calibrate": ("calibrate", "calibrate_command", "What this machine and a live cluster really do."),
     "failover": ("failover", "failover", "Brokers die: who is without a leader, who carries the load?"),
 }
 

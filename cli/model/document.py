@@ -128,6 +128,19 @@ class Traffic(BaseModel):
     others: BrokerTraffic | None
 
 
+class BrokerLoad(BaseModel):
+    """One broker. NIC: share in use of the fuller direction. Headroom: share by which the foreground may grow."""
+
+    broker: int
+    is_dead: bool
+    leaders_before: int
+    leaders_after: int
+    nic_share_before: float
+    nic_share_after: float
+    headroom_before: float | None
+    headroom_after: float | None
+
+
 class ModelDocument(BaseModel):
     """The document. `moves`, `resources` and `traffic` are of the first outcome."""
 

@@ -85,6 +85,7 @@ class Inputs:
     arrays: ClusterArrays
     warnings: list[str]
     calibrations: Calibrations
+    is_throttle_given: bool
     as_json: bool
     html_path: Path | None
 
@@ -105,6 +106,7 @@ class Inputs:
             arrays=arrays if throttle is None else replace(arrays, throttle_bytes_per_s=throttle),
             warnings=inventory.warnings(),
             calibrations=_calibrations(calibration_path),
+            is_throttle_given=throttle is not None,
             as_json=as_json,
             html_path=html_path,
         )

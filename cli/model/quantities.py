@@ -10,7 +10,7 @@ NEVER = "never"
 
 
 def duration(seconds: float | None) -> str:
-    """Two units at most: "none", "0.42 s", "12.3 s", "4 min 07 s", "3 h 20 min", "2 d 4 h"; None or infinite: "never"."""
+    """Two units at most: "none", "0.42 s", "4 min 07 s", "3 h 20 min", "2 d 4 h"; None or infinite: "never"."""
     if seconds is None or not math.isfinite(seconds):
         return NEVER
     if seconds == 0:

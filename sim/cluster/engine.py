@@ -138,6 +138,7 @@ class _Run:
         waited_s = self.course.first_fetch_s[members] - asks_s
         self._remaining[members] = self.course.bulk_bytes[members] + self._produce[members] * waited_s
         self.course.catch_up_bytes[members] = self._produce[members] * waited_s
+        assert np.isfinite(self._remaining[members]).all(), self._remaining[members]
         return members
 
     def _setup_s(self, members: Ints, adopts: Bools) -> Floats:

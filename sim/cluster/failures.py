@@ -1,19 +1,46 @@
-"""Brokers that die: who leads then. Election as the controller does it: the first replica in sync that is alive."""
+"""Brokers that die: who leads then, who is without a leader, and who carries the load."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .arrays import NONE, ClusterArrays
+from .arrays import NONE, Bools, ClusterArrays, Floats, Ints
+from .calibration import Calibration
+from .measures import headroom_of
+from .resources import Kind, resources_of
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class FailoverResult:
+    """After some brokers died and nobody replaced them. `unavailable_s`: how long partitions that lost their leader
+    take nothing; those of `is_leaderless` until one of their replicas comes back.
+
+    By partition, [P]: `lost_leader`, `is_leaderless`, `below_min_isr` (fewer in sync than min.insync.replicas now, and
+    not before), `under_replicated` (lost a replica). By broker, [B]: leaders before and after; NIC share in use (the
+    fuller direction) before and after; headroom as in `ModelResult`.
+    """
+
+    unavailable_s: float
+    lost_leader: Bools
+    is_leaderless: Bools
+    below_min_isr: Bools
+    under_replicated: Bools
+    leaders_before: Ints
+    leaders_after: Ints
+    nic_share_before: Floats
+    nic_share_after: Floats
+    headroom_before: Floats
+    headroom_after: Floats
 
 
 def fail_over(arrays: ClusterArrays, brokers: Collection[int]) -> ClusterArrays:
     """The cluster without these brokers (indices): out of every ISR, and no leader any more.
 
-    A partition whose whole ISR is gone has no leader (-1): nobody is elected uncleanly.
+    The first replica in sync that is alive leads, as the controller elects. A partition whose whole ISR is gone has no
+    leader (-1): nobody is elected uncleanly.
     """
     dead = np.isin(arrays.replicas, list(brokers))
     in_sync = arrays.in_sync & ~dead
@@ -22,3 +49,36 @@ def fail_over(arrays: ClusterArrays, brokers: Collection[int]) -> ClusterArrays:
     rows = np.arange(arrays.partition_count)
     elected = np.where(in_sync.any(axis=1), arrays.replicas[rows, first], NONE)
     return replace(arrays, in_sync=in_sync, leader=np.where(lost, elected, arrays.leader).astype(np.int32))
+
+
+def predict_failover(arrays: ClusterArrays, brokers: Collection[int], calibration: Calibration) -> FailoverResult:
+    """What the death of these brokers (indices) comes to before anything is replaced."""
+    after = fail_over(arrays, brokers)
+    lost = np.isin(arrays.leader, list(brokers))
+    least = arrays.min_isr[arrays.topic]
+    was_below = arrays.in_sync.sum(axis=1) < least
+    before_use, after_use = resources_of(arrays, calibration), resources_of(after, calibration)
+    none = np.zeros_like(before_use.capacity)
+    return FailoverResult(
+        unavailable_s=calibration.session_timeout_s + calibration.election_s,
+        lost_leader=lost,
+        is_leaderless=lost & (after.leader == NONE),
+        below_min_isr=(after.in_sync.sum(axis=1) < least) & ~was_below,
+        under_replicated=np.isin(arrays.replicas, list(brokers)).any(axis=1),
+        leaders_before=_leaders(arrays),
+        leaders_after=_leaders(after),
+        nic_share_before=_nic_share(before_use.foreground, before_use.capacity, arrays.broker_count),
+        nic_share_after=_nic_share(after_use.foreground, after_use.capacity, arrays.broker_count),
+        headroom_before=headroom_of(before_use, none),
+        headroom_after=headroom_of(after_use, none),
+    )
+
+
+def _leaders(arrays: ClusterArrays) -> Ints:
+    led = arrays.leader[arrays.leader != NONE]
+    return np.bincount(led, minlength=arrays.broker_count).astype(np.int32)
+
+
+def _nic_share(foreground: Floats, capacity: Floats, brokers: int) -> Floats:
+    used = (foreground / capacity)[: (Kind.NIC_OUT + 1) * brokers]
+    return np.asarray(used.reshape(-1, brokers).max(axis=0))

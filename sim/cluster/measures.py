@@ -64,8 +64,8 @@ def result_of(
         obstacle=course.obstacle,
         resources=_uses(arrays, resources, recorder),
         timeline=_timeline(moves, course, below_s, recorder),
-        produce_headroom=_headroom(resources, peak),
-        produce_headroom_before=_headroom(resources, np.zeros_like(peak)),
+        produce_headroom=headroom_of(resources, peak),
+        produce_headroom_before=headroom_of(resources, np.zeros_like(peak)),
         urp_minutes=float(under_replicated_s(moves, course.joined_s).sum()) / _S_PER_MINUTE,
         below_min_isr_minutes=float(below_s.sum()) / _S_PER_MINUTE,
         below_min_isr_longest_s=float(below_s.max(initial=0.0)),
@@ -112,7 +112,7 @@ def _uses(arrays: ClusterArrays, resources: Resources, recorder: Recorder) -> tu
     return tuple(ResourceUse(*name, *values) for name, *values in rows if np.isfinite(values[0]))
 
 
-def _headroom(resources: Resources, peak: Floats) -> Floats:
+def headroom_of(resources: Resources, peak: Floats) -> Floats:
     """Share by which each broker's foreground may grow, [B]."""
     headroom = np.full(resources.brokers, np.inf)
     for kind in _HEADROOM_KINDS:

@@ -86,9 +86,8 @@ class Resources:
             (Kind.CPU * self.brokers + target, self.follower_cpu),
             (Kind.THROTTLE_IN * self.brokers + target, 1.0),
         ]
-        limited = [
-            (numbers, weight) for numbers, weight in columns if weight > 0 and np.isfinite(self.capacity[numbers]).any()
-        ]
+        is_finite = np.isfinite(self.capacity)
+        limited = [column for column in columns if column[1] > 0 and is_finite[column[0]].any()] or columns[:1]
         uses = np.stack([numbers for numbers, _ in limited], axis=1).astype(np.int32)
         return uses, np.array([weight for _, weight in limited])
 

@@ -25,15 +25,13 @@ def pending_at(arrays: ClusterArrays, partitions: Ints, at_s: Floats) -> Floats:
     pass_s = arrays.rlm.interval_s / 2
     found = before + arrays.produce[partitions] * np.maximum(0.0, at_s - pass_s)
     closed = np.where(at_s >= pass_s, np.floor(found / segment) * segment, 0.0)
-    uploaded = np.minimum(closed, _copy_rate(arrays)[partitions] * at_s)
+    quota = arrays.rlm.copy_bytes_per_s
+    uploaded = closed if quota is None else np.minimum(closed, _copy_rate(arrays, quota)[partitions] * at_s)
     return np.where(arrays.tiered[topics], np.maximum(0.0, before + produced - uploaded), before + produced)
 
 
-def _copy_rate(arrays: ClusterArrays) -> Floats:
+def _copy_rate(arrays: ClusterArrays, quota: float) -> Floats:
     """Bytes for each second that each partition can upload, [P]."""
-    quota = arrays.rlm.copy_bytes_per_s
-    if quota is None:
-        return np.full(arrays.partition_count, np.inf)
     copies = arrays.tiered[arrays.topic] & (arrays.leader >= 0)
     led = np.bincount(arrays.leader[copies], minlength=arrays.broker_count)
     return np.where(copies, quota / np.maximum(1, led[arrays.leader]), 0.0)

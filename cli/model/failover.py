@@ -1,0 +1,164 @@
+"""`tierfetch model failover`: brokers die and nobody replaces them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import numpy as np
+from pydantic import BaseModel, Field
+from rich.console import Console
+from rich.table import Table
+
+from ...sim.cluster.arrays import Bools, ClusterArrays
+from ...sim.cluster.failures import FailoverResult, predict_failover
+from ...sim.cluster.inventory import Policy
+from ..options import table_console
+from .charts import load_chart
+from .document import BrokerLoad, ClusterSummary, cluster_summary, finite
+from .inputs import Inputs, brokers_of, cluster_options
+from .page import chart, paragraphs, section, tiles, whole_page
+from .quantities import count, duration, share
+
+BROKERS_SHOWN = 12
+NAMES_MAX = 100
+"""Partitions that the document names."""
+
+
+class FailoverDocument(BaseModel):
+    """The document of `model failover --json`. Partitions are named up to a hundred of each kind, all are counted."""
+
+    command: str = "failover"
+    scenario: str
+    cluster: ClusterSummary
+    warnings: list[str]
+    unavailable_s: float = Field(description="Until partitions that lost their leader have another.")
+    lost_leader: int
+    under_replicated: int
+    leaderless: int
+    leaderless_partitions: list[str]
+    below_min_isr: int
+    below_min_isr_partitions: list[str]
+    brokers: list[BrokerLoad] = Field(description="The fullest afterwards first.")
+
+
+@click.command("failover")
+@cluster_options
+@click.option(
+    "--broker", "brokers", required=True, multiple=True, type=int, help="Broker id; more than one die together."
+)
+@click.option("--kafka", "is_kafka", is_flag=True, help="With Apache Kafka's times for detection and election.")
+def failover(brokers: tuple[int, ...], is_kafka: bool, **options: Any) -> None:
+    """Brokers die and are not replaced: who is without a leader, what refuses producers, who carries the load?"""
+    inputs = Inputs.read(**options)
+    dead = brokers_of(inputs.arrays, brokers)
+    calibration = inputs.calibrations.of(Policy.KAFKA if is_kafka else Policy.TIER_FIRST)
+    document = _document(inputs, dead, predict_failover(inputs.arrays, dead, calibration))
+    if inputs.html_path is not None:
+        inputs.html_path.write_text(_page(document), encoding="utf-8")
+    if inputs.as_json:
+        click.echo(document.model_dump_json(indent=1))
+        return
+    inputs.say_warnings()
+    console = table_console()
+    _print(document, console)
+    if inputs.html_path is not None:
+        console.print(f"Report: {inputs.html_path}")
+
+
+def _document(inputs: Inputs, dead: list[int], result: FailoverResult) -> FailoverDocument:
+    arrays = inputs.arrays
+    names = ", ".join(str(arrays.broker_ids[each]) for each in dead)
+    order = np.argsort(-result.nic_share_after, kind="stable").tolist()
+    return FailoverDocument(
+        scenario=f"{'Broker' if len(dead) == 1 else 'Brokers'} {names} of {arrays.broker_count} "
+        f"{'dies and is' if len(dead) == 1 else 'die and are'} not replaced",
+        cluster=cluster_summary(arrays),
+        warnings=inputs.warnings,
+        unavailable_s=result.unavailable_s,
+        lost_leader=int(result.lost_leader.sum()),
+        under_replicated=int(result.under_replicated.sum()),
+        leaderless=int(result.is_leaderless.sum()),
+        leaderless_partitions=_names(arrays, result.is_leaderless),
+        below_min_isr=int(result.below_min_isr.sum()),
+        below_min_isr_partitions=_names(arrays, result.below_min_isr),
+        brokers=[
+            BrokerLoad(
+                broker=int(arrays.broker_ids[each]),
+                is_dead=each in dead,
+                leaders_before=int(result.leaders_before[each]),
+                leaders_after=int(result.leaders_after[each]),
+                nic_share_before=float(result.nic_share_before[each]),
+                nic_share_after=float(result.nic_share_after[each]),
+                headroom_before=finite(float(result.headroom_before[each])),
+                headroom_after=finite(float(result.headroom_after[each])),
+            )
+            for each in order
+        ],
+    )
+
+
+def _names(arrays: ClusterArrays, which: Bools) -> list[str]:
+    return [arrays.partition_name(int(each)) for each in np.flatnonzero(which)[:NAMES_MAX]]
+
+
+def _sentences(document: FailoverDocument) -> list[str]:
+    lost = f"{count(document.lost_leader, 'partition')} take nothing for {duration(document.unavailable_s)}, until"
+    found = [f"{lost} the death is noticed and another replica leads."]
+    if document.leaderless:
+        found.append(
+            f"{count(document.leaderless, 'partition')} have no replica in sync left, and no leader until one comes "
+            f"back: {_some(document.leaderless_partitions)}."
+        )
+    if document.below_min_isr:
+        found.append(
+            f"{count(document.below_min_isr, 'partition')} fall below min.insync.replicas and refuse producers with "
+            f"acks=all: {_some(document.below_min_isr_partitions)}."
+        )
+    else:
+        found.append("No partition falls below min.insync.replicas: all that have a leader go on taking records.")
+    found.append(f"{count(document.under_replicated, 'partition')} have a replica less.")
+    return found
+
+
+def _some(names: list[str], shown_max: int = 5) -> str:
+    return ", ".join(names[:shown_max]) + (", ..." if len(names) > shown_max else "")
+
+
+def _print(document: FailoverDocument, console: Console) -> None:
+    console.print(f"[bold]{document.scenario}[/]", highlight=False)
+    for line in _sentences(document):
+        console.print(line, highlight=False)
+    table = Table(title="Load, the fullest brokers first", title_justify="left")
+    table.add_column("broker", no_wrap=True)
+    for heading in ("leaders\nbefore", "after", "NIC in use\nbefore", "after", "producers may grow\nbefore", "after"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in document.brokers[:BROKERS_SHOWN]:
+        table.add_row(*_cells(row), style="dim" if row.is_dead else "red" if row.nic_share_after > 1 else None)
+    console.print(table)
+
+
+def _cells(row: BrokerLoad) -> tuple[str, ...]:
+    after = ("dead", "", "") if row.is_dead else _load(row.leaders_after, row.nic_share_after, row.headroom_after)
+    before = _load(row.leaders_before, row.nic_share_before, row.headroom_before)
+    return (str(row.broker), *(cell for pair in zip(before, after, strict=True) for cell in pair))
+
+
+def _load(leaders: int, nic_share: float, headroom: float | None) -> tuple[str, str, str]:
+    return f"{leaders:,}", share(nic_share), share(headroom)
+
+
+def _page(document: FailoverDocument) -> str:
+    values = [
+        ("partitions that lost their leader", f"{document.lost_leader:,}", f"for {duration(document.unavailable_s)}"),
+        ("without a leader", f"{document.leaderless:,}", "until a replica comes back"),
+        ("refuse producers", f"{document.below_min_isr:,}", "below min.insync.replicas"),
+        ("under-replicated", f"{document.under_replicated:,}", f"of {document.cluster.partitions:,} partitions"),
+    ]
+    load = chart(load_chart(document.brokers), "load", with_library=True)
+    text = (
+        "What producers, consumers, replication and tiering take of each broker's network card, in its fuller "
+        "direction, before and after. At the dotted line it is full."
+    )
+    parts = [paragraphs(_sentences(document)), tiles(values), section("Who carries the load", text, load)]
+    return whole_page(document.scenario, document.command, document.cluster, parts, document.warnings)
