@@ -9,13 +9,14 @@ from typing import Any, Self, TypeVar
 
 import click
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.markup import escape
 
 from ...sim.cluster.arrays import ClusterArrays
 from ...sim.cluster.calibration import CalibrationError, Calibrations
 from ...sim.cluster.inventory import Inventory, InventoryError, Policy
-from ...sim.cluster.units import parse_bytes
+from ...sim.cluster.units import Capacity
 from ..options import json_option
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -24,19 +25,13 @@ WARNINGS_MAX = 5
 """Shown; the rest is counted."""
 
 
-class RateType(click.ParamType):
-    """ "50 MB/s", "10 Gbit/s", or bytes for each second."""
-
-    name = "RATE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            rate = float(parse_bytes(value))  # type: ignore[arg-type]
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if rate <= 0:
-            self.fail(f"{value!r}: expected more than nothing", param, ctx)
-        return rate
+def throttle_rate(value: str | float) -> float:
+    """Bytes for each second of "50 MB/s", "10 Gbit/s", or a plain number."""
+    try:
+        found = TypeAdapter(Capacity).validate_python(value)
+    except ValidationError as error:
+        raise click.BadParameter(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+    return found
 
 
 def cluster_options(command: Command) -> Command:
@@ -56,7 +51,10 @@ def cluster_options(command: Command) -> Command:
             help="What was measured of the systems; without it what ships with tierfetch.",
         ),
         click.option(
-            "--throttle", type=RateType(), help="Replication throttle of each broker, in place of the inventory's."
+            "--throttle",
+            type=throttle_rate,
+            metavar="RATE",
+            help='Replication throttle of each broker, such as "50 MB/s", in place of the inventory\'s.',
         ),
         json_option,
         click.option(

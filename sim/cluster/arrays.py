@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from .inventory import BoundedLocal, Broker, Inventory, Link, Partition, Policy, RemoteLogManager, Tier, Topic
 
-Ints = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.signedinteger[Any]]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
@@ -172,6 +172,11 @@ class ClusterArrays:
 
     def _ids(self, brokers: Ints) -> tuple[int, ...]:
         return tuple(int(each) for each in self.broker_ids[brokers])
+
+
+def sums(at: Ints, amounts: Floats, count: int) -> Floats:
+    """The sum of the amounts at each place, [count]."""
+    return np.asarray(np.bincount(at, weights=amounts, minlength=count), dtype=np.float64)
 
 
 def _limit(value: float) -> float | None:

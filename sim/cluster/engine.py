@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from .arrays import NONE, Bools, ClusterArrays, Floats, Ints
+from .arrays import NONE, Bools, ClusterArrays, Floats, Ints, sums
 from .bootstraps import bootstraps
 from .calibration import Calibration
 from .connections import Connections
@@ -147,7 +147,7 @@ class _Run:
         target = self._moves.target[members]
         leader = self._arrays.leader[self._moves.partition[members]]
         replicas = np.bincount(target, minlength=count)
-        adopting = np.bincount(target, weights=adopts, minlength=count)
+        adopting = np.bincount(target[adopts], minlength=count)
         racks = self._arrays.racks
         round_trip_s = np.zeros(count)
         latency_s = self._arrays.link_latency_s
@@ -195,8 +195,8 @@ class _Run:
 
     def _record(self, rates: Floats, use: Floats, until_s: float) -> None:
         connections, brokers = self._connections, self._arrays.broker_count
-        into = np.bincount(connections.target, weights=rates, minlength=brokers)
-        out_of = np.bincount(connections.source, weights=rates, minlength=brokers)
+        into = sums(connections.target, rates, brokers)
+        out_of = sums(connections.source, rates, brokers)
         self.recorder.interval(self._now_s, until_s, use, into, out_of)
 
     def _join(self, replicas: Ints, ends_s: Floats) -> None:

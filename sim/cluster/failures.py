@@ -64,7 +64,7 @@ def predict_failover(arrays: ClusterArrays, brokers: Collection[int], calibratio
         lost_leader=lost,
         is_leaderless=lost & (after.leader == NONE),
         below_min_isr=(after.in_sync.sum(axis=1) < least) & ~was_below,
-        under_replicated=np.isin(arrays.replicas, list(brokers)).any(axis=1),
+        under_replicated=np.asarray(np.isin(arrays.replicas, list(brokers)).any(axis=1)),
         leaders_before=_leaders(arrays),
         leaders_after=_leaders(after),
         nic_share_before=_nic_share(before_use.foreground, before_use.capacity, arrays.broker_count),

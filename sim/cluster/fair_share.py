@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arrays import Bools, Floats, Ints
+from .arrays import Bools, Floats, Ints, sums
 
 TOLERANCE = 1e-9
 """Relative; shares this close are equal."""
@@ -45,7 +45,7 @@ def max_min_rates(uses: Ints, weights: Floats, available: Floats, caps: Floats) 
 def use_of(uses: Ints, weights: Floats, rates: Floats, resources: int) -> Floats:
     """What flows at these rates take of each resource, [resources]."""
     amounts = rates[:, None] * weights[None, :]
-    return np.bincount(uses.ravel(), weights=amounts.ravel(), minlength=resources)
+    return sums(uses.ravel(), amounts.ravel(), resources)
 
 
 def bottlenecks(uses: Ints, weights: Floats, available: Floats, caps: Floats, rates: Floats) -> Bools:
@@ -59,6 +59,6 @@ def bottlenecks(uses: Ints, weights: Floats, available: Floats, caps: Floats, ra
 
 
 def _shares(taken: Ints, weights: Floats, left: Floats) -> Floats:
-    load = np.bincount(taken.ravel(), weights=np.tile(weights, len(taken)), minlength=len(left))
+    load = sums(taken.ravel(), np.tile(weights, len(taken)), len(left))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(load > 0, left / load, np.inf)

@@ -38,10 +38,17 @@ class Course:
     @classmethod
     def of(cls, count: int) -> Self:
         """Nothing has happened yet: a move that never gets its turn stays behind its wave."""
-        never = [np.full(count, np.inf) for _ in range(3)]
-        none = [np.zeros(count) for _ in range(4)]
-        waits = np.full(count, Obstacle.WAVE_BEFORE, dtype=np.int8)
-        return cls(*never, *none, np.zeros(count, dtype=np.int64), waits)
+        return cls(
+            began_s=np.full(count, np.inf),
+            first_fetch_s=np.full(count, np.inf),
+            joined_s=np.full(count, np.inf),
+            bulk_bytes=np.zeros(count),
+            catch_up_bytes=np.zeros(count),
+            thin_bytes=np.zeros(count),
+            tier_bytes=np.zeros(count),
+            tier_gets=np.zeros(count, dtype=np.int64),
+            obstacle=np.full(count, Obstacle.WAVE_BEFORE, dtype=np.int8),
+        )
 
 
 def result_of(
@@ -97,7 +104,7 @@ def below_min_isr_s(arrays: ClusterArrays, moves: Moves, joined_s: Floats) -> Fl
     is_mended = concerned & (lacking <= count)
     until_s = np.full(len(starts), np.inf)
     until_s[is_mended] = joined_s[order][starts[is_mended] + lacking[is_mended] - 1]
-    return until_s[concerned]
+    return np.asarray(until_s[concerned])
 
 
 def _uses(arrays: ClusterArrays, resources: Resources, recorder: Recorder) -> tuple[ResourceUse, ...]:

@@ -30,7 +30,7 @@ class Moves:
     @property
     def is_replacement(self) -> Bools:
         """[M], where the source came back empty."""
-        return np.equal(self.source, self.target)
+        return np.asarray(self.source == self.target)
 
 
 def replacement_moves(arrays: ClusterArrays, *brokers: int) -> Moves:

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from .arrays import NONE, ClusterArrays, Floats, Ints
+from .arrays import NONE, ClusterArrays, Floats, Ints, sums
 from .calibration import Calibration
 
 MOVES_SHARE_MIN: Final = 0.05
@@ -122,9 +122,9 @@ def _foreground(arrays: ClusterArrays, leader_cpu: float, follower_cpu: float) -
     rows, slots = np.nonzero(follows)
     follower = arrays.replicas[led][rows, slots]
     uploads = produce * arrays.tiered[arrays.topic[led]]
-    written = _by_broker(leader, produce, count)
-    followed = _by_broker(follower, produce[rows], count)
-    sent = _by_broker(leader, produce * follows.sum(axis=1) + uploads + arrays.consume[led], count)
+    written = sums(leader, produce, count)
+    followed = sums(follower, produce[rows], count)
+    sent = sums(leader, produce * follows.sum(axis=1) + uploads + arrays.consume[led], count)
     links = np.zeros((len(arrays.rack_names),) * 2)
     np.add.at(links, (arrays.racks[leader[rows]], arrays.racks[follower]), produce[rows])
     unread = np.zeros(count)
@@ -141,7 +141,3 @@ def _foreground(arrays: ClusterArrays, leader_cpu: float, follower_cpu: float) -
             [uploads.sum()],
         ]
     )
-
-
-def _by_broker(brokers: Ints, amounts: Floats, count: int) -> Floats:
-    return np.bincount(brokers, weights=amounts, minlength=count)

@@ -110,7 +110,7 @@ class ModelResult:
 
     @property
     def joins(self) -> Bools:
-        return self.obstacle == Obstacle.NONE
+        return np.asarray(self.obstacle == Obstacle.NONE)
 
     @property
     def duration_s(self) -> float:

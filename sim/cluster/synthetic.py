@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from .arrays import ClusterArrays, Floats, Ints
+from .arrays import ClusterArrays, Floats, Ints, sums
 from .inventory import BoundedLocal, Policy, RemoteLogManager, Tier
 
 S_PER_H: Final = 3600.0
@@ -61,7 +61,7 @@ def synthetic_cluster(shape: Shape) -> ClusterArrays:
     pending = np.minimum(size, rng.random(count) * shape.segment_bytes)
     local = np.where(topic == 0, np.clip(produce * shape.local_retention_h * S_PER_H, pending, size), size)
     replicas = _placement(shape)
-    disk_bytes = np.bincount(replicas.ravel(), np.repeat(local, shape.replication_factor), brokers).max() * 2 + 1e9
+    disk_bytes = sums(replicas.ravel(), np.repeat(local, shape.replication_factor), brokers).max() * 2 + 1e9
     return ClusterArrays(
         name=f"{brokers} brokers, {count} partitions",
         broker_ids=np.arange(1, brokers + 1, dtype=np.int32),
@@ -122,4 +122,4 @@ def _index_in_topic(topic: Ints) -> Ints:
 def total_by_broker(arrays: ClusterArrays, amounts: Floats) -> Floats:
     """Sum of an amount [P] over the replicas of each broker, [B]."""
     rows, slots = np.nonzero(arrays.replicas >= 0)
-    return np.bincount(arrays.replicas[rows, slots], weights=amounts[rows], minlength=arrays.broker_count)
+    return sums(arrays.replicas[rows, slots], amounts[rows], arrays.broker_count)
