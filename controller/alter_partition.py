@@ -46,7 +46,7 @@ def alter_partition(state: ControllerState, request: Any) -> ControllerResult:
     try:
         check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
     except KafkaError as error:
-        return ControllerResult(response={"error_code": error.code, "topics": []})
+        return ControllerResult(response={"error_code": error.code, "topics": []}, refusal=error.message)
     records: list[MetadataRecord] = []
     decided: set[PartitionKey] = set()
     topics = [
@@ -195,7 +195,7 @@ def assign_replicas_to_dirs(state: ControllerState, request: Any) -> ControllerR
     try:
         broker = check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
     except KafkaError as error:
-        return ControllerResult(response={"error_code": error.code, "directories": []})
+        return ControllerResult(response={"error_code": error.code, "directories": []}, refusal=error.message)
     records: list[MetadataRecord] = []
     decided: set[PartitionKey] = set()
     directories = [

@@ -48,11 +48,7 @@ def observe_heartbeat(state: ControllerState, request: Any, moment: Moment) -> N
         broker = check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
     except KafkaError:
         return
-    session = state.sessions.touch(broker.broker_id, broker.epoch, moment.now_ms, request.current_metadata_offset)
-    if not broker.in_controlled_shutdown:
-        session.controlled_shutdown_offset = None
-        if request.want_shut_down and not broker.fenced:
-            session.controlled_shutdown_offset = moment.next_offset
+    state.sessions.touch(broker.broker_id, broker.epoch, moment.now_ms, request.current_metadata_offset)
     reported = getattr(request, "thin_replicas", ())[:THIN_REPLICAS_MAX]
     state.thin.report(broker.broker_id, map(_thin_replica, reported), state.config.warming)
 
@@ -67,9 +63,10 @@ def heartbeat(state: ControllerState, request: Any, moment: Moment) -> Controlle
     try:
         broker = check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
     except KafkaError as error:
-        return ControllerResult(response={"error_code": error.code, "should_shut_down": False})
+        return ControllerResult(response={"error_code": error.code, "should_shut_down": False}, refusal=error.message)
     following = _next_state(state, broker, request)
     records = [*_transition(state, broker, following), *_directories(state, broker, request)]
+    is_leaving = following is BrokerControlState.CONTROLLED_SHUTDOWN and not broker.in_controlled_shutdown
     return ControllerResult(
         records,
         {
@@ -79,7 +76,16 @@ def heartbeat(state: ControllerState, request: Any, moment: Moment) -> Controlle
             "should_shut_down": following is BrokerControlState.SHUTDOWN_NOW,
         },
         is_atomic=False,
+        leaving=broker.broker_id if is_leaving else None,
     )
+
+
+def shutdown_began(state: ControllerState, broker_id: int, last_offset: int) -> None:
+    """The records with which a broker leaves ISRs and leadership are committed up to `last_offset`: it may go when the
+    others have replayed that."""
+    session = state.sessions.get(broker_id)
+    if session is not None:
+        session.controlled_shutdown_offset = last_offset
 
 
 def current_state(broker: BrokerRegistration) -> BrokerControlState:

@@ -16,7 +16,7 @@ Whoever goes on leading does so under a new leader epoch: the broker first loses
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -32,7 +32,7 @@ from .records import (
     RegisterControllerRecord,
     UnregisterBrokerRecord,
 )
-from .registrations import BrokerRegistration, PartitionRegistration, is_reserved_directory
+from .registrations import BrokerRegistration, PartitionKey, PartitionRegistration, is_reserved_directory
 from .state import ControllerResult, ControllerState, Moment, find_duplicates
 
 
@@ -41,7 +41,7 @@ def register_broker(state: ControllerState, request: Any, moment: Moment) -> Con
     try:
         _check_registration(state, request, moment)
     except KafkaError as error:
-        return ControllerResult(response={"error_code": error.code, "broker_epoch": -1})
+        return ControllerResult(response={"error_code": error.code, "broker_epoch": -1}, refusal=error.message)
     before = state.image.brokers.get(request.broker_id)
     is_retry = before is not None and before.incarnation_id == request.incarnation_id
     directories = tuple(request.log_dirs)
@@ -61,7 +61,8 @@ def register_broker(state: ControllerState, request: Any, moment: Moment) -> Con
     ]
     if not is_retry:
         records += without_broker(state, request.broker_id, _is_lost(before, request.broker_id, directories))
-    return ControllerResult(records, {"error_code": ErrorCode.none, "broker_epoch": moment.next_offset})
+    response = {"error_code": ErrorCode.none, "broker_epoch": moment.next_offset}
+    return ControllerResult(records, response, base_offset=moment.next_offset)
 
 
 def _is_lost(before: BrokerRegistration | None, broker_id: int, directories: Collection[UUID | None]) -> IsLost:
@@ -182,7 +183,8 @@ def unregister_broker(state: ControllerState, request: Any) -> ControllerResult:
 
 
 def _removable(state: ControllerState, broker_id: int) -> BrokerRegistration:
-    """Unlike Kafka: not the only broker that has a partition's data, and not so many that replicas find no place."""
+    """Unlike Kafka: not the only broker that has a partition's data, and not so many that its replicas find no place
+    any more."""
     broker = state.image.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(ErrorCode.broker_id_not_registered, f"broker {broker_id} is not registered")
@@ -197,4 +199,19 @@ def _removable(state: ControllerState, broker_id: int) -> BrokerRegistration:
             f"broker {broker_id} is the only in-sync replica of {len(sole)} partitions, such as"
             f" {state.image.name(sole[0])}: reassign them, or delete their topics, before it is removed",
         )
+    left = len(state.image.brokers) - 1
+    homeless = [key for key, replicas in _replicas_on(state, broker_id) if len(replicas) > left]
+    if homeless:
+        raise KafkaError(
+            ErrorCode.policy_violation,
+            f"{len(homeless)} partitions with a replica on broker {broker_id}, such as {state.image.name(homeless[0])},"
+            f" have more replicas than the {left} brokers that would be left: add a broker, or reassign them to fewer",
+        )
     return broker
+
+
+def _replicas_on(state: ControllerState, broker_id: int) -> Iterator[tuple[PartitionKey, tuple[int, ...]]]:
+    for topic_id, topic in state.image.topics.items():
+        for number, registration in topic.partitions.items():
+            if broker_id in registration.replicas:
+                yield PartitionKey(topic_id, number), registration.replicas

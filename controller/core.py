@@ -4,12 +4,11 @@
     core.replay(record)                                  each committed record, in order; all nodes
     core.become_active(now_ms)                           this node leads the quorum and has replayed its own log
     result = core.handle(api, request, moment)           decides; changes nothing in the image
-    core.replay(record) for record in result.records     once they are appended, before the next decision
-    result.response                                      leaves when they are committed
+    core.replay(record) for record in result.records     once they are committed, before the next decision
+    core.written(result, last_offset)                    then
+    result.response                                      leaves
 
-The active controller decides on what it has appended, not on what is committed: the quorum keeps the order, and if it
-loses the lead, the core is thrown away and built anew from the log. Responses wait for the commit, so that nobody hears
-of what may never be.
+The active controller decides on what is committed, one decision after the other: losing the lead takes nothing back.
 
 Timers are data too: at `next_deadline_ms()` call `fire(moment)` until it gives None. In this order: a transaction that
 the controller before began and did not end is aborted, or it would swallow all that follows (KIP-868); sessions that
@@ -27,7 +26,7 @@ from typing import Any, Final
 
 from ..protocol.api import ApiKey
 from .alter_partition import alter_partition, assign_replicas_to_dirs
-from .broker_heartbeat import expired, fence, heartbeat, next_expiry_ms, observe_heartbeat
+from .broker_heartbeat import expired, fence, heartbeat, next_expiry_ms, observe_heartbeat, shutdown_began
 from .broker_registration import register_broker, register_controller, unregister_broker
 from .cluster import allocate_producer_ids
 from .config import ControllerConfig
@@ -135,6 +134,8 @@ class ControllerCore:
         assert self.is_active, (api, moment)
         if api is ApiKey.BROKER_HEARTBEAT:
             self.observe(request, moment)
+        elif api is ApiKey.BROKER_REGISTRATION:
+            self._look_for_successor(request, moment)
         return HANDLERS[api](self.state, request, moment)
 
     def observe(self, request: Any, moment: Moment) -> None:
@@ -144,7 +145,24 @@ class ControllerCore:
         if self._failover is not None and broker is not None and broker.epoch == request.broker_epoch:
             self._failover.heard(request.broker_id)
 
+    def written(self, result: ControllerResult, last_offset: int) -> None:
+        """The records of a result, up to `last_offset`, are committed and replayed."""
+        if result.leaving is not None:
+            shutdown_began(self.state, result.leaving, last_offset)
+
     # Failing brokers.
+
+    def _look_for_successor(self, request: Any, moment: Moment) -> None:
+        """A broker that started again on the port of one whose connection has ended need not wait for its session."""
+        broker = self.state.image.brokers.get(request.broker_id)
+        if self._failover is None or broker is None or broker.incarnation_id == request.incarnation_id:
+            return
+        for item in request.listeners:
+            address = (item.host, int(item.port))
+            verdict = self._failover.successor(self.state.image, broker.broker_id, address, moment.now_ms)
+            if verdict is Verdict.FENCE:
+                self.state.sessions.forget(broker.broker_id)
+                return
 
     def was_held_up(self, now_ms: int) -> None:
         """This process stood still, so that silence says nothing about brokers: all begin anew, and none is fenced

@@ -7,6 +7,7 @@ reset it. So the controller looks at once, by connecting to the broker's listene
 |---|---|
 | connection refused, twice in a row | nobody listens on that port: proof |
 | an answer by another incarnation | the registered one is gone: proof |
+| another incarnation asks to be registered on the same listener | it has bound that port: proof |
 | an answer by the same incarnation | alive: no more looking |
 | a timeout, an unreachable host, a reset after accept | nothing |
 
@@ -65,13 +66,18 @@ class FastFailover:
     is_enabled: bool
     session_timeout_ms: int
     active_since_ms: int
+    _disconnected: dict[int, int] = field(default_factory=dict)
+    """Epochs of brokers whose heartbeats have lost their connection, and were not heard of since."""
     _suspected: dict[int, _Suspicion] = field(default_factory=dict)
     _fenced_at_ms: dict[int, int] = field(default_factory=dict)
 
     def connection_lost(self, image: MetadataImage, broker_id: int, now_ms: int) -> Verdict:
         """The connection on which the broker sent its heartbeats has ended."""
         broker = image.brokers.get(broker_id)
-        if not self._may_act(now_ms) or broker is None or broker.fenced:
+        if broker is None or broker.fenced:
+            return Verdict.WAIT
+        self._disconnected[broker_id] = broker.epoch
+        if not self._may_act(now_ms):
             return Verdict.WAIT
         self._suspected[broker_id] = _Suspicion(broker.epoch)
         return Verdict.PROBE
@@ -99,9 +105,20 @@ class FastFailover:
         del self._suspected[broker_id]
         return self._judge(image, broker_id, now_ms)
 
+    def successor(self, image: MetadataImage, broker_id: int, address: tuple[str, int], now_ms: int) -> Verdict:
+        """Another incarnation of the broker, which listens at `address`, asks to be registered."""
+        broker = image.brokers.get(broker_id)
+        if broker is None or broker.fenced or self._disconnected.get(broker_id) != broker.epoch:
+            return Verdict.WAIT
+        if address not in {(item.host, item.port) for item in broker.end_points}:
+            return Verdict.WAIT
+        self._suspected.pop(broker_id, None)
+        return self._judge(image, broker_id, now_ms)
+
     def heard(self, broker_id: int) -> None:
         """A heartbeat came: alive after all."""
         self._suspected.pop(broker_id, None)
+        self._disconnected.pop(broker_id, None)
 
     def _look_again(self, broker_id: int, suspicion: _Suspicion) -> Verdict:
         if suspicion.probes < PROBES_MAX:

@@ -5,7 +5,8 @@ the wire and into the log follows from it, so nothing new is used before all kno
 finalized level is not let in. Lowering takes an upgrade type that allows it; metadata.version is lowered only where no
 record format changed in between, because nobody could read the log otherwise.
 
-`kraft.version` is the quorum's own feature: it is in no metadata record, and stays as the quorum was formatted.
+`kraft.version` is the quorum's own feature: it is in no metadata record. The quorum raises it, and writes the voters
+into the log with it, if each of them has told what it is; it is never lowered.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ..protocol.errors import ErrorCode, KafkaError
 from .config import KRAFT_VERSION, FeatureRange
 from .image import METADATA_VERSION
 from .records import BrokerFeature, FeatureLevelRecord, MetadataRecord
-from .state import ControllerResult, ControllerState, Plain
+from .state import ControllerResult, ControllerState, KRaftUpgrade, Plain
 
 UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2
@@ -62,9 +63,10 @@ def update_features(state: ControllerState, request: Any) -> ControllerResult:
         records = _checked_updates(state, request)
     except KafkaError as error:
         return ControllerResult(response=_response(request, error))
-    if request_flag(request, "validate_only"):
-        return ControllerResult(response=_response(request, None))
-    return ControllerResult(records, _response(request, None))
+    validate_only = request_flag(request, "validate_only")
+    level = next((item.max_version_level for item in request.feature_updates if item.feature == KRAFT_VERSION), None)
+    upgrade = KRaftUpgrade(level, validate_only) if level is not None and level != state.kraft_version else None
+    return ControllerResult([] if validate_only else records, _response(request, None), kraft_upgrade=upgrade)
 
 
 def request_flag(request: Any, name: str) -> bool:
@@ -101,8 +103,6 @@ def _check_update(state: ControllerState, name: str, level: int, upgrade_type: i
     for node, supported in _nodes(state):
         if level != 0 and level not in supported.get(name, NOT_THERE):
             raise _refused(f"{node} does not support level {level} of {name}, {_support(supported, name)}")
-    if name == KRAFT_VERSION and level > current:
-        raise _refused(f"{name} is at level {current}; a quorum of static voters cannot be raised while it runs")
     if level >= current:
         return
     if upgrade_type == UPGRADE:

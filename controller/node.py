@@ -13,14 +13,16 @@ and not committed is either told by the next leader or never was. Its price is t
 another's commit; those that write nothing, as most heartbeats, do not wait.
 
 Failure points: the quorum refuses an append, or leadership ends while a commit is awaited: NOT_CONTROLLER, and whether
-it was done shows when the asker looks. A record that cannot be replayed stops the replica.
+it was done shows when the asker looks. What does not fit into the quorum's buffer waits, for half a transaction must
+not stay behind. A record that cannot be replayed stops the replica. Where the quorum has appended a record of its own
+at the offset that a decision counts on (a broker's epoch), it is taken anew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
@@ -28,7 +30,8 @@ from typing import Any, Final
 from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode, KafkaError
 from ..quorum.delivery import CommittedBatch, SnapshotContent
-from ..quorum.errors import QuorumFailedError
+from ..quorum.errors import BufferFullError, QuorumFailedError, UnexpectedOffsetError
+from ..quorum.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
 from ..quorum.node import QuorumNode
 from ..quorum.state import LeaderAndEpoch
 from .bootstrap import first_records
@@ -39,10 +42,13 @@ from .prober import probe_until_decided
 from .records import RegisterControllerRecord, decode_record, encode_record
 from .refusals import refusal
 from .snapshotter import Snapshotter
-from .state import ControllerResult, Moment
+from .state import ControllerResult, KRaftUpgrade, Moment
 
 JOBS_MAX: Final = 10_000
 """Requests that may wait; beyond, they are told to come again."""
+
+DECISIONS_MAX: Final = 100
+"""Of one job."""
 
 LATE_DIVISOR: Final = 4
 """A session whose end is seen later than this part of its timeout was not watched."""
@@ -106,7 +112,8 @@ class ControllerNode:
 
     @property
     def is_active(self) -> bool:
-        return self.core.is_active
+        """Whether it leads, and decides."""
+        return self.core.is_active and not self.failed.done()
 
     # Told by the quorum.
 
@@ -195,6 +202,8 @@ class ControllerNode:
         return verdict[0]
 
     def _put(self, job: _Job) -> None:
+        if self.failed.done():
+            raise self._not_active()
         try:
             self._jobs.put_nowait(job)
         except asyncio.QueueFull:
@@ -218,7 +227,7 @@ class ControllerNode:
         return int(asyncio.get_running_loop().time() * 1000)
 
     def _moment(self) -> Moment:
-        return Moment(self._now_ms(), self._node.log_end_offset)
+        return Moment(self._now_ms(), self._node.next_offset)
 
     async def _work(self) -> None:
         while True:
@@ -227,6 +236,9 @@ class ControllerNode:
                 await self._do(job)
             except (KafkaError, QuorumFailedError) as error:
                 self._undone(job, error)
+            except BaseException:
+                self._undone(job, self._not_active())
+                raise
 
     async def _next_job(self) -> _Job:
         """What waits, or the timers that are due."""
@@ -249,12 +261,41 @@ class ControllerNode:
     async def _do(self, job: _Job) -> None:
         if not self.is_active:
             raise self._not_active()
-        self.core.state.kraft_version = self._node.voters.kraft_version
-        result = job.decide(self._moment())
-        if result is not None and result.records:
-            await self._commit(result)
+        result = await self._decide(job)
         if job.answer is not None and not job.answer.done():
             job.answer.set_result(None if result is None else result.response)
+
+    async def _decide(self, job: _Job) -> ControllerResult | None:
+        """And commit."""
+        for _ in range(DECISIONS_MAX):
+            self.core.state.kraft_version = self._node.voters.kraft_version
+            result = job.decide(self._moment())
+            try:
+                if result is not None:
+                    await self._carry_out(result)
+            except UnexpectedOffsetError:
+                continue
+            if result is not None and result.refusal:
+                _log.warning("controller %d refuses: %s", self._node.node_id, result.refusal)
+            return result
+        raise KafkaError(ErrorCode.request_timed_out, f"the quorum's own records came first {DECISIONS_MAX} times")
+
+    async def _carry_out(self, result: ControllerResult) -> None:
+        if result.kraft_upgrade is not None:
+            await self._upgrade(result.kraft_upgrade)
+        if result.records:
+            self.core.written(result, await self._commit(result))
+
+    async def _upgrade(self, upgrade: KRaftUpgrade) -> None:
+        request = UpgradeKRaftVersionRequest(
+            epoch=self._epoch, level=upgrade.level, validate_only=upgrade.validate_only
+        )
+        response = await self._node.ask(request)
+        assert isinstance(response, VoterChangeResponse), response
+        if response.error is ErrorCode.not_leader_or_follower:
+            raise self._not_active()
+        if response.error is not ErrorCode.none:
+            raise KafkaError(response.error, response.message)
 
     def _undone(self, job: _Job, error: KafkaError | QuorumFailedError) -> None:
         if job.answer is None:
@@ -263,14 +304,26 @@ class ControllerNode:
         elif not job.answer.done():
             job.answer.set_exception(error if isinstance(error, KafkaError) else self._not_active())
 
-    async def _commit(self, result: ControllerResult) -> None:
-        """Append, and wait until all of it was replayed here."""
-        epoch, last_offset = self._epoch, -1
+    async def _commit(self, result: ControllerResult) -> int:
+        """Append, and wait until all of it was replayed here; the last offset."""
+        epoch, last_offset, base_offset = self._epoch, -1, result.base_offset
         for records in batches(result):
-            last_offset = await self._node.append(epoch, [encode_record(record) for record in records])
+            last_offset = await self._append(epoch, [encode_record(record) for record in records], base_offset)
+            base_offset = None
             await asyncio.sleep(0)
         while self._applied_end <= last_offset:
-            if not self.is_active or self._epoch != epoch:
-                raise self._not_active()
-            self._committed.clear()
-            await self._committed.wait()
+            await self._until_applied_more(epoch)
+        return last_offset
+
+    async def _append(self, epoch: int, values: Sequence[bytes], base_offset: int | None) -> int:
+        while True:
+            try:
+                return await self._node.append(epoch, values, base_offset=base_offset)
+            except BufferFullError:
+                await self._until_applied_more(epoch)
+
+    async def _until_applied_more(self, epoch: int) -> None:
+        if not self.is_active or self._epoch != epoch:
+            raise self._not_active()
+        self._committed.clear()
+        await self._committed.wait()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
@@ -36,8 +36,10 @@ from ..protocol.dispatch import (
 )
 from ..protocol.errors import ErrorCode, KafkaError
 from ..quorum.controller_config import ControllerConfig as ProcessConfig
+from ..quorum.delivery import QuorumListener
 from ..quorum.node import QuorumNode
 from ..quorum.service import QuorumService
+from .cluster import Asked, describe_cluster
 from .config import SUPPORTED_FEATURES, ControllerConfig, WarmingPolicy
 from .core import HANDLERS
 from .envelope import refused, unwrap
@@ -48,6 +50,9 @@ from .snapshotter import Snapshotter
 
 REGISTRATION_INTERVAL_S: Final = 1.0
 """Between two looks whether the cluster knows this controller as it is."""
+
+NO_CONTROLLER: Final = -1
+"""As DescribeCluster says that nobody is active."""
 
 OF_CLIENTS: Final = frozenset(HANDLERS) - {
     ApiKey.BROKER_REGISTRATION,
@@ -90,9 +95,12 @@ class ControllerService:
         now_ms: Callable[[], int],
         lock: Callable[[Path], HeldLock] = lock_directory,
         check_broker_configs: Callable[[Mapping[str, str]], None] = lambda _: None,
+        listeners: Sequence[QuorumListener] = (),
     ) -> None:
+        """`listeners` are told what the controller is told, after it."""
         self.config = config
         self._rng = rng
+        self._listeners = listeners
         self._check_broker_configs = check_broker_configs
         self._quorum_arguments: dict[str, Any] = {"disk": disk, "rng": rng, "now_ms": now_ms, "lock": lock}
         self._stack = AsyncExitStack()
@@ -130,7 +138,10 @@ class ControllerService:
         self._stack.push_async_callback(self.controller.close)
         self.controller.start()
         self.quorum = QuorumService(
-            config, **self._quorum_arguments, listeners=(self.controller,), handlers_of=self._handlers
+            config,
+            **self._quorum_arguments,
+            listeners=(self.controller, *self._listeners),
+            handlers_of=self._handlers,
         )
         await self._stack.enter_async_context(self.quorum)
         self.quorum.server.connection_watcher = self._connection_ended
@@ -162,6 +173,7 @@ class ControllerService:
         handlers[ApiKey.BROKER_HEARTBEAT] = self._heartbeat
         handlers[ApiKey.API_VERSIONS] = self._api_versions
         handlers[ApiKey.ENVELOPE] = self._envelope
+        handlers[ApiKey.DESCRIBE_CLUSTER] = self._describe_cluster
         return handlers
 
     async def _handle(self, context: RequestContext, request: Any) -> Any:
@@ -175,6 +187,21 @@ class ControllerService:
         if not self.controller.is_active:
             return refused(ErrorCode.not_controller)
         return await unwrap(context, request, dict.fromkeys(OF_CLIENTS, self._handle))
+
+    async def _describe_cluster(self, context: RequestContext, request: Any) -> Any:
+        node = self.node
+        leader_id = node.leader_and_epoch.leader_id
+        asked = Asked(
+            cluster_id=node.config.cluster_id or "",
+            listener_name=self.config.endpoint.name,
+            leader_id=NO_CONTROLLER if leader_id is None else leader_id,
+            voters={
+                voter.id: [BrokerEndpoint(name=at.name, host=at.host, port=at.port, security_protocol=0)]
+                for voter in node.voters.voters
+                if (at := voter.endpoint) is not None
+            },
+        )
+        return describe_cluster(self.controller.core.state, request, asked)
 
     def _connection_ended(self, connection_id: int) -> None:
         broker_id = self._brokers.pop(connection_id, None)

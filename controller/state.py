@@ -44,15 +44,29 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
+class KRaftUpgrade:
+    """kraft.version is to be raised: by the quorum, for it is in control records, and the voters come with it."""
+
+    level: int
+    validate_only: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ControllerResult:
     """Records to append and the answer to give once they are committed.
 
-    Records that are not `is_atomic` may be appended in several batches, in their order.
+    Records that are not `is_atomic` may be appended in several batches, in their order. `base_offset`: the first one
+    must have it, or all has to be decided anew. `leaving`: the broker whose controlled shutdown the records begin.
+    `kraft_upgrade`: what the quorum is asked first. `refusal`: the sentence for which the response has no room.
     """
 
     records: Sequence[MetadataRecord] = ()
     response: Any = None
     is_atomic: bool = True
+    base_offset: int | None = None
+    leaving: int | None = None
+    kraft_upgrade: KRaftUpgrade | None = None
+    refusal: str = ""
 
 
 @dataclass(slots=True)

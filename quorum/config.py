@@ -20,6 +20,7 @@ class RaftConfig:
     | append_linger_ms        | controller.quorum.append.linger.ms       |
     | request_timeout_ms      | controller.quorum.request.timeout.ms     |
     | bootstrap_servers       | controller.quorum.bootstrap.servers      |
+    | auto_join               | controller.quorum.auto.join.enable       |
     | cluster_id              | cluster.id of meta.properties; None while not known |
     | key                     | node.id and directory.id of meta.properties |
     | endpoints               | the CONTROLLER listeners of this node; empty for a broker, which never votes |
@@ -32,6 +33,7 @@ class RaftConfig:
     cluster_id: str | None = None
     endpoints: tuple[Endpoint, ...] = ()
     bootstrap_servers: tuple[Endpoint, ...] = ()
+    auto_join: bool = False
     election_timeout_ms: int = 1000
     fetch_timeout_ms: int = 2000
     election_backoff_max_ms: int = 1000

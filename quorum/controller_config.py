@@ -87,7 +87,7 @@ class ControllerKeys(PropertyKeys):
     """Who the controller is, where it listens and where its data lies."""
 
     node_id: NaturalInt
-    process_roles: Annotated[tuple[Literal["controller"], ...], BeforeValidator(comma_list)] = ("controller",)
+    process_roles: Annotated[tuple[Literal["controller", "broker"], ...], BeforeValidator(comma_list)] = ("controller",)
     listeners: Annotated[tuple[Listener, ...], BeforeValidator(_listeners)] = (
         Listener("CONTROLLER", "127.0.0.1", 9093),
     )
@@ -125,6 +125,8 @@ class QuorumKeys(PropertyKeys):
         default_factory=dict
     )
     controller_quorum_bootstrap_servers: Annotated[tuple[tuple[str, int], ...], BeforeValidator(_servers)] = ()
+    controller_quorum_auto_join_enable: Boolean = False
+    """Become a voter by oneself, in place of an older directory of the same node.id; with dynamic voters."""
     controller_quorum_election_timeout_ms: PositiveInt = 1000
     controller_quorum_fetch_timeout_ms: PositiveInt = 2000
     controller_quorum_election_backoff_max_ms: NaturalInt = 1000
@@ -164,6 +166,7 @@ class QuorumKeys(PropertyKeys):
             bootstrap_servers=tuple(
                 Endpoint("CONTROLLER", host, port) for host, port in self.controller_quorum_bootstrap_servers
             ),
+            auto_join=self.controller_quorum_auto_join_enable,
             election_timeout_ms=self.controller_quorum_election_timeout_ms,
             fetch_timeout_ms=self.controller_quorum_fetch_timeout_ms,
             election_backoff_max_ms=self.controller_quorum_election_backoff_max_ms,
@@ -202,6 +205,8 @@ class ControllerConfig(ControllerKeys, ClusterKeys, QuorumKeys):
 
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:
+        if "controller" not in self.process_roles:
+            raise ValueError("process.roles does not name controller: this is a broker's configuration")
         names = {listener.name for listener in self.listeners}
         if self.controller_listener_names[0].upper() not in names:
             raise ValueError(
@@ -209,6 +214,11 @@ class ControllerConfig(ControllerKeys, ClusterKeys, QuorumKeys):
                 f"listeners ({', '.join(sorted(names))})"
             )
         voters = self.controller_quorum_voters
+        if voters and self.controller_quorum_auto_join_enable:
+            raise ValueError(
+                "controller.quorum.auto.join.enable=true needs voters that are in the log: controller.quorum.voters "
+                "makes them static; name the controllers in controller.quorum.bootstrap.servers instead"
+            )
         if not voters and not self.controller_quorum_bootstrap_servers:
             raise ValueError("either controller.quorum.voters or controller.quorum.bootstrap.servers must be set")
         if voters and self.node_id not in voters:

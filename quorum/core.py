@@ -15,7 +15,9 @@ role stays the same. States and their legal transitions are the table in `state`
     leader_log        offsets of appends, what is written when
     leader            the leader's high watermark, BeginQuorumEpoch, check-quorum
     leader_fetch      what Fetch, FetchSnapshot and DescribeQuorum are answered
-    membership        changes of the voter set
+    membership        changes of the voter set, and of kraft.version
+    voter_requests    what a follower asks for about itself: UpdateRaftVoter, auto-join
+    proof             when a static voter that began with an empty disk may vote
     resignation       EndQuorumEpoch, shutdown
 
 Invariants, on which the simulator and the model checker insist:
@@ -51,7 +53,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..protocol.errors import ErrorCode
-from . import election, follower, leader, leader_fetch, leader_log, membership, resignation, snapshot_fetch
+from . import (
+    election,
+    follower,
+    leader,
+    leader_fetch,
+    leader_log,
+    membership,
+    resignation,
+    snapshot_fetch,
+    voter_requests,
+)
 from .config import RaftConfig
 from .effects import Effect, Fatal, SetTimer
 from .events import (
@@ -84,10 +96,11 @@ from .messages import (
     FetchSnapshotRequest,
     RemoveVoterRequest,
     UpdateVoterRequest,
+    UpgradeKRaftVersionRequest,
     VoteRequest,
 )
 from .replica import FIRST_BOOTSTRAP_ID, Replica
-from .roles import Leader, Resigned, Unattached
+from .roles import Candidate, Leader, Resigned, Unattached
 from .starting import start
 from .state import Chance, Endpoint, LeaderAndEpoch, RaftState
 from .transitions import learn_leader
@@ -180,6 +193,14 @@ class RaftCore:
         return self._replica.voter_history.latest
 
     @property
+    def granting_voters(self) -> tuple[int, ...]:
+        """Whose votes a candidate counts, or a leader won by; none in other states."""
+        role = self._replica.role
+        if isinstance(role, Leader):
+            return role.granting_voters
+        return tuple(sorted(role.poll.granted)) if isinstance(role, Candidate) else ()
+
+    @property
     def is_voter(self) -> bool:
         return self._replica.is_voter
 
@@ -191,6 +212,12 @@ class RaftCore:
     def log_end_offset(self) -> int:
         """As decided: effects under way included."""
         return self._replica.log.end_offset
+
+    @property
+    def next_offset(self) -> int:
+        """That of the next record appended here, behind all that waits to be written."""
+        role = self._replica.role
+        return role.next_offset if isinstance(role, Leader) else self._replica.log.end_offset
 
 
 Handler = Callable[[Replica, Any], None]
@@ -289,6 +316,7 @@ _REQUEST_HANDLERS: dict[type, Callable[[Replica, object, Any], None]] = {
     AddVoterRequest: membership.on_add_request,
     RemoveVoterRequest: membership.on_remove_request,
     UpdateVoterRequest: membership.on_update_request,
+    UpgradeKRaftVersionRequest: membership.on_upgrade_request,
 }
 
 _RESPONSE_HANDLERS: dict[type, Callable[[Replica, int, Any, Any], None]] = {
@@ -297,7 +325,10 @@ _RESPONSE_HANDLERS: dict[type, Callable[[Replica, int, Any, Any], None]] = {
     EndQuorumEpochRequest: lambda replica, peer_id, request, _: resignation.on_end_answered(replica, peer_id, request),
     FetchRequest: follower.on_fetch_response,
     FetchSnapshotRequest: snapshot_fetch.on_fetch_snapshot_response,
-    UpdateVoterRequest: lambda replica, _, request, __: follower.on_update_voter_done(replica, request),
+    **dict.fromkeys(
+        (UpdateVoterRequest, AddVoterRequest, RemoveVoterRequest),
+        lambda replica, _, request, response: voter_requests.on_answered(replica, request, response),
+    ),
 }
 
 _FAILURE_HANDLERS: dict[type, Callable[[Replica, int, Any], None]] = {
@@ -306,5 +337,8 @@ _FAILURE_HANDLERS: dict[type, Callable[[Replica, int, Any], None]] = {
     EndQuorumEpochRequest: resignation.on_end_failed,
     FetchRequest: lambda replica, _, request: follower.on_fetch_failed(replica, request),
     FetchSnapshotRequest: lambda replica, _, request: snapshot_fetch.on_fetch_snapshot_failed(replica, request),
-    UpdateVoterRequest: lambda replica, _, request: follower.on_update_voter_done(replica, request),
+    **dict.fromkeys(
+        (UpdateVoterRequest, AddVoterRequest, RemoveVoterRequest),
+        lambda replica, _, request: voter_requests.on_failed(replica, request),
+    ),
 }

@@ -170,6 +170,7 @@ class AppendError(Enum):
     NOT_LEADER = "this replica does not lead"
     WRONG_EPOCH = "this replica leads another epoch"
     BUFFER_FULL = "too many bytes wait for the log or the high watermark"
+    WRONG_OFFSET = "another record has the offset that was asked for"
     LEADERSHIP_LOST = "leadership was lost before the records were committed; they may yet be"
 
 
@@ -212,6 +213,11 @@ class VotersChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class VoterProven:
+    """The log of a voter that began with an empty disk can be relied on: its mark may go, after what was persisted."""
+
+
+@dataclass(frozen=True, slots=True)
 class SetTimer:
     """Fire once at `deadline_ms`, and no other timer; None: none is needed."""
 
@@ -248,6 +254,7 @@ Effect = (
     | BecameLeader
     | ResignedLeadership
     | VotersChanged
+    | VoterProven
     | SetTimer
     | ShutdownCompleted
     | Fatal

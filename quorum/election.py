@@ -12,6 +12,8 @@ A pre-vote binds nobody and is refused by whoever still hears a leader, so a rep
     FOLLOWER                before its first fetch from the leader, or when it has reason to doubt the leader
     others                  always
 
+A static voter that began with an empty disk votes for empty logs only, until it has proven its own (`proof`).
+
 An election that can no longer be won ends at once. A candidate then waits a random time, growing with every election
 lost in a row, before it asks again; a prospective that knew a leader goes back to following it, on probation.
 """
@@ -22,6 +24,7 @@ from collections.abc import Iterator
 
 from ..protocol.errors import ErrorCode
 from .messages import VoteRequest, VoteResponse
+from .proof import may_vote_for, prove
 from .replica import Replica
 from .requests import is_foreign_voter, is_other_cluster
 from .roles import IN_FLIGHT, Candidate, Follower, Leader, Poll, Prospective, Unattached
@@ -52,7 +55,7 @@ def can_grant_vote(replica: Replica, request: VoteRequest) -> bool:
         return False
     if replica.voted_key is not None:
         return replica.voted_key == request.candidate
-    return is_up_to_date(request.last, replica.log.last)
+    return is_up_to_date(request.last, replica.log.last) and may_vote_for(replica, request.last)
 
 
 def can_grant_pre_vote(replica: Replica, request: VoteRequest) -> bool:
@@ -61,13 +64,14 @@ def can_grant_pre_vote(replica: Replica, request: VoteRequest) -> bool:
         return False
     if isinstance(role, Follower) and role.has_fetched and not role.is_leader_suspect:
         return False
-    return is_up_to_date(request.last, replica.log.last)
+    return is_up_to_date(request.last, replica.log.last) and may_vote_for(replica, request.last)
 
 
 def grant_vote(replica: Replica, request: VoteRequest) -> None:
     """Remember the vote; the answer waits until it is on disk."""
     deadline_ms = replica.random_election_deadline()
     become_unattached(replica, replica.epoch, voted_key=request.candidate, election_deadline_ms=deadline_ms)
+    prove(replica)
 
 
 def on_vote_response(replica: Replica, peer_id: int, request: VoteRequest, response: VoteResponse) -> None:
@@ -95,6 +99,7 @@ def poll_unattached(replica: Replica, role: Unattached) -> None:
 def poll_prospective(replica: Replica, role: Prospective) -> None:
     if is_won(replica, role.poll):
         become_candidate(replica)
+        prove(replica)
     elif is_lost(replica, role.poll) or replica.now_ms >= role.election_deadline_ms:
         _give_up(replica, replica.random_backoff_deadline())
     else:

@@ -6,7 +6,8 @@
                  "data_version":1}                                                              kraft.version 1
 
 One line without spaces or a line feed. Written whole by `Disk.write_file`, which replaces and syncs it. A file that is
-there and cannot be read is refused: whoever guessed its content might vote twice in one epoch.
+there and cannot be read is refused: whoever guessed its content might vote twice in one epoch. So is one that names
+other voters than the configuration, as far as both name any: it is another quorum's.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def encode_quorum_state(state: ElectionState, *, kraft_version: int, voters: Vot
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-def decode_quorum_state(data: bytes, *, name: str = QUORUM_STATE) -> ElectionState:
+def decode_quorum_state(data: bytes, *, name: str = QUORUM_STATE, configured: VoterSet | None = None) -> ElectionState:
     """CorruptFileError, with the file, what is wrong and what to do, for anything that Kafka would not write."""
     try:
         document = json.loads(data)
@@ -73,7 +74,9 @@ def decode_quorum_state(data: bytes, *, name: str = QUORUM_STATE) -> ElectionSta
     leader_id = _integer(document, "leaderId", _NOBODY, name)
     voted_id = _integer(document, "votedId", _NOBODY, name)
     directory_id = NO_DIRECTORY_ID
-    if version == 1:
+    if version == 0:
+        _check_voters(document, configured or VoterSet(), name)
+    else:
         try:
             directory_id = uuid_from_text(str(document.get("votedDirectoryId")))
         except ValueError as error:
@@ -83,6 +86,17 @@ def decode_quorum_state(data: bytes, *, name: str = QUORUM_STATE) -> ElectionSta
         leader_id=None if leader_id == _NOBODY else leader_id,
         voted_key=None if voted_id == _NOBODY else ReplicaKey(voted_id, directory_id),
     )
+
+
+def _check_voters(document: dict[str, Any], configured: VoterSet, name: str) -> None:
+    named = document.get("currentVoters") or []
+    if not isinstance(named, list) or not all(isinstance(item, dict) for item in named):
+        raise _refused(name, f"currentVoters must be a list of objects, found {named!r}")
+    ids = sorted(_integer(item, "voterId", 0, name) for item in named)
+    if ids and configured and ids != sorted(configured.by_id):
+        raise _refused(
+            name, f"it is of a quorum of voters {ids}; controller.quorum.voters names {sorted(configured.by_id)}"
+        )
 
 
 def _integer(document: dict[str, Any], key: str, minimum: int, name: str) -> int:
@@ -103,11 +117,12 @@ class ElectionFile:
         self._disk = disk
         self._path = directory / QUORUM_STATE
 
-    async def read(self) -> ElectionState | None:
-        """None where nothing was ever written. CorruptFileError."""
+    async def read(self, configured: VoterSet | None = None) -> ElectionState | None:
+        """None where nothing was ever written. CorruptFileError, also if it names others than the `configured`."""
         if not await self._disk.exists(self._path):
             return None
-        return decode_quorum_state(await self._disk.read_file(self._path), name=str(self._path))
+        data = await self._disk.read_file(self._path)
+        return decode_quorum_state(data, name=str(self._path), configured=configured)
 
     async def write(self, state: ElectionState, *, kraft_version: int, voters: VoterSet) -> None:
         """Durable when this returns."""

@@ -19,6 +19,13 @@ class BufferFullError(KafkaError):
         super().__init__(ErrorCode.throttling_quota_exceeded, message)
 
 
+class UnexpectedOffsetError(KafkaError):
+    """Something else was appended meanwhile; nothing was appended of this."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.request_timed_out, message)
+
+
 class QuorumFailedError(Exception):
     """The replica has stopped for good; the message says why, and what an operator can do."""
 

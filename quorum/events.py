@@ -35,7 +35,8 @@ class RecoveredState:
     `log_start`: the offset at which the log begins and the epoch of the record before it (a snapshot's id, or 0@0).
     `voters`: the sets that the configuration (offset -1), the latest snapshot (its last offset, or -1 for the one that
     formatting wrote) and the log tell, in order; at least one. `latest_snapshot` None: there is no snapshot.
-    `high_watermark`: a lower bound, such as the latest snapshot's offset.
+    `high_watermark`: a lower bound, such as the latest snapshot's offset. `is_unproven`: a static voter that began with
+    an empty disk, and has not shown yet that nothing is missing (`proof`).
     """
 
     voters: tuple[VotersAt, ...]
@@ -45,6 +46,7 @@ class RecoveredState:
     log_end_offset: int = 0
     latest_snapshot: OffsetAndEpoch | None = None
     high_watermark: int = 0
+    is_unproven: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,8 @@ class ConnectionLost:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """One atomic batch of records for the log, to be appended in `epoch` or not at all.
+    """One atomic batch of records for the log, to be appended in `epoch` or not at all; with a `base_offset`, there or
+    not at all.
 
     Answered by `AppendAccepted` and later `AppendCompleted`, or by `AppendFailed`.
     """
@@ -103,6 +106,7 @@ class Append:
     token: Token
     epoch: int
     records: tuple[bytes, ...]
+    base_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ done: a slow disk starts no election.
 A truncation below the high watermark would undo what is committed: the leader, or this log, is not of this quorum.
 
 A replica without a leader asks voters at random; a leader answers as such, any other voter names the leader it knows.
+What it asks about the voter set is in `voter_requests`, what a voter of a static set must prove first in `proof`.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from .messages import (
     FetchedRecords,
     FetchRequest,
     FetchResponse,
-    UpdateVoterRequest,
 )
+from .proof import prove_by_catching_up
 from .replica import Replica
 from .requests import is_foreign_voter, is_other_cluster
 from .roles import Follower, Unattached
 from .snapshot_fetch import begin_download, hear_leader, poll_download
 from .state import LeaderAndEpoch
 from .transitions import become_follower, become_prospective
-from .voters import KRAFT_VERSION_DYNAMIC, VoterNode
+from .voter_requests import poll_voter_request
 
 SUSPICION_JITTER = 5
 """A follower whose leader's sockets closed waits up to this many retry back-offs, so that not all stand at once."""
@@ -64,7 +65,7 @@ def poll_follower(replica: Replica, role: Follower) -> None:
         if replica.may_stand:
             become_prospective(replica)
             return
-    _poll_update_voter(replica, role)
+    poll_voter_request(replica, role)
     if role.request is not None or replica.log.is_busy or replica.now_ms < role.fetch_at_ms:
         return
     target_id = _fetch_target(replica, role)
@@ -107,6 +108,7 @@ def on_log_idle(replica: Replica) -> None:
 
 def advance_high_watermark(replica: Replica, role: Follower) -> None:
     replica.advance_high_watermark(min(role.leader_high_watermark, replica.log.flushed_end_offset))
+    prove_by_catching_up(replica, role)
 
 
 # --- answers
@@ -160,14 +162,6 @@ def on_connection_lost(replica: Replica, peer_id: int) -> None:
     role.is_leader_suspect = True
     jitter_ms = replica.chance.randrange(0, SUSPICION_JITTER * replica.config.retry_backoff_ms + 1)
     role.fetch_deadline_ms = min(role.fetch_deadline_ms, replica.now_ms + jitter_ms)
-
-
-def on_update_voter_done(replica: Replica, request: UpdateVoterRequest) -> None:
-    """Answered or failed: ask again as long as the log does not say it. The fetch timeout is a good pace."""
-    role = replica.role
-    if isinstance(role, Follower) and role.update_voter == request:
-        role.update_voter = None
-        role.update_voter_at_ms = replica.fetch_deadline()
 
 
 def on_begin_request(replica: Replica, token: object, request: BeginQuorumEpochRequest) -> None:
@@ -267,17 +261,3 @@ def _valid_end_offset(replica: Replica, records: FetchedRecords) -> int | None:
             return None
         offset, epoch = batch.last_offset + 1, batch.epoch
     return offset
-
-
-def _poll_update_voter(replica: Replica, role: Follower) -> None:
-    """A voter whose listeners differ from what the log says of it tells the leader."""
-    if role.update_voter is not None or not role.has_fetched or replica.now_ms < role.update_voter_at_ms:
-        return
-    if not replica.is_voter or replica.kraft_version < KRAFT_VERSION_DYNAMIC or replica.leader_id is None:
-        return
-    node = replica.voters.by_id[replica.key.id]
-    own = VoterNode(node.key, replica.config.endpoints)
-    if own == node:
-        return
-    role.update_voter = UpdateVoterRequest(cluster_id=replica.config.cluster_id, epoch=replica.epoch, voter=own)
-    replica.send(replica.leader_id, role.update_voter)

@@ -8,6 +8,7 @@ Fetch, in this order; the first row that applies is the answer:
     negative offset or last fetched epoch, or from this replica   INVALID_REQUEST
     no leader epoch / too low / from the future                   INVALID_REQUEST / FENCED_ / UNKNOWN_LEADER_EPOCH
     this replica does not lead                                    NOT_LEADER_OR_FOLLOWER, with the leader it knows
+    static voters: another directory of its id fetched just now   DUPLICATE_VOTER
     below the log start, or epochs that only a snapshot covers    SnapshotId
     logs differ (`epoch_fetch`, QUORUM_RULES)                     DivergingEpoch; SnapshotId if below the log start
     records to read, or a high watermark that is news             them
@@ -34,7 +35,8 @@ from .messages import (
 from .replica import Replica
 from .requests import is_other_cluster, leader_only_error
 from .roles import Leader, ParkedFetch, ReplicaPosition
-from .state import ReplicaKey
+from .state import NO_DIRECTORY_ID, ReplicaKey
+from .voters import KRAFT_VERSION_STATIC
 
 OBSERVER_SESSION_TIMEOUT_MS = 300_000
 """An observer that has not fetched for so long is forgotten."""
@@ -132,7 +134,24 @@ def _fetch_error(replica: Replica, request: FetchRequest) -> ErrorCode | None:
         return ErrorCode.inconsistent_cluster_id
     if request.fetch_offset < 0 or request.last_fetched_epoch < 0 or request.replica.id == replica.key.id:
         return ErrorCode.invalid_request
-    return leader_only_error(replica, request.epoch)
+    error = leader_only_error(replica, request.epoch)
+    if error is None and is_double(replica, request.replica):
+        error = ErrorCode.duplicate_voter
+    return error
+
+
+def is_double(replica: Replica, key: ReplicaKey) -> bool:
+    """Whether two nodes fetch as one static voter: its position would be that of neither. A voter whose disk was
+    replaced is taken again as soon as the one that it was has been silent for half a fetch timeout."""
+    role = replica.role
+    assert isinstance(role, Leader), role.state
+    position = role.positions.get(_known_key(replica, key))
+    if replica.kraft_version != KRAFT_VERSION_STATIC or position is None or not replica.voters.contains(key):
+        return False
+    is_other = NO_DIRECTORY_ID not in (key.directory_id, position.directory_id) and (
+        key.directory_id != position.directory_id
+    )
+    return is_other and replica.now_ms < position.last_fetch_ms + replica.config.fetch_timeout_ms // 2
 
 
 def _refusal(replica: Replica, error: ErrorCode) -> FetchResponse:
@@ -209,6 +228,7 @@ def _note_position(replica: Replica, role: Leader, request: FetchRequest) -> boo
     elif 0 <= position.last_fetch_leader_end_offset <= request.fetch_offset:
         position.last_caught_up_ms = max(position.last_caught_up_ms, position.last_fetch_ms)
     position.end_offset = request.fetch_offset
+    position.directory_id = request.replica.directory_id
     position.last_fetch_ms = replica.now_ms
     position.last_fetch_leader_end_offset = replica.log.written_end_offset
     if is_voter:

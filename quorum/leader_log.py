@@ -56,6 +56,9 @@ def on_append(replica: Replica, event: Append) -> None:
     if event.epoch != replica.epoch:
         replica.emit(AppendFailed(event.token, AppendError.WRONG_EPOCH))
         return
+    if event.base_offset not in (None, role.next_offset):
+        replica.emit(AppendFailed(event.token, AppendError.WRONG_OFFSET))
+        return
     size = sum(map(len, event.records))
     if role.uncommitted and role.uncommitted_bytes + size > replica.config.append_pending_bytes_max:
         replica.emit(AppendFailed(event.token, AppendError.BUFFER_FULL))

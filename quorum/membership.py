@@ -1,4 +1,4 @@
-"""Adding, removing and updating voters, one at a time (KIP-853, Raft dissertation 4.1).
+"""Adding, removing and updating voters, one at a time, and putting them into the log (KIP-853, Raft dissertation 4.1).
 
 A change by one voter keeps every majority of the old set and every one of the new in touch, which is why the new set
 may be in effect as soon as its record is appended, and why the next change has to wait until the last one is committed.
@@ -14,6 +14,17 @@ may be in effect as soon as its record is appended, and why the next change has 
     remove: somebody is left                                INVALID_REQUEST
 
 A leader that removes itself leads on, without counting itself, until that is committed; then it resigns.
+
+With kraft.version 0 voters are configured, and the log knows no directory ids. Each voter tells its leader what it is
+(UpdateRaftVoter); the leader keeps that as long as it leads. An upgrade to 1 writes kraft.version and the voters as
+they said they are, in one batch: the set stays the same, its members get their directory ids.
+
+    before an upgrade                                       else
+    ------------------------------------------------------  -------------------------------------------------------
+    this replica leads that epoch, which has committed      NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT
+    the level is not lower, and one that exists             INVALID_UPDATE_VERSION
+    every voter has told what it is, and supports it        INVALID_UPDATE_VERSION
+    no other change waits or is uncommitted                 REQUEST_TIMED_OUT
 """
 
 from __future__ import annotations
@@ -21,21 +32,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..protocol.errors import ErrorCode
-from .effects import VotersRecord
+from .effects import ControlRecord, KRaftVersionRecord, VotersRecord
 from .leader_log import append_control
-from .messages import AddVoterRequest, RemoveVoterRequest, UpdateVoterRequest, VoterChangeResponse
+from .messages import (
+    AddVoterRequest,
+    RemoveVoterRequest,
+    UpdateVoterRequest,
+    UpgradeKRaftVersionRequest,
+    VoterChangeResponse,
+)
 from .replica import Replica
 from .requests import is_other_cluster
 from .resignation import resign
-from .roles import Leader, VoterChange
+from .roles import Leader, ReplicaPosition, VoterChange
 from .state import NO_DIRECTORY_ID, ReplicaKey
-from .voters import KRAFT_VERSION_DYNAMIC, VoterNode, VotersAt
+from .voters import KRAFT_VERSION_DYNAMIC, VoterNode, VotersAt, VoterSet
 
 Refusal = tuple[ErrorCode, str]
 
 
 def on_add_request(replica: Replica, token: object, request: AddVoterRequest) -> None:
-    refusal = _common_refusal(replica, request.cluster_id) or _add_refusal(replica, request.voter)
+    refusal = _change_refusal(replica, request.cluster_id) or _add_refusal(replica, request.voter)
     if refusal is not None:
         _answer(replica, token, *refusal)
         return
@@ -45,7 +62,7 @@ def on_add_request(replica: Replica, token: object, request: AddVoterRequest) ->
 
 
 def on_remove_request(replica: Replica, token: object, request: RemoveVoterRequest) -> None:
-    refusal = _common_refusal(replica, request.cluster_id) or _absence(replica, request.voter)
+    refusal = _change_refusal(replica, request.cluster_id) or _absence(replica, request.voter)
     if refusal is None and len(replica.voters) == 1:
         refusal = (ErrorCode.invalid_request, f"{request.voter} is the only voter")
     if refusal is not None:
@@ -57,18 +74,77 @@ def on_remove_request(replica: Replica, token: object, request: RemoveVoterReque
 
 
 def on_update_request(replica: Replica, token: object, request: UpdateVoterRequest) -> None:
-    refusal = _common_refusal(replica, request.cluster_id)
+    refusal = _leader_refusal(replica, request.cluster_id)
     if refusal is None and request.epoch != replica.epoch:
         is_old = request.epoch < replica.epoch
         error = ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch
         refusal = (error, f"epoch {request.epoch} is not this leader's {replica.epoch}")
-    refusal = refusal or _absence(replica, request.voter.key) or _unfit(replica, request.voter)
+    if refusal is None and replica.kraft_version < KRAFT_VERSION_DYNAMIC:
+        _take_report(replica, token, request.voter)
+        return
+    refusal = refusal or _change_refusal(replica, request.cluster_id)
+    refusal = refusal or _absence(replica, request.voter.key) or _unfit(replica, request.voter, replica.kraft_version)
     if refusal is not None:
         _answer(replica, token, *refusal)
         return
     voters = replica.voters.with_voter(request.voter)
     deadline_ms = replica.now_ms + replica.config.request_timeout_ms
     _leader(replica).voter_change = VoterChange(token, request, voters, deadline_ms)
+
+
+def _take_report(replica: Replica, token: object, voter: VoterNode) -> None:
+    """Of a static voter."""
+    if voter.id not in replica.voters.by_id:
+        _answer(replica, token, ErrorCode.voter_not_found, f"{voter.key} is not a voter")
+        return
+    _leader(replica).reported[voter.id] = voter
+    _answer(replica, token, ErrorCode.none, "")
+
+
+def on_upgrade_request(replica: Replica, token: object, request: UpgradeKRaftVersionRequest) -> None:
+    refusal = _leader_refusal(replica, None) or _upgrade_refusal(replica, request)
+    if refusal is None and request.level > replica.kraft_version:
+        refusal = _under_way(replica) or next(_unready(replica, request.level), None)
+    if refusal is not None:
+        _answer(replica, token, *refusal)
+    elif request.validate_only or request.level == replica.kraft_version:
+        _answer(replica, token, ErrorCode.none, "")
+    else:
+        voters = VoterSet.of(_reported(replica, node) or node for node in replica.voters)
+        deadline_ms = replica.now_ms + replica.config.request_timeout_ms
+        _leader(replica).voter_change = VoterChange(token, request, voters, deadline_ms)
+
+
+def _upgrade_refusal(replica: Replica, request: UpgradeKRaftVersionRequest) -> Refusal | None:
+    if request.epoch != replica.epoch:
+        return ErrorCode.not_leader_or_follower, f"epoch {request.epoch} is over, this is {replica.epoch}"
+    error, level = ErrorCode.invalid_update_version, request.level
+    if level < replica.kraft_version:
+        return error, f"kraft.version is at level {replica.kraft_version} and can never be lowered"
+    if level > KRAFT_VERSION_DYNAMIC:
+        return error, f"kraft.version has no level {level}; the highest is {KRAFT_VERSION_DYNAMIC}"
+    return None
+
+
+def _reported(replica: Replica, node: VoterNode) -> VoterNode | None:
+    """What a static voter says of itself."""
+    if node.id == replica.key.id:
+        return VoterNode(replica.key, replica.config.endpoints)
+    return _leader(replica).reported.get(node.id)
+
+
+def _unready(replica: Replica, level: int) -> Iterator[Refusal]:
+    """Voters that are not known well enough to be put into the log, or do not support the level."""
+    error = ErrorCode.invalid_update_version
+    for node in replica.voters:
+        reported = _reported(replica, node)
+        if reported is None or reported.key.directory_id == NO_DIRECTORY_ID:
+            yield (
+                error,
+                f"voter {node.id} has not told the leader its directory id yet: is it running, and new enough?",
+            )
+        elif (unfit := _unfit(replica, reported, level)) is not None:
+            yield error, unfit[1]
 
 
 def poll_voter_change(replica: Replica, role: Leader) -> None:
@@ -104,11 +180,30 @@ def deadlines(role: Leader) -> Iterator[int]:
 
 def _append_change(replica: Replica, role: Leader, change: VoterChange) -> None:
     """From here on the new set decides."""
-    change.offset = append_control(replica, role, (VotersRecord(change.voters),))
-    replica.add_voters(VotersAt(change.offset, change.voters, replica.kraft_version))
+    if isinstance(change.request, UpgradeKRaftVersionRequest):
+        level = change.request.level
+        records: tuple[ControlRecord, ...] = (KRaftVersionRecord(level), VotersRecord(change.voters))
+        _name_positions(replica, role, change.voters)
+    else:
+        level = replica.kraft_version
+        records = (VotersRecord(change.voters),)
+    change.offset = append_control(replica, role, records)
+    replica.add_voters(VotersAt(change.offset, change.voters, level))
     if isinstance(change.request, AddVoterRequest) and not change.request.ack_when_committed:
         change.is_answered = True
         _answer(replica, change.token, ErrorCode.none, "")
+
+
+def _name_positions(replica: Replica, role: Leader, voters: VoterSet) -> None:
+    """What is known of static voters goes on under their full keys, as far as it is of the directory they named."""
+    for node in voters:
+        static_key = replica.voters.by_id[node.id].key
+        position = role.positions.pop(static_key, None)
+        if position is None:
+            continue
+        if position.directory_id not in (NO_DIRECTORY_ID, node.key.directory_id):
+            position = ReplicaPosition(last_fetch_ms=position.last_fetch_ms)
+        role.positions[node.key] = position
 
 
 def _has_caught_up(role: Leader, change: VoterChange) -> bool:
@@ -123,15 +218,27 @@ def _leader(replica: Replica) -> Leader:
     return replica.role
 
 
-def _common_refusal(replica: Replica, cluster_id: str | None) -> Refusal | None:
-    role = replica.role
+def _leader_refusal(replica: Replica, cluster_id: str | None) -> Refusal | None:
     if is_other_cluster(replica, cluster_id):
         return ErrorCode.inconsistent_cluster_id, f"this is cluster {replica.config.cluster_id}"
-    if not isinstance(role, Leader):
+    if not isinstance(replica.role, Leader):
         known = "no leader is known" if replica.leader_id is None else f"{replica.leader_id} leads"
         return ErrorCode.not_leader_or_follower, f"this replica does not lead; {known} here"
+    return None
+
+
+def _change_refusal(replica: Replica, cluster_id: str | None) -> Refusal | None:
+    refusal = _leader_refusal(replica, cluster_id)
+    if refusal is not None:
+        return refusal
     if replica.kraft_version < KRAFT_VERSION_DYNAMIC:
         return ErrorCode.unsupported_version, f"kraft.version {replica.kraft_version} has a fixed set of voters"
+    return _under_way(replica)
+
+
+def _under_way(replica: Replica) -> Refusal | None:
+    """What has to be committed first."""
+    role = _leader(replica)
     if replica.high_watermark <= role.epoch_start_offset:
         return ErrorCode.request_timed_out, f"epoch {replica.epoch} has not committed a record yet; try again"
     if role.voter_change is not None or replica.voter_history.latest.offset >= replica.high_watermark:
@@ -144,15 +251,15 @@ def _add_refusal(replica: Replica, voter: VoterNode) -> Refusal | None:
         return ErrorCode.duplicate_voter, f"voter {voter.id} is there already; remove it first"
     if voter.key.directory_id == NO_DIRECTORY_ID:
         return ErrorCode.invalid_request, f"the directory id of voter {voter.id} is missing"
-    return _unfit(replica, voter)
+    return _unfit(replica, voter, replica.kraft_version)
 
 
-def _unfit(replica: Replica, voter: VoterNode) -> Refusal | None:
+def _unfit(replica: Replica, voter: VoterNode, level: int) -> Refusal | None:
     if not voter.endpoints:
         return ErrorCode.invalid_request, f"voter {voter.id} names no listener"
-    if not voter.min_kraft_version <= replica.kraft_version <= voter.max_kraft_version:
+    if not voter.min_kraft_version <= level <= voter.max_kraft_version:
         spoken = f"{voter.min_kraft_version} to {voter.max_kraft_version}"
-        return ErrorCode.invalid_request, f"voter {voter.id} speaks kraft.version {spoken}, not {replica.kraft_version}"
+        return ErrorCode.invalid_request, f"voter {voter.id} speaks kraft.version {spoken}, not {level}"
     return None
 
 

@@ -231,8 +231,17 @@ class UpdateVoterRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeKRaftVersionRequest:
+    """Of the state machine that leads `epoch`, never on the wire: raise kraft.version (UpdateFeatures, KIP-853)."""
+
+    epoch: int
+    level: int
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VoterChangeResponse:
-    """Answer of all three; `message` is for people."""
+    """Answer of all four; `message` is for people."""
 
     error: ErrorCode
     leader: LeaderAndEpoch
@@ -247,9 +256,11 @@ PeerRequest = (
     | FetchRequest
     | FetchSnapshotRequest
     | UpdateVoterRequest
+    | AddVoterRequest
+    | RemoveVoterRequest
 )
 """What a core sends."""
-Request = PeerRequest | DescribeQuorumRequest | AddVoterRequest | RemoveVoterRequest
+Request = PeerRequest | DescribeQuorumRequest | UpgradeKRaftVersionRequest
 """What a core answers."""
 PeerResponse = (
     VoteResponse

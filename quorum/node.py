@@ -4,7 +4,7 @@
 
 | effect | done by |
 |---|---|
-| PersistState | the election file, one after the other |
+| PersistState, VoterProven | `VoteKeeper`, the one task that writes `quorum-state` |
 | append, flush, truncate, snapshot effects | `LogOwner`, the one task that changes the log |
 | Send | `Peers`, a task each, with a deadline |
 | Reply | the future that the request's handler waits for |
@@ -65,20 +65,18 @@ from .effects import (
     ShutdownCompleted,
     SnapshotChunkAppend,
     Truncate,
+    VoterProven,
     VotersChanged,
 )
-from .election_file import ElectionFile
 from .errors import QuorumFailedError, QuorumStartError
 from .events import (
     Append,
     Event,
-    LogFailed,
     RequestReceived,
     Resign,
     Shutdown,
     SnapshotInstalled,
     Started,
-    StatePersisted,
     TimerFired,
 )
 from .formatting import identify
@@ -89,7 +87,8 @@ from .metrics import QuorumMetrics
 from .peers import Peers
 from .pending_appends import PendingAppends
 from .recovery import recover
-from .state import ElectionState, Endpoint, LeaderAndEpoch, RaftState, ReplicaKey
+from .state import Endpoint, LeaderAndEpoch, RaftState, ReplicaKey
+from .vote_keeper import VoteKeeper
 from .voters import KRAFT_VERSION_STATIC, VotersAt, VoterSet
 
 SHUTDOWN_SLACK_S: Final = 1.0
@@ -133,7 +132,6 @@ class QuorumNode:
         self._listeners: list[QuorumListener] = []
         self._timer: asyncio.TimerHandle | None = None
         self._stood_at_s: float | None = None
-        self._states: asyncio.Queue[ElectionState] = asyncio.Queue()
         self._left = asyncio.Event()
         self._appends = PendingAppends(self.metrics)
         self._asked: dict[asyncio.Future[Response], None] = {}
@@ -168,7 +166,8 @@ class QuorumNode:
 
     async def _start(self) -> None:
         await self._open_directory()
-        recovered = await recover(self.log, self._election_file, self._configured)
+        is_voter = bool(self.config.endpoints) and self._configured.voters.contains(self.config.key)
+        recovered = await recover(self.log, self._votes, self._configured, is_voter=is_voter)
         self._core = RaftCore(self.config, recovered, self._rng)
         self._owner = LogOwner(
             self.log,
@@ -189,7 +188,7 @@ class QuorumNode:
         )
         self._is_running = True
         tasks = {
-            "quorum-state": self._persist(),
+            "quorum-state": self._votes.run(lambda: self._core.voters_at_end, self._step),
             "quorum-log": self._owner.run(),
             "quorum-delivery": self._delivery.run(),
         }
@@ -210,7 +209,7 @@ class QuorumNode:
         self.config = replace(self.config, key=key, cluster_id=properties.cluster_id)
         self.log = await MetadataLog.open(self._disk, self._log_dir, self._log_config, self._now_ms)
         self._stack.push_async_callback(self.log.close)
-        self._election_file = ElectionFile(self._disk, self._log_dir / str(METADATA_PARTITION))
+        self._votes = VoteKeeper(self._disk, self._log_dir / str(METADATA_PARTITION))
 
     async def stop(self) -> None:
         """Leave in good order: a leader hands over. Idempotent; also after a failure."""
@@ -272,6 +271,11 @@ class QuorumNode:
         return self._core.voted_id
 
     @property
+    def granting_voters(self) -> tuple[int, ...]:
+        """Whose votes a candidate counts, or a leader won by; none in other states."""
+        return self._core.granting_voters
+
+    @property
     def is_voter(self) -> bool:
         return self._core.is_voter
 
@@ -294,29 +298,36 @@ class QuorumNode:
         return self.log.log_end_offset
 
     @property
+    def next_offset(self) -> int:
+        """That of the next record appended here."""
+        return self._core.next_offset
+
+    @property
     def log_end_epoch(self) -> int:
         return self.log.last_epoch
 
     # What a state machine asks for.
 
-    async def append(self, epoch: int, records: Sequence[bytes]) -> int:
+    async def append(self, epoch: int, records: Sequence[bytes], *, base_offset: int | None = None) -> int:
         """Append one atomic batch as the leader of `epoch`; its last offset. It is committed when a listener sees it.
 
-        NotLeaderError, BufferFullError, QuorumFailedError.
+        NotLeaderError, BufferFullError, QuorumFailedError; UnexpectedOffsetError if it could not be at `base_offset`.
         """
-        return await self._append(epoch, records, is_for_commit=False)
+        return await self._append(epoch, records, base_offset, is_for_commit=False)
 
     async def append_and_commit(self, epoch: int, records: Sequence[bytes]) -> int:
         """The same, returning once the high watermark has passed the last record.
 
         NotLeaderError also when leadership was lost meanwhile: the records may yet be committed.
         """
-        return await self._append(epoch, records, is_for_commit=True)
+        return await self._append(epoch, records, None, is_for_commit=True)
 
-    async def _append(self, epoch: int, records: Sequence[bytes], *, is_for_commit: bool) -> int:
+    async def _append(
+        self, epoch: int, records: Sequence[bytes], base_offset: int | None, *, is_for_commit: bool
+    ) -> int:
         self._check_running()
         pending = self._appends.begin(is_for_commit=is_for_commit)
-        self._step(Append(pending, epoch, tuple(records)))
+        self._step(Append(pending, epoch, tuple(records), base_offset))
         return await pending.answer
 
     async def create_snapshot(self, offset: int, epoch: int, records: Iterable[bytes], append_time_ms: int) -> None:
@@ -405,20 +416,6 @@ class QuorumNode:
             self.metrics.elections += 1
             self.metrics.election.observe(0)
 
-    def _persist_state(self, effect: PersistState) -> None:
-        self._states.put_nowait(effect.state)
-
-    async def _persist(self) -> None:
-        while True:
-            state = await self._states.get()
-            voters = self._core.voters_at_end
-            try:
-                await self._election_file.write(state, kraft_version=voters.kraft_version, voters=voters.voters)
-            except OSError as error:
-                self._step(LogFailed(f"quorum-state could not be written: {error}"))
-                return
-            self._step(StatePersisted(state))
-
     def _send(self, effect: Send) -> None:
         self._peers.send(effect)
 
@@ -482,7 +479,7 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
 
 _LOG_EFFECTS: Final = (AppendRecords, AppendFetched, Flush, Truncate, InstallSnapshot, SnapshotChunkAppend)
 _PERFORM: Final[Mapping[type[Effect], Callable[[QuorumNode, Any], None]]] = {
-    PersistState: QuorumNode._persist_state,
+    **dict.fromkeys((PersistState, VoterProven), lambda node, effect: node._votes.put(effect)),
     Send: QuorumNode._send,
     Reply: QuorumNode._reply,
     **dict.fromkeys(_LOG_EFFECTS, QuorumNode._change_log),

@@ -26,12 +26,15 @@ from . import wire, wire_fetch
 from .effects import Send
 from .events import ConnectionLost, RequestFailed, ResponseReceived
 from .messages import (
+    AddVoterRequest,
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
     FetchRequest,
+    FetchResponse,
     FetchSnapshotRequest,
     PeerRequest,
     PeerResponse,
+    RemoveVoterRequest,
     UpdateVoterRequest,
     VoteRequest,
 )
@@ -58,6 +61,8 @@ _APIS: Final[Mapping[type, _Api]] = {
     BeginQuorumEpochRequest: _Api(ApiKey.BEGIN_QUORUM_EPOCH, wire.begin_request, wire.read_begin_response),
     EndQuorumEpochRequest: _Api(ApiKey.END_QUORUM_EPOCH, wire.end_request, wire.read_end_response),
     UpdateVoterRequest: _Api(ApiKey.UPDATE_RAFT_VOTER, wire.update_request, wire.read_update_response),
+    AddVoterRequest: _Api(ApiKey.ADD_RAFT_VOTER, wire.add_request, wire.read_change_response),
+    RemoveVoterRequest: _Api(ApiKey.REMOVE_RAFT_VOTER, wire.remove_request, wire.read_change_response),
     FetchSnapshotRequest: _Api(
         ApiKey.FETCH_SNAPSHOT, wire_fetch.fetch_snapshot_request, wire_fetch.read_fetch_snapshot_response
     ),
@@ -152,12 +157,14 @@ class Peers:
         self._tell(ResponseReceived(peer_id, request, response))
 
     def _look_for_double(self, asked: Endpoint, response: PeerResponse) -> None:
-        """A node refuses the Fetch of one that is called as it is: only a person can tell which of the two is right."""
-        if response.error is not ErrorCode.invalid_request or asked in self._doubles:
+        """A node refuses the Fetch of one that is called as it is, or as another one that fetches: only a person can
+        tell which of the two is right."""
+        is_double = response.error is ErrorCode.duplicate_voter and isinstance(response, FetchResponse)
+        if asked in self._doubles or not (is_double or response.error is ErrorCode.invalid_request):
             return
         self._doubles.add(asked)
-        message = "%s:%d refuses what node %d asks (INVALID_REQUEST): two nodes must not have the same node.id"
-        _log.error(message, asked.host, asked.port, self._own_id)
+        message = "%s:%d refuses what node %d asks (%s): two nodes must not have the same node.id"
+        _log.error(message, asked.host, asked.port, self._own_id, response.error.name.upper())
 
     async def _exchange(self, address: Address, request: PeerRequest) -> PeerResponse:
         if isinstance(request, FetchRequest):

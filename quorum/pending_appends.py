@@ -7,11 +7,19 @@ answer comes too late for (the caller was cancelled, or has its offsets) is only
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from .effects import AppendAccepted, AppendCompleted, AppendError, AppendFailed
-from .errors import BufferFullError, NotLeaderError
+from .errors import BufferFullError, NotLeaderError, UnexpectedOffsetError
 from .metrics import QuorumMetrics
+
+_EXCEPTIONS: Final[Mapping[AppendError, type[BufferFullError | UnexpectedOffsetError]]] = {
+    AppendError.BUFFER_FULL: BufferFullError,
+    AppendError.WRONG_OFFSET: UnexpectedOffsetError,
+}
+"""All others: NotLeaderError."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +60,7 @@ class PendingAppends:
         pending = _token(effect)
         self._pending.pop(pending, None)
         if not pending.answer.done():
-            kind = BufferFullError if effect.error is AppendError.BUFFER_FULL else NotLeaderError
+            kind = _EXCEPTIONS.get(effect.error, NotLeaderError)
             pending.answer.set_exception(kind(effect.error.value))
 
     def fail_all(self, error: Exception) -> None:

@@ -6,6 +6,7 @@
 | its epoch is below the log's last one | the log's epoch, without a vote: the file is older than the log |
 | voters in the latest snapshot, or behind it in the log | these, by the offsets of their records |
 | no voters there | the configured ones |
+| a voter of a static set, neither `quorum-state` nor log | it is marked, and has to prove its log (`proof`) |
 """
 
 from __future__ import annotations
@@ -17,21 +18,34 @@ from ..protocol.fetch_wire import SnapshotId
 from ..protocol.quorum_records import parse_quorum_record
 from ..protocol.records import iter_records
 from .control_batches import voters_after, voters_of_snapshot
-from .election_file import ElectionFile
 from .events import RecoveredState
 from .metadata_log import MetadataLog
 from .state import ElectionState, OffsetAndEpoch
-from .voters import VotersAt
+from .vote_keeper import VoteKeeper
+from .voters import VotersAt, VoterSet
+
+UNPROVEN = (
+    "this voter began with an empty directory: unless the cluster is new it has lost what it had, and helps to elect "
+    "nobody before it has followed a leader"
+)
 
 _logger = logging.getLogger(__name__)
 
 
-async def recover(log: MetadataLog, election_file: ElectionFile, configured: VotersAt) -> RecoveredState:
-    """CorruptFileError for a `quorum-state` or a snapshot that cannot be used."""
+async def recover(log: MetadataLog, votes: VoteKeeper, configured: VotersAt, *, is_voter: bool) -> RecoveredState:
+    """`is_voter`: by the configuration. CorruptFileError for a `quorum-state` or a snapshot that cannot be used."""
     latest = log.snapshots.latest
+    found = await votes.election_file.read(configured.voters if is_voter else VoterSet())
+    is_empty = found is None and log.log_end_offset == 0 and latest is None
+    if is_voter and is_empty:
+        await votes.unproven_mark.put()
+    is_unproven = is_voter and await votes.unproven_mark.is_there()
+    if is_unproven:
+        _logger.warning(UNPROVEN)
     return RecoveredState(
+        is_unproven=is_unproven,
         voters=await _voters(log, configured),
-        election=await _election(log, election_file),
+        election=_election(log, found),
         epochs=tuple(log.epochs.entries),
         log_start=_id(log.start_id),
         log_end_offset=log.log_end_offset,
@@ -40,8 +54,7 @@ async def recover(log: MetadataLog, election_file: ElectionFile, configured: Vot
     )
 
 
-async def _election(log: MetadataLog, election_file: ElectionFile) -> ElectionState:
-    election = await election_file.read()
+def _election(log: MetadataLog, election: ElectionState | None) -> ElectionState:
     if election is None:
         return ElectionState(log.last_epoch)
     if election.epoch < log.last_epoch:

@@ -51,6 +51,7 @@ class Replica:
         "_effects",
         "_held",
         "_persisted",
+        "_was_voter",
         "chance",
         "config",
         "election_attempts",
@@ -59,11 +60,11 @@ class Replica:
         "high_watermark",
         "is_shutting_down",
         "is_started",
+        "is_unproven",
         "is_voter",
         "leader_endpoint",
         "leader_id",
         "log",
-        "may_stand",
         "now_ms",
         "role",
         "shutdown_deadline_ms",
@@ -80,7 +81,8 @@ class Replica:
         self.log = LogView(recovered)
         self.voter_history = VoterHistory(recovered.voters)
         self.voters: VoterSet = VoterSet()
-        self.is_voter = self.may_stand = False
+        self.is_voter = self._was_voter = False
+        self.is_unproven = recovered.is_unproven
         self.high_watermark = max(recovered.high_watermark, recovered.log_start.offset)
         self.epoch = election.epoch
         self.leader_id = election.leader_id
@@ -224,11 +226,16 @@ class Replica:
         self.emit(VotersChanged(self.voters, self.kraft_version))
 
     def _know_own_part(self) -> None:
-        """A voter that was removed may stand for election until it knows that this is committed: it may be the only one
-        whose log is long enough (Raft dissertation 4.2.2). Pre-votes keep it from disturbing."""
         key, has_listener = self.config.key, bool(self.config.endpoints)
         self.is_voter = has_listener and self.voters.contains(key)
-        self.may_stand = has_listener and any(entry.voters.contains(key) for entry in self.voter_history.entries)
+        self._was_voter = has_listener and any(entry.voters.contains(key) for entry in self.voter_history.entries)
+
+    @property
+    def may_stand(self) -> bool:
+        """For election. A voter that was removed may until it knows that this is committed: it may be the only one
+        whose log is long enough (Raft dissertation 4.2.2). Pre-votes keep it from disturbing. One whose log may lack
+        what it acknowledged must not (`proof`)."""
+        return self._was_voter and not (self.is_unproven and self.log.end_offset > 0)
 
     def other_voters(self) -> list[VoterNode]:
         return [node for node in self.voters if node.id != self.config.key.id]

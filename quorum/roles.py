@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from typing import ClassVar
+from uuid import UUID
 
 from .effects import ControlBatch, DataBatch, SnapshotChunkAppend
 from .messages import (
@@ -18,9 +19,10 @@ from .messages import (
     FetchSnapshotRequest,
     RemoveVoterRequest,
     UpdateVoterRequest,
+    UpgradeKRaftVersionRequest,
 )
-from .state import OffsetAndEpoch, RaftState, ReplicaKey
-from .voters import VoterSet
+from .state import NO_DIRECTORY_ID, OffsetAndEpoch, RaftState, ReplicaKey
+from .voters import VoterNode, VoterSet
 
 IN_FLIGHT = -1
 """In place of a time to send at: an answer is awaited."""
@@ -80,27 +82,30 @@ class Follower:
     """`is_leader_suspect`: it resigned, its sockets closed, or it was silent for too long: others may have a pre-vote.
 
     `leader_high_watermark` waits for the records to be flushed here. `request`: the one under way, to `target_id`.
+    `has_reported`: the leader of a static quorum knows what this voter is.
     """
 
     state: ClassVar[RaftState] = RaftState.FOLLOWER
     fetch_deadline_ms: int
     fetch_at_ms: int
-    update_voter_at_ms: int
+    voter_request_at_ms: int
     is_leader_suspect: bool = False
     is_leader_resigned: bool = False
     has_fetched: bool = False
     leader_high_watermark: int = -1
     request: FetchRequest | FetchSnapshotRequest | None = None
     target_id: int = -1
-    update_voter: UpdateVoterRequest | None = None
+    voter_request: UpdateVoterRequest | AddVoterRequest | RemoveVoterRequest | None = None
+    has_reported: bool = False
     download: Download | None = None
 
 
 @dataclass(slots=True)
 class ReplicaPosition:
-    """What a leader knows of one fetcher. Times -1: never."""
+    """What a leader knows of one fetcher. Times -1: never. `directory_id`: of whoever fetched last under this key."""
 
     end_offset: int = -1
+    directory_id: UUID = NO_DIRECTORY_ID
     last_fetch_ms: int = -1
     last_caught_up_ms: int = -1
     last_fetch_leader_end_offset: int = -1
@@ -122,7 +127,7 @@ class VoterChange:
     high watermark to pass `offset`, that of its record."""
 
     token: object
-    request: AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest
+    request: AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest | UpgradeKRaftVersionRequest
     voters: VoterSet
     deadline_ms: int
     catch_up_end_offset: int = -1
@@ -136,7 +141,8 @@ class Leader:
 
     `positions`: by the key in the voter set for voters, by their own for observers. `begin_at_ms`: when to tell a voter
     (again) that this epoch began. `pending`: batches that have their offsets, up to `next_offset`, and wait for the
-    log. `uncommitted`: (last offset, bytes, token) of appends that wait for the high watermark.
+    log. `uncommitted`: (last offset, bytes, token) of appends that wait for the high watermark. `reported`: what static
+    voters say of themselves, by id.
     """
 
     state: ClassVar[RaftState] = RaftState.LEADER
@@ -156,6 +162,7 @@ class Leader:
     uncommitted: deque[tuple[int, int, object]] = field(default_factory=deque)
     uncommitted_bytes: int = 0
     voter_change: VoterChange | None = None
+    reported: dict[int, VoterNode] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

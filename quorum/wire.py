@@ -249,6 +249,31 @@ def cluster_error(error: ErrorCode, message: str) -> Body:
 # AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter.
 
 
+def add_request(request: AddVoterRequest) -> Body:
+    voter = request.voter
+    return {
+        "cluster_id": request.cluster_id,
+        "timeout_ms": request.timeout_ms,
+        "voter_id": voter.id,
+        "voter_directory_id": voter.key.directory_id,
+        "listeners": endpoint_fields(voter.endpoints),
+        "ack_when_committed": request.ack_when_committed,
+    }
+
+
+def remove_request(request: RemoveVoterRequest) -> Body:
+    return {
+        "cluster_id": request.cluster_id,
+        "voter_id": request.voter.id,
+        "voter_directory_id": request.voter.directory_id,
+    }
+
+
+def read_change_response(body: Any) -> VoterChangeResponse:
+    """Of AddRaftVoter and RemoveRaftVoter, which do not say who leads."""
+    return VoterChangeResponse(error=body.error_code, leader=NO_LEADER, message=body.error_message or "")
+
+
 def read_add_request(body: Any) -> AddVoterRequest:
     """The kraft.versions are asked of the new voter itself."""
     return AddVoterRequest(

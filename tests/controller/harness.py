@@ -20,12 +20,13 @@ from tierfetch.controller.records import (
     decode_record,
     encode_record,
 )
-from tierfetch.controller.registrations import NO_LEADER, PartitionKey, PartitionRegistration
+from tierfetch.controller.registrations import PartitionKey, PartitionRegistration
 from tierfetch.controller.snapshot import snapshot_records
 from tierfetch.controller.state import ControllerResult, Moment
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.entities import build_entity
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.sim.metadata_invariants import check_image
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 CONFIG = ControllerConfig(cluster_id=CLUSTER_ID, node_id=100)
@@ -95,8 +96,10 @@ class Harness:
         return dict(result.response)
 
     def take(self, result: ControllerResult) -> None:
+        assert result.base_offset in (None, len(self.log)), (result.base_offset, len(self.log))
         self.append(result.records)
-        check_invariants(self.image)
+        self.core.written(result, len(self.log) - 1)
+        check_image(self.image)
 
     def failover(self) -> None:
         """Another controller takes over: it has the log, and nothing else."""
@@ -287,36 +290,6 @@ class Harness:
                 "feature_updates": [{"feature": name, "max_version_level": level, "upgrade_type": upgrade_type}],
             },
         )
-
-
-def check_invariants(image: MetadataImage) -> None:
-    """What holds after every batch."""
-    indexed = image.indexes.as_sets()
-    in_isr: dict[int, set[PartitionKey]] = {}
-    for topic_id, topic in image.topics.items():
-        assert image.topic_ids[topic.name] == topic_id
-        for number, registration in topic.partitions.items():
-            key = PartitionKey(topic_id, number)
-            registration.check(key)
-            assert len(set(registration.replicas)) == len(registration.replicas), (key, registration)
-            assert len(set(registration.isr)) == len(registration.isr), (key, registration)
-            assert not set(registration.adding_replicas) & set(registration.removing_replicas), (key, registration)
-            assert len(registration.directories) == len(registration.replicas), (key, registration)
-            if registration.leader != NO_LEADER:
-                assert image.is_active(registration.leader), (key, registration)
-            if len(registration.isr) > 1:
-                assert all(map(image.is_active, registration.isr)), (
-                    key,
-                    registration,
-                    "only a last member may be down",
-                )
-            for broker_id in registration.isr:
-                in_isr.setdefault(broker_id, set()).add(key)
-            assert (key in indexed["leaderless"]) == (registration.leader == NO_LEADER)
-            assert (key in indexed["reassigning"]) == registration.is_reassigning
-            is_preferred = registration.leader == registration.preferred_leader
-            assert (key in indexed["not_preferred"]) == (not is_preferred)
-    assert indexed["in_isr"] == in_isr
 
 
 def same(one: MetadataImage, other: MetadataImage) -> bool:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tierfetch.controller.cluster import describe_cluster
+from tierfetch.controller.cluster import Asked, describe_cluster
+from tierfetch.controller.records import BrokerEndpoint
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.entities import build_entity
 from tierfetch.protocol.errors import ErrorCode
@@ -15,6 +16,10 @@ from .harness import CLUSTER_ID, Harness
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC, BROKER = 2, 4
+
+
+CONTROLLER = BrokerEndpoint(name="CONTROLLER", host="controller", port=9093, security_protocol=0)
+ASKED = Asked(cluster_id=CLUSTER_ID, listener_name="CONTROLLER", leader_id=100, voters={100: [CONTROLLER]})
 
 
 @pytest.fixture
@@ -110,7 +115,7 @@ def test_the_cluster_is_described(cluster: Harness, version: int) -> None:
     cluster.expire(2, alive=[1])
     values = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False}
     request = build_entity(ApiKey.DESCRIBE_CLUSTER.request_type(version), values)
-    response = describe_cluster(cluster.core.state, request, "PLAINTEXT", 100).response
+    response = describe_cluster(cluster.core.state, request, ASKED)
     build_entity(ApiKey.DESCRIBE_CLUSTER.response_type(version), response)
     assert response["cluster_id"] == CLUSTER_ID
     assert [(broker["broker_id"], broker["host"]) for broker in response["brokers"]] == [(1, "host1")]
@@ -120,9 +125,9 @@ def test_fenced_brokers_and_controllers_are_described_where_they_are_asked_for(c
     cluster.expire(2, alive=[1])
     ask = ApiKey.DESCRIBE_CLUSTER.request_type(2)
     values = {"include_cluster_authorized_operations": False, "include_fenced_brokers": True, "endpoint_type": 1}
-    response = describe_cluster(cluster.core.state, build_entity(ask, values), "OTHER", 100).response
+    response = describe_cluster(cluster.core.state, build_entity(ask, values), ASKED)
     assert [(broker["broker_id"], broker["is_fenced"]) for broker in response["brokers"]] == [(1, False), (2, True)]
-    controllers = describe_cluster(cluster.core.state, build_entity(ask, {**values, "endpoint_type": 2}), "C", 100)
-    assert controllers.response["brokers"] == []
-    wrong = describe_cluster(cluster.core.state, build_entity(ask, {**values, "endpoint_type": 3}), "C", 100)
-    assert wrong.response["error_code"] is ErrorCode.unsupported_endpoint_type
+    controllers = describe_cluster(cluster.core.state, build_entity(ask, {**values, "endpoint_type": 2}), ASKED)
+    assert [(node["broker_id"], node["port"]) for node in controllers["brokers"]] == [(100, 9093)]
+    wrong = describe_cluster(cluster.core.state, build_entity(ask, {**values, "endpoint_type": 3}), ASKED)
+    assert wrong["error_code"] is ErrorCode.unsupported_endpoint_type

@@ -9,7 +9,9 @@ from uuid import UUID
 import pytest
 
 from tierfetch.controller.config import SUPPORTED_FEATURES, FeatureRange, WarmingPolicy
+from tierfetch.controller.state import KRaftUpgrade
 from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.entities import build_entity
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.extensions import ThinReplica, thin_replica
 
@@ -170,14 +172,23 @@ def test_F12_lowering_needs_to_be_allowed_and_a_log_that_old_nodes_can_read() ->
     assert "group.version" not in cluster.image.features
 
 
-@pytest.mark.parametrize(("now", "wanted"), [(0, 1), (1, 0)])
-def test_F12_the_quorums_own_level_stays_as_it_was_formatted(now: int, wanted: int) -> None:
+def test_F12_the_quorums_own_level_is_raised_by_the_quorum_and_never_lowered() -> None:
     cluster = Harness()
-    cluster.core.state.kraft_version = now
-    answer = cluster.set_feature("kraft.version", wanted, 3)
+    cluster.core.state.kraft_version = 1
+    answer = cluster.set_feature("kraft.version", 0, 3)
     assert answer["error_code"] is ErrorCode.invalid_update_version
     assert "kraft.version is at level" in answer["error_message"]
-    assert cluster.set_feature("kraft.version", now, 1)["error_code"] is ErrorCode.none
+    assert cluster.set_feature("kraft.version", 1, 1)["error_code"] is ErrorCode.none
+    cluster.core.state.kraft_version = 0
+    before = len(cluster.log)
+    assert cluster.set_feature("kraft.version", 2)["error_code"] is ErrorCode.invalid_update_version
+    update = {"feature": "kraft.version", "max_version_level": 1, "upgrade_type": 1}
+    for validate_only in (True, False):
+        values = {"timeout_ms": 1, "feature_updates": [update], "validate_only": validate_only}
+        request = build_entity(ApiKey.UPDATE_FEATURES.request_type(2), values)
+        result = cluster.core.handle(ApiKey.UPDATE_FEATURES, request, cluster.moment)
+        assert result.kraft_upgrade == KRaftUpgrade(1, validate_only)
+    assert len(cluster.log) == before, "it is in no metadata record"
 
 
 def test_F12_all_or_nothing() -> None:

@@ -51,6 +51,33 @@ def test_another_incarnation_that_answers_is_proof() -> None:
     assert probe(harness, 1, ProbeOutcome.OTHER_INCARNATION) is Verdict.FENCE
 
 
+def test_another_incarnation_on_the_same_listener_is_proof_too() -> None:
+    """Once the connection of the first one's heartbeats is gone; probes may have told nothing by then."""
+    harness = cluster_of(3)
+    harness.create("t", [1, 2, 3])
+    assert harness.register(1)["error_code"] is ErrorCode.duplicate_broker_registration
+    harness.core.connection_lost(1, harness.now_ms)
+    assert probe(harness, 1, *[NO_PROOF] * PROBES_MAX) is Verdict.WAIT
+    elsewhere = [{"name": "PLAINTEXT", "host": "host9", "port": 9092, "security_protocol": 0}]
+    assert harness.register(1, listeners=elsewhere)["error_code"] is ErrorCode.duplicate_broker_registration
+    assert harness.register(1)["error_code"] is ErrorCode.none
+    assert harness.image.brokers[1].fenced
+    assert (harness.partition("t").leader, harness.partition("t").isr) == (2, (2, 3))
+
+
+@pytest.mark.parametrize("seen", ["a heartbeat", "two others gone"])
+def test_another_incarnation_is_no_proof_where_the_first_lives_or_we_are_cut_off(seen: str) -> None:
+    harness = cluster_of(3)
+    harness.core.connection_lost(1, harness.now_ms)
+    if seen == "a heartbeat":
+        harness.beat(1)
+    else:
+        harness.core.connection_lost(2, harness.now_ms)
+        assert probe(harness, 2, REFUSED, REFUSED) is Verdict.FENCE
+    assert harness.register(1)["error_code"] is ErrorCode.duplicate_broker_registration
+    assert not harness.image.brokers[1].fenced
+
+
 def test_a_live_broker_is_never_fenced_for_a_disconnect() -> None:
     harness = cluster_of(3)
     harness.core.connection_lost(1, harness.now_ms)

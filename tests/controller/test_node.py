@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from tierfetch.controller.config import SUPPORTED_FEATURES
+from tierfetch.controller.node import _Job
+from tierfetch.controller.records import (
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    NoOpRecord,
+    RegisterBrokerRecord,
+    decode_record,
+    encode_record,
+)
+from tierfetch.controller.service import ControllerService
+from tierfetch.controller.state import ControllerResult
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.quorum.errors import NotLeaderError
+from tierfetch.quorum.errors import BufferFullError, NotLeaderError
 from tierfetch.sim.controllers import CONTROLLER_PORT, controller_host
 
 from .harness import same
@@ -164,16 +178,126 @@ def test_an_append_that_is_refused_is_answered_not_controller() -> None:
         await cluster.start(1)
         _, service = await cluster.active()
 
-        async def refuse(*_: object) -> int:
+        async def refuse(*_: object, **__: object) -> int:
             raise NotLeaderError("by the test")
 
         service.node.append = refuse
-        values = {"broker_id": 1, "broker_epoch": service.controller.core.state.image.brokers[1].epoch}
-        address = Address(controller_host(service.node.node_id), CONTROLLER_PORT)
-        answer = await cluster.world.host("operator").run(
-            cluster.client.request(address, ApiKey.ALLOCATE_PRODUCER_IDS, values, timeout_s=3)
-        )
-        assert answer.error_code is ErrorCode.not_controller
+        assert (await allocate(cluster, service)).error_code is ErrorCode.not_controller
+
+    simulate(scenario)
+
+
+async def allocate(cluster: Cluster, service: ControllerService) -> Any:
+    """A block of producer ids, asked of this controller: a decision that writes."""
+    values = {"broker_id": 1, "broker_epoch": service.controller.core.state.image.brokers[1].epoch}
+    address = Address(controller_host(service.node.node_id), CONTROLLER_PORT)
+    asking = cluster.client.request(address, ApiKey.ALLOCATE_PRODUCER_IDS, values, timeout_s=3)
+    return await cluster.world.host("operator").run(asking)
+
+
+def test_a_fault_of_ours_leaves_nobody_waiting() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1)
+        node_id, service = await cluster.active()
+
+        async def fail(*_: object, **__: object) -> int:
+            raise ZeroDivisionError("by the test")
+
+        service.node.append = fail
+        assert (await allocate(cluster, service)).error_code is ErrorCode.not_controller
+        assert service.controller.failed.done()
+        assert not service.controller.is_active
+        assert (await allocate(cluster, service)).error_code is ErrorCode.not_controller
+        cluster.controllers[node_id].crash("process")
+
+    simulate(scenario)
+
+
+def test_what_does_not_fit_into_the_quorums_buffer_waits_and_no_transaction_stays_open() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1, 2, 3)
+        _, service = await cluster.active()
+        controller, image = service.controller, service.controller.core.state.image
+        records = [ConfigRecord(resource_type=4, resource_name="", name=f"key-{n}", value="v") for n in range(10)]
+
+        def in_pieces(_: ControllerResult) -> Iterator[list[Any]]:
+            yield [BeginTransactionRecord()]
+            yield from ([record] for record in records)
+            yield [EndTransactionRecord()]
+
+        refusals = 0
+        append = service.node.append
+
+        async def narrow(epoch: int, values: Sequence[bytes], **others: Any) -> int:
+            nonlocal refusals
+            if service.node.next_offset > service.node.high_watermark:
+                refusals += 1
+                raise BufferFullError("by the test")
+            return await append(epoch, values, **others)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("tierfetch.controller.node.batches", in_pieces)
+            patch.setattr(service.node, "append", narrow)
+            answer = asyncio.get_running_loop().create_future()
+            controller._put(_Job(lambda _: ControllerResult(records, "done"), answer))
+            assert await answer == "done"
+        assert refusals > 0
+        assert not image.is_in_transaction
+        assert len(image.config(4, "")) == 10
+
+    simulate(scenario)
+
+
+def test_C1_a_brokers_epoch_is_the_offset_of_its_record_whatever_comes_between() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1)
+        _, service = await cluster.active()
+        node, append = service.node, service.node.append
+        offsets: dict[int, int] = {}
+
+        async def late(epoch: int, values: Sequence[bytes], **others: Any) -> int:
+            record = decode_record(values[0]).record
+            if isinstance(record, RegisterBrokerRecord) and not offsets:
+                offsets[0] = await append(epoch, [encode_record(NoOpRecord())])
+            last = await append(epoch, values, **others)
+            if isinstance(record, RegisterBrokerRecord):
+                offsets[record.broker_id] = last - len(values) + 1
+            return last
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(node, "append", late)
+            await cluster.start_broker(2)
+            await cluster.until(lambda: not cluster.brokers[2].node.is_fenced)
+        assert cluster.brokers[2].node.epoch == offsets[2] > offsets[0]
+
+    simulate(scenario)
+
+
+@pytest.mark.slow
+def test_Q15_kraft_version_is_raised_by_update_features() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1, 2, 3)
+        await cluster.create("t", [1, 2, 3])
+        _, service = await cluster.active()
+        assert service.node.voters.kraft_version == 0
+        update = {"feature": "kraft.version", "max_version_level": 1, "upgrade_type": 1}
+        values = {"timeout_ms": 1000, "feature_updates": [update], "validate_only": False}
+        answer = await cluster.ask(ApiKey.UPDATE_FEATURES, values)
+        assert (answer.error_code, answer.error_message) == (ErrorCode.none, None)
+        everybody = [item.node for item in cluster.running().values()]
+        await cluster.until(lambda: all(node.voters.kraft_version == 1 for node in everybody))
+        keys = {node.config.key for node in everybody}
+        assert {voter.key for voter in service.node.voters.voters} == keys
+        assert all(key.directory_id.int for key in keys)
+        node_id, _ = await cluster.active()
+        cluster.controllers[node_id].crash("machine")
+        await cluster.create("u", [2, 3])
+        await cluster.start_controller(node_id)
+        await agree(cluster)
+        assert cluster.controllers[node_id].node.node.voters.kraft_version == 1
+        again = {**values, "feature_updates": [{**update, "max_version_level": 0, "upgrade_type": 3}]}
+        refused = await cluster.ask(ApiKey.UPDATE_FEATURES, again)
+        assert refused.error_code is ErrorCode.invalid_update_version
 
     simulate(scenario)
 

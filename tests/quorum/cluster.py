@@ -34,6 +34,7 @@ from tierfetch.quorum.effects import (
     Send,
     SetTimer,
     SnapshotChunkAppend,
+    VoterProven,
 )
 from tierfetch.quorum.events import (
     Append,
@@ -61,7 +62,7 @@ from tierfetch.quorum.messages import (
     SnapshotRange,
 )
 from tierfetch.quorum.state import Endpoint, RaftState, ReplicaKey
-from tierfetch.quorum.voters import VoterNode, VotersAt, VoterSet
+from tierfetch.quorum.voters import KRAFT_VERSION_STATIC, VoterNode, VotersAt, VoterSet
 
 from .disk import Entry, MemoryDisk, Snapshot
 
@@ -85,7 +86,11 @@ def voter_of(node_id: int, incarnation: int = 0) -> VoterNode:
 
 
 def voters_of(ids: Iterable[int], kraft_version: int = 1) -> VotersAt:
-    return VotersAt(-1, VoterSet.of([voter_of(node_id) for node_id in ids]), kraft_version)
+    """Static ones (kraft.version 0) without directory ids."""
+    nodes = [voter_of(node_id) for node_id in ids]
+    if kraft_version == KRAFT_VERSION_STATIC:
+        nodes = [replace(node, key=ReplicaKey(node.id)) for node in nodes]
+    return VotersAt(-1, VoterSet.of(nodes), kraft_version)
 
 
 @dataclass(frozen=True)
@@ -210,12 +215,12 @@ class Cluster:
                 self._later(self.random.randint(1, 20), other, ConnectionLost(node_id))
 
     def wipe(self, node_id: int, incarnation: int) -> None:
-        """A new, empty directory."""
+        """A new, empty directory; a static voter is marked by it, as its shell does."""
         node = self.nodes[node_id]
         node.core = None
         node.key = key_of(node_id, incarnation)
         node.config = replace(node.config, key=node.key)
-        node.disk = MemoryDisk(self.bootstrap)
+        node.disk = MemoryDisk(self.bootstrap, is_unproven=self.bootstrap.kraft_version == KRAFT_VERSION_STATIC)
 
     def cut(self, one: int, other: int, *, both_ways: bool = True) -> None:
         self.cuts.add((one, other))
@@ -286,6 +291,8 @@ class Cluster:
             self._set_timer(node, effect)
         elif isinstance(effect, Fatal):
             node.fatal = effect.reason
+        elif isinstance(effect, VoterProven):
+            node.disk = replace(node.disk, is_unproven=False)
         else:
             self._check(node, effect)
 

@@ -51,6 +51,7 @@ class MemoryDisk:
     start: OffsetAndEpoch = EMPTY_LOG
     flushed_end_offset: int = 0
     snapshots: tuple[Snapshot, ...] = ()
+    is_unproven: bool = False
 
     @property
     def end_offset(self) -> int:
@@ -118,6 +119,7 @@ class MemoryDisk:
             log_end_offset=self.end_offset,
             latest_snapshot=self.snapshots[-1].snapshot_id if self.snapshots else None,
             high_watermark=self.start.offset,
+            is_unproven=self.is_unproven,
         )
 
     def history(self, end_offset: int) -> tuple[Entry, ...]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.quorum.messages import AddVoterRequest, RemoveVoterRequest
+from tierfetch.quorum.messages import AddVoterRequest, RemoveVoterRequest, UpgradeKRaftVersionRequest
 from tierfetch.quorum.state import RaftState
 
-from .cluster import CLUSTER_ID, Cluster, voter_of
+from .cluster import CLUSTER_ID, Cluster, InvariantBroken, Node, voter_of
 from .test_core_cluster import converge, crash, cut, isolate_leader, mend, start_all
 
 
-def change(cluster: Cluster, request: AddVoterRequest | RemoveVoterRequest) -> ErrorCode:
+def change(cluster: Cluster, request: AddVoterRequest | RemoveVoterRequest | UpgradeKRaftVersionRequest) -> ErrorCode:
     """Asked of the leader, the answer awaited."""
     leader = cluster.leader()
     assert leader is not None
@@ -87,6 +89,119 @@ def test_Q15_a_wiped_voter_is_another_replica() -> None:
     assert change(cluster, add(wiped.id, 1)) is ErrorCode.none
     cluster.run_until(for_ms=1_000)
     assert wiped.core.is_voter
+
+
+def test_Q15_a_wiped_voter_with_auto_join_takes_its_own_place() -> None:
+    cluster = Cluster([1, 2, 3], seed=5, config=lambda config: replace(config, auto_join=True))
+    ready(cluster)
+    wiped = next(node for node in cluster.nodes.values() if node is not cluster.leader())
+    cluster.append(cluster.leader(), b"kept")
+    cluster.crash(wiped.id)
+    cluster.wipe(wiped.id, 1)
+    cluster.start(wiped.id)
+    assert cluster.run_until(lambda: wiped.core.is_voter, for_ms=30_000)
+    assert len(cluster.leader().core.voters_at_end.voters) == 3
+    assert cluster.run_until(lambda: wiped.high_watermark == cluster.leader().high_watermark)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_Q15_static_voters_go_into_the_log_and_come_and_go_from_then_on(seed: int) -> None:
+    cluster = Cluster([1, 2, 3], seed=seed, kraft_version=0)
+    ready(cluster)
+    cluster.append(cluster.leader(), b"before")
+    leader = cluster.leader()
+    assert change(cluster, UpgradeKRaftVersionRequest(epoch=leader.core.epoch, level=1)) is ErrorCode.none
+    assert cluster.leader() is leader, "nobody was out of touch"
+    assert {node.key for node in leader.core.voters_at_end.voters} == {node.key for node in cluster.nodes.values()}
+    gone = next(node for node in cluster.nodes.values() if node is not leader)
+    cluster.crash(gone.id)
+    cluster.wipe(gone.id, 1)
+    cluster.start(gone.id)
+    cluster.run_until(for_ms=3_000)
+    assert not gone.core.is_voter
+    assert change(cluster, remove(gone.id)) is ErrorCode.none
+    assert change(cluster, add(gone.id, 1)) is ErrorCode.none
+    cluster.append(cluster.leader(), b"after")
+    cluster.run_until(for_ms=1_000)
+    for node_id in cluster.nodes:
+        cluster.crash(node_id)
+        cluster.start(node_id)
+    converge(cluster)
+    assert cluster.values() == [b"before", b"after", b"last"]
+    assert all(node.core.voters_at_end.kraft_version == 1 for node in cluster.nodes.values())
+
+
+def committed_on_two_of_three(seed: int) -> tuple[Cluster, Node, Node, Node]:
+    """The leader and one voter have a record that the third has not; then the leader and that voter stop."""
+    cluster = Cluster([1, 2, 3], seed=seed, kraft_version=0)
+    ready(cluster)
+    leader = cluster.leader()
+    second, third = [node for node in cluster.nodes.values() if node is not leader]
+    cluster.cut(leader.id, third.id)
+    cluster.cut(second.id, third.id)
+    token = cluster.append(leader, b"kept")
+    assert cluster.run_until(lambda: token not in cluster.unanswered)
+    cluster.crash(leader.id)
+    cluster.crash(second.id)
+    cluster.heal()
+    return cluster, leader, second, third
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_Q15_a_wiped_static_voter_helps_to_elect_nobody_without_what_it_had_acknowledged(seed: int) -> None:
+    cluster, leader, second, third = committed_on_two_of_three(seed)
+    cluster.wipe(second.id, 1)
+    cluster.start(second.id)
+    cluster.run_until(for_ms=30_000)
+    assert third.core.state is not RaftState.LEADER
+    assert second.core.state is not RaftState.LEADER
+    cluster.start(leader.id)
+    assert cluster.run_until(lambda: cluster.leader() is not None)
+    cluster.append(cluster.leader(), b"more")
+    converge(cluster)
+    assert cluster.values() == [b"kept", b"more", b"last"]
+    assert not second.disk.is_unproven, "it has all, and votes again"
+
+
+def test_Q15_without_its_mark_a_wiped_static_voter_loses_what_was_committed() -> None:
+    cluster, _, second, third = committed_on_two_of_three(1)
+    cluster.wipe(second.id, 1)
+    second.disk = replace(second.disk, is_unproven=False)
+    cluster.start(second.id)
+    assert cluster.run_until(lambda: cluster.leader() is third, for_ms=30_000)
+    with pytest.raises(InvariantBroken, match="committed"):
+        cluster.run_until(for_ms=10_000)
+
+
+def test_Q15_a_wiped_static_voter_that_crashes_half_way_is_no_more_to_be_relied_on() -> None:
+    cluster, leader, second, third = committed_on_two_of_three(3)
+    cluster.wipe(second.id, 1)
+    cluster.start(leader.id)
+    cluster.cut(leader.id, third.id)
+    cluster.cut(second.id, third.id)
+    cluster.start(second.id)
+    cluster.run_until(lambda: second.disk.end_offset > 0, for_ms=30_000)
+    cluster.crash(leader.id)
+    cluster.crash(second.id)
+    if second.disk.is_unproven:
+        cluster.heal()
+        cluster.start(second.id)
+        cluster.run_until(for_ms=30_000)
+        assert cluster.leader() is None
+
+
+def test_Q1_a_new_cluster_of_static_voters_with_marks_elects_a_leader_with_two_of_three() -> None:
+    cluster = Cluster([1, 2, 3], seed=9, kraft_version=0)
+    for node_id in cluster.nodes:
+        cluster.wipe(node_id, 0)
+    for node_id in (1, 2):
+        cluster.start(node_id)
+    ready(cluster)
+    cluster.append(cluster.leader(), b"first")
+    cluster.start(3)
+    converge(cluster)
+    assert cluster.values() == [b"first", b"last"]
+    assert not any(node.disk.is_unproven for node in cluster.nodes.values())
 
 
 def shuffle(seed: int, rounds: int) -> None:

@@ -1,16 +1,17 @@
 """The language of the quorum's transcripts: one replica, what happens to it, and every effect in a line.
 
     replica id=1 voters=1,2,3 [log=1,1,2] [epoch= leader= voted=] [kraft=0|1] [snapshot=3@1] [cluster=] [observer] [ms=]
+            [unproven] [autojoin] [dir=]
     tick [ms=]                              time passes (to the timer, if not said), and the timer fires if it is due
     vote | prevote from= epoch= last=offset@epoch [cluster=] [voter=]
     begin | end from= epoch= [successors=1,2] [cluster=]
     fetch from= epoch= offset= last= [wait=] [hw=] [cluster=] [dir=]
     fetchsnapshot from= epoch= id=offset@epoch position=
-    describe | add id= | remove id= | update id=
-    answer from= <vote|begin|end|fetch|fetchsnapshot|update> [error=] [epoch=] [leader=] [...]
+    describe | add id= | remove id= | update id= | upgrade level= [epoch=] [validate]
+    answer from= <vote|begin|end|fetch|fetchsnapshot|update|add|remove> [error=] [epoch=] [leader=] [...]
     fail to= <kind>                         no answer came
     disk [n]                                the next n writes, flushes or persists are done; all of them if not said
-    append a b c | resign | shutdown | lost peer= | snapshot id=offset@epoch start=offset@epoch
+    append a b c [base=] | resign | shutdown | lost peer= | snapshot id=offset@epoch start=offset@epoch
     installed id= | rejected id= | logfailed
     state                                   what the replica is now
 
@@ -83,6 +84,7 @@ from tierfetch.quorum.messages import (
     RemoveVoterRequest,
     SnapshotChunk,
     UpdateVoterRequest,
+    UpgradeKRaftVersionRequest,
     VoterChangeResponse,
     VoteRequest,
     VoteResponse,
@@ -100,6 +102,8 @@ KINDS: dict[str, type] = {
     "fetch": FetchRequest,
     "fetchsnapshot": FetchSnapshotRequest,
     "update": UpdateVoterRequest,
+    "add": AddVoterRequest,
+    "remove": RemoveVoterRequest,
 }
 Options = dict[str, str]
 
@@ -151,7 +155,7 @@ class Replica:
     # --- the replica
 
     def do_replica(self, words: list[str], options: Options) -> list[str]:
-        self.key = key_of(int(options["id"]))
+        self.key = key_of(int(options["id"]), int(options.get("dir", "0")))
         voters = voters_of(ids(options.get("voters", "")), int(options.get("kraft", "1")))
         endpoints = () if "broker" in words else endpoints_of(self.key.id)
         cluster = options.get("cluster", CLUSTER_ID)
@@ -161,6 +165,7 @@ class Replica:
             endpoints=endpoints,
             bootstrap_servers=(Endpoint("CONTROLLER", "bootstrap", 9093),) if "bootstrap" in words else (),
             append_linger_ms=int(options.get("linger", "0")),
+            auto_join="autojoin" in words,
         )
         start = position(options.get("start", "0@0"))
         snapshot = options.get("snapshot")
@@ -180,6 +185,7 @@ class Replica:
             log_end_offset=start.offset + len(log),
             latest_snapshot=None if snapshot is None else position(snapshot),
             high_watermark=int(options.get("hw", start.offset)),
+            is_unproven="unproven" in words,
         )
         self.now_ms = 0
         self.timer_ms = None
@@ -304,8 +310,16 @@ class Replica:
         return self.request(RemoveVoterRequest(cluster_id=cluster_of(options), voter=voter))
 
     def do_update(self, _: list[str], options: Options) -> list[str]:
-        node = VoterNode(key_of(int(options["id"])), (Endpoint("CONTROLLER", options["host"], 9093),))
+        levels = range(int(options.get("min", "0")), int(options.get("max", "1")) + 1)
+        endpoint = Endpoint("CONTROLLER", options["host"], 9093)
+        node = VoterNode(key_of(int(options["id"])), (endpoint,), levels[0], levels[-1])
         return self.request(UpdateVoterRequest(cluster_id=cluster_of(options), epoch=int(options["epoch"]), voter=node))
+
+    def do_upgrade(self, words: list[str], options: Options) -> list[str]:
+        assert self.core is not None
+        epoch = int(options.get("epoch", self.core.epoch))
+        level = int(options["level"])
+        return self.request(UpgradeKRaftVersionRequest(epoch=epoch, level=level, validate_only="validate" in words))
 
     # --- answers
 
@@ -340,7 +354,7 @@ class Replica:
             return BeginQuorumEpochResponse(**common)
         if isinstance(request, EndQuorumEpochRequest):
             return EndQuorumEpochResponse(**common)
-        if isinstance(request, UpdateVoterRequest):
+        if isinstance(request, UpdateVoterRequest | AddVoterRequest | RemoveVoterRequest):
             return VoterChangeResponse(**common)
         if isinstance(request, FetchSnapshotRequest):
             chunk = None
@@ -376,7 +390,8 @@ class Replica:
         self.requests += 1
         epoch = int(options.get("epoch", self.core.epoch))
         records = tuple(word.encode() for word in words)
-        return self.step(Append(f"append {self.requests}", epoch, records))
+        base_offset = int(options["base"]) if "base" in options else None
+        return self.step(Append(f"append {self.requests}", epoch, records, base_offset))
 
     def do_resign(self, _: list[str], __: Options) -> list[str]:
         assert self.core is not None
@@ -443,7 +458,7 @@ _UNSAID: frozenset[str] = frozenset({"endpoints", "leader_endpoint", "payload", 
 _SHOWN: dict[type, Callable[[Any], str]] = {
     OffsetAndEpoch: str,
     ErrorCode: lambda error: error.name,
-    ReplicaKey: lambda key: str(key.id) if key.id < 0 or key == key_of(key.id) else f"{key.id}*",
+    ReplicaKey: lambda key: str(key.id) if key.id < 0 or key in (key_of(key.id), ReplicaKey(key.id)) else f"{key.id}*",
     LeaderAndEpoch: lambda leader: f"{leader.leader_id}/{leader.epoch}",
     ElectionState: lambda state: f"epoch={state.epoch} leader={state.leader_id} voted={shown(state.voted_key)}",
     DivergingEpoch: lambda diverging: f"{diverging.end_offset}@{diverging.epoch}",

@@ -45,7 +45,7 @@ _MUTABLE: dict[type, frozenset[str]] = {
     roles.ReplicaPosition: frozenset(),
     roles.VoterChange: frozenset(),
     roles.Leader: frozenset(
-        {"positions", "begin_at_ms", "begin_failures", "parked", "pending", "uncommitted", "voter_change"}
+        {"positions", "begin_at_ms", "begin_failures", "parked", "pending", "uncommitted", "voter_change", "reported"}
     ),
     roles.Resigned: frozenset({"end_at_ms"}),
 }
@@ -74,7 +74,7 @@ _WITHOUT_CONSEQUENCE = frozenset(
         "is_leader_suspect",
         "is_leader_resigned",
         "fetch",  # the search for a leader, which never arrives
-        "update_voter_at_ms",
+        "voter_request_at_ms",
         "end_at_ms",  # EndQuorumEpoch, likewise
         "target_id",
         "granting_voters",
