@@ -1,0 +1,276 @@
+"""From two snapshots of a live cluster to an inventory's document. Pure.
+
+Offsets are exact, bytes below the local log start are estimated: nobody tells them, so the bytes that a record takes
+locally stand for those that are tiered only (else the topic's other partitions, else it is said that nothing is known).
+
+    bytes of an offset   = local bytes / (log end - local log start)
+    size                 = local bytes + bytes of [log start, local log start)
+    tiered               = bytes of [log start, next upload); Apache Kafka does not tell the next upload of a partition
+                           with nothing pending: it is behind the last tiered offset
+    produced per second  = offsets between the two looks at the log end, in bytes
+
+What no request tells is written as `FILL_IN`, which the model refuses by name until a number stands there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .snapshot import NO_LEADER, BrokerState, Offsets, PartitionState, Snapshot
+
+FILL_IN: Final = "FILL-IN"
+UNKNOWN_TO_ALL: Final[Mapping[str, str]] = {
+    "nic_in_bytes_per_s": "what its network takes in, such as 10 Gbit/s",
+    "nic_out_bytes_per_s": "what its network sends, such as 10 Gbit/s",
+    "disk_read_bytes_per_s": "what its disks read in sequence, such as 500 MB/s",
+    "disk_write_bytes_per_s": "what its disks write in sequence, such as 250 MB/s",
+    "cores": "CPU cores",
+}
+"""Of each broker: told by no request."""
+TIER_UNKNOWN: Final[Mapping[str, str]] = {
+    "latency_ms": "of one request to the tier, such as 30",
+    "bandwidth_bytes_per_s": "what the tier serves to all brokers together, such as 100 Gbit/s",
+}
+KAFKA_OFF: Final = "kafka"
+KAFKA_ON: Final = "kafka-last-tiered"
+OURS_OFF: Final = "local-log-start"
+UNLIMITED: Final = 2**63 - 1
+OPTION: Final = "follower.fetch.last.tiered.offset.enable"
+NAMED_MAX: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """`document` of an inventory, `unknown` (what to fill in, and how), and `remarks` about what was odd."""
+
+    document: dict[str, Any]
+    unknown: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    size_bytes: float
+    local_bytes: float
+    tiered_bytes: float
+
+
+def capture(first: Snapshot, second: Snapshot | None, known: Mapping[str, str], name: str) -> Captured:
+    """`known`: what the caller knows of every broker, by key of the inventory. Without a second look rates are zero."""
+    remarks = list(first.remarks)
+    topics, unsized = _topics(first, second)
+    if second is not None:
+        remarks += _changes(first, second)
+    if unsized:
+        more = f" and {len(unsized) - NAMED_MAX} more" if len(unsized) > NAMED_MAX else ""
+        remarks.append(f"{', '.join(unsized[:NAMED_MAX])}{more}: of unknown size, taken as empty; write their bytes")
+    defaults = {key: known.get(key, FILL_IN) for key in UNKNOWN_TO_ALL}
+    unknown = [f"broker_defaults {key}: {what}" for key, what in UNKNOWN_TO_ALL.items() if key not in known]
+    brokers = [*(_broker(each, known) for each in first.brokers.values()), *_absent_brokers(first, known, remarks)]
+    brokers.sort(key=lambda each: each["id"])
+    unknown += [f"broker {each['id']} disk_bytes" for each in brokers if each["disk_bytes"] == FILL_IN]
+    document: dict[str, Any] = {"version": 1, "name": name, "broker_defaults": defaults, "brokers": brokers}
+    if any(topic["tiered"] for topic in topics):
+        document["tier"] = {key: known.get(f"tier.{key}", FILL_IN) for key in TIER_UNKNOWN}
+        unknown += [f"tier {key}: {what}" for key, what in TIER_UNKNOWN.items() if f"tier.{key}" not in known]
+    document |= _settings(list(first.brokers.values()), remarks)
+    document["topics"] = topics
+    if second is None:
+        remarks.append("produce_bytes_per_s are not measured (--window 0): taken as 0 everywhere")
+    remarks.append("consume_bytes_per_s are told by no request: taken as 0 everywhere")
+    return Captured(document, tuple(unknown), tuple(remarks))
+
+
+# --- brokers and settings -------------------------------------------------------------------------------------------
+
+
+def _broker(broker: BrokerState, known: Mapping[str, str]) -> dict[str, Any]:
+    disk_bytes = broker.disk_bytes if broker.disk_bytes is not None else FILL_IN
+    return {"id": broker.id, "rack": broker.rack or "", "disk_bytes": known.get("disk_bytes", disk_bytes)}
+
+
+def _absent_brokers(snapshot: Snapshot, known: Mapping[str, str], remarks: list[str]) -> list[dict[str, Any]]:
+    """Those that hold replicas but are not there now stand in the inventory too."""
+    assigned = {replica for state in snapshot.partitions.values() for replica in state.replicas}
+    absent = sorted(assigned - snapshot.brokers.keys())
+    if absent:
+        remarks.append(f"brokers {', '.join(map(str, absent))} hold replicas but are not alive: rack and disk unknown")
+    return [_broker(BrokerState(id=broker, rack=None), known) for broker in absent]
+
+
+def _settings(brokers: Sequence[BrokerState], remarks: list[str]) -> dict[str, Any]:
+    """Policy, throttle and pace of tiering: of the first broker, and it is said where others differ."""
+    found = [(broker, _settings_of(broker.configs)) for broker in brokers]
+    ours = found[0][1]
+    for key in sorted({key for _, settings in found for key in settings}):
+        values = {str(settings.get(key)) for _, settings in found}
+        if len(values) > 1:
+            each = ", ".join(f"{settings.get(key)} on broker {broker.id}" for broker, settings in found)
+            remarks.append(f"{key} differs: {each}; the first is taken for all")
+    return ours
+
+
+def _settings_of(configs: Mapping[str, str]) -> dict[str, Any]:
+    policy = _policy(configs)
+    settings: dict[str, Any] = {"bootstrap_policy": policy}
+    throttle = _limit(configs.get("follower.replication.throttled.rate"))
+    if throttle is not None:
+        settings["throttle_bytes_per_s"] = throttle
+    if policy == "bounded-local":
+        settings["bounded_local"] = {
+            "bytes_min": max(0, int(configs.get("bootstrap.bounded.local.bytes", "0"))),
+            "seconds_min": max(0, int(configs.get("bootstrap.bounded.local.ms", "0"))) / 1000,
+        }
+    copy = _limit(configs.get("remote.log.manager.copy.max.bytes.per.second"))
+    interval = configs.get("remote.log.manager.task.interval.ms")
+    if interval is not None:
+        settings["rlm"] = {"interval_s": int(interval) / 1000} | ({} if copy is None else {"copy_bytes_per_s": copy})
+    return settings
+
+
+def _policy(configs: Mapping[str, str]) -> str:
+    """Only tierfetch has a config that names it."""
+    is_on = configs.get(OPTION) == "true"
+    own = configs.get("bootstrap.policy")
+    if own is None:
+        return KAFKA_ON if is_on else KAFKA_OFF
+    return own if is_on else OURS_OFF
+
+
+def _limit(text: str | None) -> int | None:
+    return None if text is None or not 0 < int(text) < UNLIMITED else int(text)
+
+
+# --- topics ---------------------------------------------------------------------------------------------------------
+
+
+def _topics(first: Snapshot, second: Snapshot | None) -> tuple[list[dict[str, Any]], list[str]]:
+    """The topics, and the partitions whose size is not known."""
+    by_topic: dict[str, list[PartitionState]] = {}
+    for state in first.partitions.values():
+        by_topic.setdefault(state.topic, []).append(state)
+    topics, unsized = [], []
+    for name in sorted(by_topic):
+        states = sorted(by_topic[name], key=lambda state: state.index)
+        usual = _usual_record_bytes(first, states)
+        configs = first.topic_configs.get(name, {})
+        partitions = []
+        for state in states:
+            sizes = _sizes(first, state, usual)
+            if sizes is None:
+                unsized.append(state.name)
+            rate = 0.0 if second is None else _produce_rate(first, second, state, usual)
+            partitions.append(_partition(state, sizes or _Sizes(0.0, 0.0, 0.0), rate))
+        topic = {
+            "name": name,
+            "tiered": first.is_tiered(name),
+            "min_insync_replicas": int(configs.get("min.insync.replicas", "1")),
+            "segment_bytes": int(configs.get("segment.bytes", 1 << 30)),
+        }
+        topics.append(topic | {"partitions": partitions})
+    return topics, unsized
+
+
+def _partition(state: PartitionState, sizes: _Sizes, produce_bytes_per_s: float) -> dict[str, Any]:
+    isr = state.isr if state.leader == NO_LEADER or state.leader in state.isr else (state.leader, *state.isr)
+    log_start = 0 if state.offsets is None else state.offsets.log_start or 0
+    return {
+        "index": state.index,
+        "replicas": list(state.replicas),
+        "leader": state.leader,
+        "isr": [replica for replica in isr if replica in state.replicas],
+        "size_bytes": round(sizes.size_bytes),
+        "local_bytes": round(sizes.local_bytes),
+        "tiered_bytes": round(sizes.tiered_bytes),
+        "produce_bytes_per_s": round(produce_bytes_per_s),
+        "log_start_offset": log_start,
+    }
+
+
+def _local_bytes(snapshot: Snapshot, state: PartitionState) -> int | None:
+    """On the leader; without one, the largest replica's."""
+    own = snapshot.local_bytes.get((state.leader, state.topic, state.index))
+    if own is not None:
+        return own
+    others = (snapshot.local_bytes.get((broker, state.topic, state.index)) for broker in state.replicas)
+    return max((size for size in others if size is not None), default=None)
+
+
+def _record_bytes(snapshot: Snapshot, state: PartitionState) -> float | None:
+    """Bytes that an offset takes in the local log; None where it holds nothing."""
+    offsets, local = state.offsets, _local_bytes(snapshot, state)
+    if offsets is None or not local or offsets.log_end is None:
+        return None
+    local_start = _local_start(offsets)
+    return local / (offsets.log_end - local_start) if offsets.log_end > local_start else None
+
+
+def _usual_record_bytes(snapshot: Snapshot, states: Sequence[PartitionState]) -> float | None:
+    found = [each for each in (_record_bytes(snapshot, state) for state in states) if each is not None]
+    return sum(found) / len(found) if found else None
+
+
+def _local_start(offsets: Offsets) -> int:
+    start = offsets.local_log_start if offsets.local_log_start is not None else offsets.log_start
+    return start or 0
+
+
+def _sizes(snapshot: Snapshot, state: PartitionState, usual: float | None) -> _Sizes | None:
+    """None: not known."""
+    local = _local_bytes(snapshot, state)
+    offsets = state.offsets
+    if local is None:
+        return None
+    if offsets is None or offsets.log_end is None:
+        return _Sizes(local, local, 0.0)
+    log_start, local_start = offsets.log_start or 0, _local_start(offsets)
+    end = offsets.log_end
+    below = max(0, local_start - log_start)
+    record = _record_bytes(snapshot, state) or usual
+    if record is None and below:
+        return None
+    size = local + below * (record or 0.0)
+    next_upload = _next_upload(offsets) if snapshot.is_tiered(state.topic) else log_start
+    tiered = max(0, min(next_upload, end) - log_start) * (record or 0.0)
+    return _Sizes(size, local, min(size, max(tiered, size - local)))
+
+
+def _next_upload(offsets: Offsets) -> int:
+    if offsets.next_upload is not None:
+        return offsets.next_upload
+    if offsets.last_tiered is not None:
+        return offsets.last_tiered + 1
+    return offsets.log_start or 0
+
+
+def _produce_rate(first: Snapshot, second: Snapshot, state: PartitionState, usual: float | None) -> float:
+    after = second.partitions.get((state.topic, state.index))
+    seconds = second.taken_at_s - first.taken_at_s
+    if after is None or state.offsets is None or after.offsets is None or seconds <= 0:
+        return 0.0
+    begin, end = state.offsets.log_end, after.offsets.log_end
+    if begin is None or end is None or end <= begin:
+        return 0.0
+    sizes = _local_bytes(first, state), _local_bytes(second, after)
+    if sizes[0] is not None and sizes[1] is not None and after.leader == state.leader and sizes[1] > sizes[0]:
+        grown = float(sizes[1] - sizes[0])
+        by_offsets = (end - begin) * (_record_bytes(first, state) or usual or 0.0)
+        return (by_offsets or grown) / seconds
+    return (end - begin) * (_record_bytes(first, state) or usual or 0.0) / seconds
+
+
+def _changes(first: Snapshot, second: Snapshot) -> list[str]:
+    gone = sorted(f"{topic}-{index}" for topic, index in first.partitions.keys() - second.partitions.keys())
+    moved = sorted(
+        state.name
+        for key, state in second.partitions.items()
+        if key in first.partitions and first.partitions[key].leader != state.leader
+    )
+    remarks = []
+    for names, what in ((gone, "deleted during the capture"), (moved, "changed leaders during the capture")):
+        if names:
+            more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+            remarks.append(f"{', '.join(names[:NAMED_MAX])}{more}: {what}; as they were at its beginning")
+    return remarks

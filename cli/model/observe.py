@@ -1,0 +1,307 @@
+"""Asks a live cluster, Apache Kafka's or ours, for a snapshot. It may change meanwhile:
+
+    while it is asked                              then
+    ---------------------------------------------  ------------------------------------------------------------------
+    a leader moves, or answers "not yet"           Metadata is asked again and the new leader, `ROUNDS_MAX` times
+    a topic is deleted                             it is left out, and said
+    a topic is created                             it is left out: the next capture has it
+    a broker goes, or does not answer              its sizes are unknown, its leaderships as with a leader that moves
+    a partition has no leader                      it stays, with its replicas and without offsets
+    a broker is too old for a question             that offset is unknown
+
+Only reading requests are sent: Metadata, DescribeConfigs, ListOffsets, DescribeLogDirs, ListPartitionReassignments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from ...protocol.api import ApiKey
+from ...protocol.client import Address
+from ...protocol.errors import ErrorCode, KafkaError
+from ..admin.configs import BROKER, TOPIC
+from ..admin.session import Cluster, check
+from .snapshot import NO_LEADER, BrokerState, Offsets, PartitionState, Snapshot
+
+ROUNDS_MAX: Final = 5
+ROUND_PAUSE_S: Final = 0.5
+PARTITIONS_PER_REQUEST_MAX: Final = 2_000
+TOPICS_PER_REQUEST_MAX: Final = 200
+NAMED_MAX: Final = 5
+"""In a remark; the rest is counted."""
+
+TIMESTAMPS: Final[Mapping[str, int]] = {
+    "log_end": -1,
+    "log_start": -2,
+    "local_log_start": -4,
+    "last_tiered": -5,
+    "next_upload": -6,
+}
+UNTIERED_FIELDS: Final = ("log_end", "log_start")
+ASK_AGAIN: Final = frozenset(
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.leader_not_available,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.offset_not_available,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.kafka_storage_error,
+    }
+)
+TOPIC_CONFIGS: Final = ("remote.storage.enable", "segment.bytes", "min.insync.replicas", "cleanup.policy")
+BROKER_CONFIGS: Final = (
+    "follower.fetch.last.tiered.offset.enable",
+    "bootstrap.policy",
+    "bootstrap.bounded.local.bytes",
+    "bootstrap.bounded.local.ms",
+    "follower.replication.throttled.rate",
+    "remote.log.manager.task.interval.ms",
+    "remote.log.manager.copy.max.bytes.per.second",
+)
+
+Key = tuple[str, int]
+"""Topic and partition index."""
+
+Progress = Callable[[str], None]
+"""Told what is asked next."""
+
+
+class Asker(Protocol):
+    """`cli.admin.session.Admin`."""
+
+    async def ask(self, api: ApiKey, body: Any) -> Any: ...
+
+    async def ask_at(self, address: Address, api: ApiKey, body: Any) -> Any: ...
+
+    async def cluster(self, topics: Sequence[str] | None = None) -> Cluster: ...
+
+
+class Observer:
+    """One capture's questions. KafkaError and OSError where a question failed that nothing can be known without."""
+
+    def __init__(
+        self,
+        admin: Asker,
+        *,
+        progress: Progress = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+        pause_s: float = ROUND_PAUSE_S,
+    ) -> None:
+        self._admin = admin
+        self._progress = progress
+        self._clock = clock
+        self._pause_s = pause_s
+
+    async def everything(self) -> Snapshot:
+        """Brokers, topics, configs, offsets, sizes."""
+        self._progress("topics and brokers")
+        cluster = await self._admin.cluster()
+        partitions = _partitions(cluster)
+        remarks = await self._reassignments()
+        self._progress("configs")
+        topic_configs = await self._topic_configs([topic.name for topic in cluster.topics])
+        tiered = {name for name, configs in topic_configs.items() if configs.get("remote.storage.enable") == "true"}
+        found, said = await self._with_offsets(cluster, partitions, tiered)
+        sizes, disks, more = await self._log_dirs(cluster)
+        configs = {broker: await self._broker_configs(cluster, broker) for broker in cluster.brokers}
+        brokers = {
+            broker: BrokerState(
+                id=broker, rack=cluster.racks.get(broker), disk_bytes=disks.get(broker), configs=configs[broker]
+            )
+            for broker in sorted(cluster.brokers)
+        }
+        return Snapshot(
+            taken_at_s=self._clock(),
+            brokers=brokers,
+            topic_configs=topic_configs,
+            partitions=found,
+            local_bytes=sizes,
+            remarks=(*remarks, *said, *more),
+        )
+
+    async def growth(self, before: Snapshot) -> Snapshot:
+        """The same partitions again: only their ends and sizes."""
+        self._progress("log ends once more")
+        cluster = await self._admin.cluster()
+        partitions = {key: state for key, state in _partitions(cluster).items() if key in before.partitions}
+        found, _ = await self._with_offsets(cluster, partitions, frozenset())
+        taken_at_s = self._clock()
+        sizes, _, _ = await self._log_dirs(cluster)
+        return dataclasses.replace(before, taken_at_s=taken_at_s, partitions=found, local_bytes=sizes, remarks=())
+
+    # --- offsets ----------------------------------------------------------------------------------------------------
+
+    async def _with_offsets(
+        self, cluster: Cluster, partitions: Mapping[Key, PartitionState], tiered: Iterable[str]
+    ) -> tuple[dict[Key, PartitionState], list[str]]:
+        """The partitions that still exist, with their offsets, and what was odd."""
+        states = dict(partitions)
+        waiting = {key for key, state in states.items() if state.leader != NO_LEADER}
+        is_tiered = frozenset(tiered)
+        for number in range(ROUNDS_MAX):
+            if number:
+                await asyncio.sleep(self._pause_s)
+                cluster = await self._admin.cluster()
+                states = _renewed(states, cluster)
+                waiting = {key for key in waiting if key in states and states[key].leader != NO_LEADER}
+            self._progress(f"offsets of {len(waiting):,} partitions")
+            answered = await self._offsets(cluster, [states[key] for key in sorted(waiting)], is_tiered)
+            for key, offsets in answered.items():
+                states[key] = dataclasses.replace(states[key], offsets=offsets)
+            waiting -= answered.keys()
+            if not waiting:
+                break
+        gone = sorted(partitions.keys() - states.keys())
+        leaderless = sorted(key for key, state in states.items() if state.leader == NO_LEADER)
+        return states, [
+            *_remark(gone, "deleted while the cluster was asked; left out"),
+            *_remark(leaderless, "without a leader: no offsets"),
+            *_remark(sorted(waiting), "whose leader did not answer for its offsets"),
+        ]
+
+    async def _offsets(
+        self, cluster: Cluster, states: Sequence[PartitionState], tiered: frozenset[str]
+    ) -> dict[Key, Offsets]:
+        """Of those whose leader has answered all."""
+        by_leader: dict[tuple[int, bool], list[Key]] = {}
+        for state in states:
+            by_leader.setdefault((state.leader, state.topic in tiered), []).append((state.topic, state.index))
+        found: dict[Key, Offsets] = {}
+        for (leader, is_tiered), keys in sorted(by_leader.items()):
+            address = cluster.brokers.get(leader)
+            names = tuple(TIMESTAMPS) if is_tiered else UNTIERED_FIELDS
+            for first in range(0, len(keys), PARTITIONS_PER_REQUEST_MAX) if address is not None else ():
+                assert address is not None
+                found |= await self._offsets_at(address, keys[first : first + PARTITIONS_PER_REQUEST_MAX], names)
+        return found
+
+    async def _offsets_at(self, address: Address, keys: Sequence[Key], names: Sequence[str]) -> dict[Key, Offsets]:
+        """One request for each kind of offset: a partition may stand in a request once."""
+        known: dict[Key, dict[str, int | None]] = {key: {} for key in keys}
+        for name in names:
+            try:
+                answer = await self._admin.ask_at(address, ApiKey.LIST_OFFSETS, _list_offsets(keys, TIMESTAMPS[name]))
+            except OSError:
+                return {}
+            for topic in answer.topics:
+                for part in topic.partitions:
+                    key = (topic.name, part.partition_index)
+                    if part.error_code in ASK_AGAIN:
+                        known.pop(key, None)
+                    elif key in known:
+                        is_known = part.error_code is ErrorCode.none and part.offset >= 0
+                        known[key][name] = part.offset if is_known else None
+        return {key: Offsets(**values) for key, values in known.items()}
+
+    # --- sizes and configs ------------------------------------------------------------------------------------------
+
+    async def _log_dirs(self, cluster: Cluster) -> tuple[dict[tuple[int, str, int], int], dict[int, int], list[str]]:
+        """Sizes by (broker, topic, index), the disks' sizes by broker, and what was odd."""
+        sizes: dict[tuple[int, str, int], int] = {}
+        disks: dict[int, int] = {}
+        remarks = []
+        for broker, address in sorted(cluster.brokers.items()):
+            self._progress(f"log directories of broker {broker}")
+            try:
+                answer = await self._admin.ask_at(address, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
+                for directory in answer.results:
+                    check(directory, f"broker {broker}, {directory.log_dir}")
+            except (OSError, KafkaError) as error:
+                remarks.append(f"broker {broker} does not tell what its log directories hold: {error}")
+                continue
+            for directory in answer.results:
+                for topic in directory.topics:
+                    for part in topic.partitions:
+                        if not part.is_future_key:
+                            sizes[broker, topic.name, part.partition_index] = part.partition_size
+            totals = [getattr(directory, "total_bytes", -1) for directory in answer.results]
+            if totals and min(totals) >= 0:
+                disks[broker] = sum(totals)
+        return sizes, disks, remarks
+
+    async def _topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = {}
+        for first in range(0, len(names), TOPICS_PER_REQUEST_MAX):
+            chosen = names[first : first + TOPICS_PER_REQUEST_MAX]
+            answer = await self._admin.ask(ApiKey.DESCRIBE_CONFIGS, _describe_configs(TOPIC, chosen, TOPIC_CONFIGS))
+            found |= {each.resource_name: _configs(each) for each in answer.results}
+        return found
+
+    async def _broker_configs(self, cluster: Cluster, broker: int) -> dict[str, str]:
+        body = _describe_configs(BROKER, [str(broker)], BROKER_CONFIGS)
+        try:
+            answer = await self._admin.ask_at(cluster.brokers[broker], ApiKey.DESCRIBE_CONFIGS, body)
+        except (OSError, KafkaError):
+            return {}
+        return _configs(answer.results[0])
+
+    async def _reassignments(self) -> list[str]:
+        body = {"timeout_ms": 30_000, "topics": None}
+        try:
+            answer = await self._admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, body)
+        except (OSError, KafkaError):
+            return []
+        moving = sorted((topic.name, part.partition_index) for topic in answer.topics for part in topic.partitions)
+        return _remark(moving, "being reassigned: their replicas are the old and the new ones together")
+
+
+def _partitions(cluster: Cluster) -> dict[Key, PartitionState]:
+    return {
+        (topic.name, part.partition_index): PartitionState(
+            topic=topic.name,
+            index=part.partition_index,
+            leader=part.leader_id if part.leader_id in cluster.brokers else NO_LEADER,
+            replicas=tuple(part.replica_nodes),
+            isr=tuple(part.isr_nodes),
+        )
+        for topic in cluster.topics
+        for part in topic.partitions
+    }
+
+
+def _renewed(states: Mapping[Key, PartitionState], cluster: Cluster) -> dict[Key, PartitionState]:
+    """As Metadata has them now, with the offsets that are known; without those that are gone."""
+    now = _partitions(cluster)
+    return {key: dataclasses.replace(now[key], offsets=state.offsets) for key, state in states.items() if key in now}
+
+
+def _list_offsets(keys: Sequence[Key], timestamp: int) -> dict[str, Any]:
+    topics: dict[str, list[dict[str, int]]] = {}
+    for topic, index in keys:
+        asked = {"partition_index": index, "current_leader_epoch": -1, "timestamp": timestamp}
+        topics.setdefault(topic, []).append(asked)
+    return {
+        "replica_id": -1,
+        "isolation_level": 0,
+        "timeout_ms": 30_000,
+        "topics": [{"name": name, "partitions": parts} for name, parts in topics.items()],
+    }
+
+
+def _describe_configs(resource_type: int, names: Sequence[str], keys: Sequence[str]) -> dict[str, Any]:
+    return {
+        "resources": [
+            {"resource_type": resource_type, "resource_name": name, "configuration_keys": list(keys)} for name in names
+        ],
+        "include_synonyms": False,
+        "include_documentation": False,
+    }
+
+
+def _configs(result: Any) -> dict[str, str]:
+    if result.error_code is not ErrorCode.none:
+        return {}
+    return {entry.name: entry.value for entry in result.configs if entry.value is not None}
+
+
+def _remark(keys: Sequence[Key], what: str) -> list[str]:
+    if not keys:
+        return []
+    named = ", ".join(f"{topic}-{index}" for topic, index in keys[:NAMED_MAX])
+    more = f" and {len(keys) - NAMED_MAX} more" if len(keys) > NAMED_MAX else ""
+    return [f"{named}{more}: {what}"]

@@ -1,0 +1,61 @@
+"""What a live cluster says about itself at one moment, as values; None and absence mean that it did not say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+NO_LEADER: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offsets:
+    """What a leader answers to ListOffsets -2, -4, -5, -6 and -1; None: unknown, or not supported by it."""
+
+    log_start: int | None = None
+    local_log_start: int | None = None
+    last_tiered: int | None = None
+    next_upload: int | None = None
+    log_end: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """One partition by Metadata, and `offsets` by its leader (None: it could not be asked)."""
+
+    topic: str
+    index: int
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offsets: Offsets | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerState:
+    """One broker; `disk_bytes` of all its log directories, `configs` as in force."""
+
+    id: int
+    rack: str | None
+    disk_bytes: int | None = None
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """`partitions` by (topic, index), `local_bytes` by (broker, topic, index). `remarks`: what was odd."""
+
+    taken_at_s: float
+    brokers: Mapping[int, BrokerState]
+    topic_configs: Mapping[str, Mapping[str, str]]
+    partitions: Mapping[tuple[str, int], PartitionState]
+    local_bytes: Mapping[tuple[int, str, int], int]
+    remarks: tuple[str, ...] = ()
+
+    def is_tiered(self, topic: str) -> bool:
+        return self.topic_configs.get(topic, {}).get("remote.storage.enable") == "true"

@@ -1,0 +1,117 @@
+"""A cluster that exists only as answers: what the capture's questions get, and how it changes between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from tierfetch.cli.admin.session import Cluster
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.client import Address
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+
+Key = tuple[str, int]
+
+
+@dataclass
+class FakePartition:
+    leader: int = 1
+    replicas: tuple[int, ...] = (1, 2)
+    isr: tuple[int, ...] = (1, 2)
+    offsets: dict[int, int] = field(default_factory=lambda: {-1: 1000, -2: 0, -4: 0, -5: -1, -6: 0})
+    sizes: dict[int, int] = field(default_factory=lambda: {1: 100_000, 2: 100_000})
+
+
+@dataclass
+class FakeCluster:
+    """An `Asker`. `before_answer` is called with each request, and may change anything."""
+
+    partitions: dict[Key, FakePartition]
+    brokers: tuple[int, ...] = (1, 2)
+    topic_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    broker_configs: dict[str, str] = field(default_factory=dict)
+    silent: set[int] = field(default_factory=set)
+    unsupported: set[int] = field(default_factory=set)
+    moving: list[Key] = field(default_factory=list)
+    total_bytes: int = 10**12
+    before_answer: Callable[[FakeCluster, ApiKey, Any], None] = lambda cluster, api, body: None
+    asked: list[ApiKey] = field(default_factory=list)
+
+    async def ask(self, api: ApiKey, body: Any) -> Any:
+        return await self.ask_at(Address("broker", self.brokers[0]), api, body)
+
+    async def cluster(self, topics: Sequence[str] | None = None) -> Cluster:
+        self._note(ApiKey.METADATA, None)
+        by_topic: dict[str, list[Any]] = {}
+        for (name, index), part in sorted(self.partitions.items()):
+            by_topic.setdefault(name, []).append(
+                SimpleNamespace(
+                    partition_index=index, leader_id=part.leader, replica_nodes=part.replicas, isr_nodes=part.isr
+                )
+            )
+        return Cluster(
+            brokers={broker: Address("broker", broker) for broker in self.brokers},
+            racks={broker: f"rack-{broker}" for broker in self.brokers},
+            topics=tuple(SimpleNamespace(name=name, partitions=parts) for name, parts in by_topic.items()),
+        )
+
+    async def ask_at(self, address: Address, api: ApiKey, body: Any) -> Any:
+        self._note(api, body)
+        broker = address.port
+        if broker in self.silent:
+            raise ConnectionRefusedError(f"{address} refuses")
+        match api:
+            case ApiKey.LIST_OFFSETS:
+                return SimpleNamespace(topics=[self._offsets(broker, topic) for topic in body["topics"]])
+            case ApiKey.DESCRIBE_LOG_DIRS:
+                return SimpleNamespace(results=[self._log_dir(broker)])
+            case ApiKey.DESCRIBE_CONFIGS:
+                return SimpleNamespace(results=[self._configs(each) for each in body["resources"]])
+            case ApiKey.LIST_PARTITION_REASSIGNMENTS:
+                parts = [
+                    SimpleNamespace(name=topic, partitions=[SimpleNamespace(partition_index=index)])
+                    for topic, index in self.moving
+                ]
+                return SimpleNamespace(topics=parts)
+        raise KafkaError(ErrorCode.unsupported_version, api.name)
+
+    def _note(self, api: ApiKey, body: Any) -> None:
+        self.asked.append(api)
+        self.before_answer(self, api, body)
+
+    def _offsets(self, broker: int, topic: dict[str, Any]) -> Any:
+        parts = []
+        for asked in topic["partitions"]:
+            index, timestamp = asked["partition_index"], asked["timestamp"]
+            part = self.partitions.get((topic["name"], index))
+            if part is None:
+                code = ErrorCode.unknown_topic_or_partition
+            elif part.leader != broker:
+                code = ErrorCode.not_leader_or_follower
+            else:
+                code = ErrorCode.unsupported_version if timestamp in self.unsupported else ErrorCode.none
+            offset = part.offsets.get(timestamp, -1) if part is not None and code is ErrorCode.none else -1
+            parts.append(SimpleNamespace(partition_index=index, error_code=code, offset=offset))
+        return SimpleNamespace(name=topic["name"], partitions=parts)
+
+    def _log_dir(self, broker: int) -> Any:
+        topics: dict[str, list[Any]] = {}
+        for (name, index), part in self.partitions.items():
+            if broker in part.sizes:
+                topics.setdefault(name, []).append(
+                    SimpleNamespace(partition_index=index, partition_size=part.sizes[broker], is_future_key=False)
+                )
+        return SimpleNamespace(
+            error_code=ErrorCode.none,
+            log_dir="/data",
+            total_bytes=self.total_bytes,
+            topics=[SimpleNamespace(name=name, partitions=parts) for name, parts in topics.items()],
+        )
+
+    def _configs(self, resource: dict[str, Any]) -> Any:
+        name = resource["resource_name"]
+        found = self.topic_configs.get(name, {}) if resource["resource_type"] == 2 else self.broker_configs
+        entries = [SimpleNamespace(name=key, value=value) for key, value in found.items()]
+        return SimpleNamespace(resource_name=name, error_code=ErrorCode.none, configs=entries)

@@ -1,0 +1,154 @@
+"""Asking a live cluster for its inventory, also while it changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tierfetch.cli.model.observe import ROUNDS_MAX, Observer
+from tierfetch.cli.model.snapshot import Snapshot
+from tierfetch.protocol.api import ApiKey
+
+from .clusters import FakeCluster, FakePartition
+
+
+def observer(cluster: FakeCluster) -> Observer:
+    return Observer(cluster, clock=lambda: 0.0, pause_s=0.0)
+
+
+async def look(cluster: FakeCluster) -> Snapshot:
+    return await observer(cluster).everything()
+
+
+def tiered() -> FakeCluster:
+    return FakeCluster({("t", 0): FakePartition()}, topic_configs={"t": {"remote.storage.enable": "true"}})
+
+
+async def test_everything_that_a_cluster_tells() -> None:
+    cluster = tiered()
+    cluster.partitions["t", 0].offsets = {-1: 900, -2: 10, -4: 300, -5: 499, -6: 500}
+    found = await look(cluster)
+    offsets = found.partitions["t", 0].offsets
+    assert offsets is not None
+    assert (offsets.log_start, offsets.local_log_start, offsets.last_tiered) == (10, 300, 499)
+    assert (offsets.next_upload, offsets.log_end) == (500, 900)
+    assert found.local_bytes == {(1, "t", 0): 100_000, (2, "t", 0): 100_000}
+    assert found.brokers[2].disk_bytes == 10**12
+    assert found.brokers[2].rack == "rack-2"
+    assert found.is_tiered("t")
+    assert found.remarks == ()
+
+
+async def test_untiered_topics_are_asked_for_two_offsets_only() -> None:
+    cluster = FakeCluster({("t", 0): FakePartition()})
+    found = await look(cluster)
+    assert cluster.asked.count(ApiKey.LIST_OFFSETS) == 2
+    assert found.partitions["t", 0].offsets is not None
+    assert found.partitions["t", 0].offsets.next_upload is None
+
+
+async def test_unknown_and_unsupported_offsets_are_none() -> None:
+    cluster = tiered()
+    cluster.unsupported = {-6}
+    found = (await look(cluster)).partitions["t", 0].offsets
+    assert found is not None
+    assert found.next_upload is None
+    assert found.last_tiered is None, "-1 is no offset"
+    assert found.log_end == 1000
+
+
+async def test_leader_that_moves_is_asked_at_its_new_place() -> None:
+    cluster = tiered()
+
+    def move(cluster: FakeCluster, api: ApiKey, body: Any) -> None:
+        if api is ApiKey.LIST_OFFSETS:
+            cluster.partitions["t", 0].leader = 2
+
+    cluster.before_answer = move
+    found = await look(cluster)
+    state = found.partitions["t", 0]
+    assert state.leader == 2
+    assert state.offsets is not None
+    assert state.offsets.log_end == 1000
+
+
+async def test_leader_that_never_settles_is_said() -> None:
+    cluster = tiered()
+
+    def move(cluster: FakeCluster, api: ApiKey, body: Any) -> None:
+        if api is ApiKey.LIST_OFFSETS:
+            asked_first = cluster.partitions["t", 0].leader
+            cluster.partitions["t", 0].leader = 2 if asked_first == 1 else 1
+
+    cluster.before_answer = move
+    cluster.topic_configs = {}
+    found = await look(cluster)
+    assert found.partitions["t", 0].offsets is None
+    assert found.remarks == ("t-0: whose leader did not answer for its offsets",)
+    assert cluster.asked.count(ApiKey.METADATA) == ROUNDS_MAX
+
+
+async def test_topic_deleted_meanwhile_is_left_out_and_said() -> None:
+    cluster = tiered()
+    cluster.partitions["gone", 0] = FakePartition()
+
+    def delete(cluster: FakeCluster, api: ApiKey, body: Any) -> None:
+        if api is ApiKey.LIST_OFFSETS:
+            cluster.partitions.pop(("gone", 0), None)
+
+    cluster.before_answer = delete
+    found = await look(cluster)
+    assert set(found.partitions) == {("t", 0)}
+    assert found.remarks == ("gone-0: deleted while the cluster was asked; left out",)
+
+
+async def test_topic_created_meanwhile_is_left_out() -> None:
+    cluster = tiered()
+
+    def create(cluster: FakeCluster, api: ApiKey, body: Any) -> None:
+        if api is ApiKey.LIST_OFFSETS:
+            cluster.partitions["new", 0] = FakePartition()
+            cluster.partitions["t", 0].leader = 2
+
+    cluster.before_answer = create
+    assert set((await look(cluster)).partitions) == {("t", 0)}
+
+
+async def test_broker_that_does_not_answer() -> None:
+    cluster = tiered()
+    cluster.silent = {2}
+    cluster.partitions["t", 1] = FakePartition(leader=2)
+    found = await look(cluster)
+    assert found.partitions["t", 1].offsets is None
+    assert (2, "t", 0) not in found.local_bytes
+    assert found.brokers[2].disk_bytes is None
+    assert [remark.split(":")[0] for remark in found.remarks] == [
+        "t-1",
+        "broker 2 does not tell what its log directories hold",
+    ]
+
+
+async def test_partition_without_a_leader_stays() -> None:
+    cluster = tiered()
+    cluster.partitions["t", 1] = FakePartition(leader=-1, isr=())
+    cluster.partitions["t", 2] = FakePartition(leader=9)
+    found = await look(cluster)
+    assert found.partitions["t", 1].leader == found.partitions["t", 2].leader == -1
+    assert found.remarks == ("t-1, t-2: without a leader: no offsets",)
+
+
+async def test_reassignments_are_said_and_many_names_counted() -> None:
+    cluster = tiered()
+    cluster.moving = [("t", index) for index in range(7)]
+    (remark,) = (await look(cluster)).remarks
+    assert remark.startswith("t-0, t-1, t-2, t-3, t-4 and 2 more: being reassigned")
+
+
+async def test_growth_is_of_the_partitions_that_were_there() -> None:
+    cluster = tiered()
+    first = await look(cluster)
+    cluster.partitions["t", 0].offsets[-1] = 1500
+    cluster.partitions["new", 0] = FakePartition()
+    second = await observer(cluster).growth(first)
+    assert set(second.partitions) == {("t", 0)}
+    assert second.partitions["t", 0].offsets is not None
+    assert second.partitions["t", 0].offsets.log_end == 1500
