@@ -10,7 +10,7 @@ SIM_SECONDS ?= 300
 SIM_START ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9))')
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format lint types layers wheel test-faults test-interop test-spark install-spark simulate test-planted search-planted bench clean
+.PHONY: help install demo demo-spark test check format lint types layers wheel test-faults test-interop test-spark install-spark simulate test-planted search-planted bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ endif
 
 demo: install ## Kill and wipe a follower under each bootstrap policy, time its return, prove it equal (about 2 minutes)
 	$(BIN)/tierfetch demo $(DEMO_ARGS)
+
+demo-spark: install-spark ## A small tier, asked, audited, profiled and exported with Spark, no broker running (about a minute)
+	$(BIN)/tierfetch spark demo $(DEMO_ARGS)
 
 test: install ## All tests that need nothing but this checkout (below 15 minutes on 2 cores)
 	$(BIN)/python -m pytest -q

@@ -1,0 +1,158 @@
+"""What the Spark commands share: which tier, which Spark, and faults said in a line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ...pipeline.java import NoJavaError
+from ...pipeline.session import local_session
+from ...protocol.errors import KafkaError
+from ...remote.registry import PluginError
+from ...remote.storage import RemoteStorageError
+from ..options import json_option, pairs
+from ..tier.ledgers import MetadataUnavailableError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    """The options that say which tier, and what of it."""
+
+    location: str
+    options: tuple[str, ...]
+    topics: tuple[str, ...]
+    topics_pattern: str | None
+
+    def table_options(self) -> dict[str, str]:
+        """As `spark.read.format("tierfetch")` takes them. UsageError."""
+        if self.topics and self.topics_pattern is not None:
+            raise click.UsageError("give either --topic or --topics-pattern")
+        found = {"location": self.location, **pairs(self.options, "--option", "storage.region=eu-west-1")}
+        if self.topics:
+            found["topics"] = ",".join(self.topics)
+        if self.topics_pattern is not None:
+            found["topicsPattern"] = self.topics_pattern
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spark:
+    """The options that say where it runs."""
+
+    master: str
+    conf: tuple[str, ...]
+
+    @contextmanager
+    def session(self) -> Iterator[SparkSession]:
+        """Stopped at the end. ClickException for what is not installed, and for whatever a job says in one line."""
+        settings: Mapping[str, str] = pairs(self.conf, "--conf", "spark.executor.memory=4g")
+        with _faults(), _quiet_start():
+            session = local_session(self.master, settings)
+        try:
+            with _faults():
+                yield session
+        finally:
+            session.stop()
+
+
+def tier_options(command: Command) -> Command:
+    return _with(
+        command,
+        click.argument("location"),
+        click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; may be repeated."),
+        click.option("--topics-pattern", metavar="REGEX", help="Only topics whose whole name matches."),
+        click.option(
+            "--option",
+            "options",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help='Of the table, as spark.read.format("tierfetch") takes it; storage.KEY for the storage plugin.',
+        ),
+    )
+
+
+def spark_options(command: Command) -> Command:
+    return _with(
+        command,
+        click.option(
+            "--master", default="local[*]", show_default=True, help="Where Spark runs, such as spark://HOST:7077."
+        ),
+        click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Of Spark, such as spark.executor.memory=4g."),
+    )
+
+
+def report_options(*, has_html: bool = True) -> Callable[[Command], Command]:
+    def decorate(command: Command) -> Command:
+        if has_html:
+            path = click.Path(path_type=Path, dir_okay=False)
+            option = click.option("--html", "html_path", type=path, help="Write the report here, as one HTML file.")
+            command = option(command)
+        return json_option(command)
+
+    return decorate
+
+
+def write_page(path: Path | None, render: Callable[[], str]) -> None:
+    if path is not None:
+        path.write_text(render(), encoding="utf-8")
+        click.echo(f"Report: {path}", err=True)
+
+
+def _with(command: Command, *options: Callable[[Command], Command]) -> Command:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    if find_spec("pyspark") is None:
+        raise click.ClickException('Spark is not installed: pip install "tierfetch[spark]"')
+    from ...pipeline.jobs.export_log import ExportError
+    from ...pipeline.jobs.work import JobError, spark_faults
+    from ...pipeline.options import OptionError
+    from ...pipeline.tier_plan import TierError
+
+    said = (
+        JobError,
+        ExportError,
+        OptionError,
+        TierError,
+        RemoteStorageError,
+        PluginError,
+        MetadataUnavailableError,
+        NoJavaError,
+        KafkaError,
+        OSError,
+        ImportError,
+    )
+    try:
+        with spark_faults():
+            yield
+    except said as error:
+        raise click.ClickException(str(error)) from None
+
+
+@contextmanager
+def _quiet_start() -> Iterator[None]:
+    """Java greets on standard error while it starts, and no setting of Spark is read before that."""
+    saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(null)

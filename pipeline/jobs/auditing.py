@@ -1,0 +1,255 @@
+"""The deep audit of a tier, in parallel: `tier verify --deep` for tiers that one machine does not read in a night.
+
+    partitions (listed) -> [partition] list, compare, lineage      one task for some partitions
+                        -> [segment]   every byte of every object  one task for about 256 MiB
+                        -> what was found is looked at once more   only where the remote log metadata is known
+
+The rules are `remote.audit` and `remote.contents`; here is only who does what, where. Ledgers come from the remote log
+metadata where the caller can read it, else from the objects (`remote.survey`), and then a copy that is under way is an
+orphan. What a task cannot read at all, because the store does not answer, ends the job: that is no finding.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.batch_header import BatchHeader
+from ...protocol.topics import TopicIdPartition, uuid_to_text
+from ...remote.audit import AuditReport, audit_survey, confirmed
+from ...remote.audit import audit as audit_ledger
+from ...remote.contents import check_contents
+from ...remote.findings import Finding, FindingKind
+from ...remote.ledger import RemoteLogLedger
+from ...remote.segment import RemoteLogSegmentMetadata
+from ...remote.storage import ListsPartitions, RemoteStorageManager
+from ...remote.survey import survey
+from ..options import TierOptions
+from ..stores import find_stores
+from .audit_report import FINDINGS_SCHEMA, SEGMENTS_SCHEMA, AuditedPartition, AuditedSegment, AuditFinding, TierAudit
+from .work import JobError, bins, display_name, job_options, spark_faults, spread
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PARTITIONS_OF_TASK: Final = 8
+BYTES_OF_TASK: Final = 256 << 20
+SEGMENT_OVERHEAD_BYTES: Final = 1 << 20
+"""What a segment counts at least: its requests cost something even where it is small."""
+
+Ledgers = Mapping[TopicIdPartition, RemoteLogLedger]
+ReadLedgers = Callable[[], Ledgers]
+
+
+def audit(session: SparkSession, options: Mapping[str, str], *, read_ledgers: ReadLedgers | None = None) -> TierAudit:
+    """Audit the topics of `options`, which are those of the table. `read_ledgers` reads the remote log metadata as it
+    is when called. JobError, OptionError, RemoteStorageError.
+    """
+    tier = job_options(options)
+    known = None if read_ledgers is None else _wanted(read_ledgers(), tier)
+    partitions = sorted({*asyncio.run(_partitions(tier)), *(known or {})})
+    if not partitions:
+        raise JobError(
+            f"nothing of what is to be audited is in the tier {display_name(tier.location)}: is it the right one?"
+        )
+    listed = _look_at(session, tier, partitions, known)
+    contents = _read(session, tier, listed)
+    reports = {partition: _joined(found, contents) for partition, found in listed.items()}
+    suspects = [partition for partition in partitions if reports[partition].findings]
+    if read_ledgers is not None and suspects:
+        known = _wanted(read_ledgers(), tier)
+        for partition, again in _look_at(session, tier, suspects, known).items():
+            ledger = known.get(partition, RemoteLogLedger(partition))
+            reports[partition] = confirmed(reports[partition], again.report, ledger)
+    return TierAudit(
+        tier=display_name(tier.location),
+        finished_at_ms=time.time_ns() // 1_000_000,
+        by_metadata=read_ledgers is not None,
+        partitions=[_partition(listed[partition], reports[partition], contents) for partition in partitions],
+    )
+
+
+def save_parquet(session: SparkSession, found: TierAudit, directory: str) -> None:
+    """`directory`/segments and `directory`/findings, in place of what an earlier audit left there."""
+    tables = (("segments", found.segment_rows(), SEGMENTS_SCHEMA), ("findings", found.finding_rows(), FINDINGS_SCHEMA))
+    with spark_faults():
+        for name, rows, schema in tables:
+            frame = session.createDataFrame(rows, schema)
+            frame.coalesce(1).write.mode("overwrite").parquet(f"{directory.rstrip('/')}/{name}")
+
+
+@dataclass(frozen=True, slots=True)
+class _PartitionTask:
+    options: TierOptions
+    partitions: tuple[tuple[TopicIdPartition, RemoteLogLedger | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A partition without a look into its objects."""
+
+    partition: TopicIdPartition
+    report: AuditReport
+    segments: tuple[RemoteLogSegmentMetadata, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _SegmentTask:
+    options: TierOptions
+    segments: tuple[RemoteLogSegmentMetadata, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """Of one segment: what was read and sound, and what was not."""
+
+    batches: int
+    records: int
+    findings: tuple[Finding, ...]
+
+
+_UNREAD: Final = _Contents(0, 0, ())
+_AllContents = Mapping[str, _Contents]
+
+
+async def _partitions(options: TierOptions) -> list[TopicIdPartition]:
+    (tier, *_) = await find_stores(options)
+    if tier.layout != "kafka":
+        raise JobError(f"an audit knows what belongs into a tier of the layout kafka; this one is of {tier.layout}")
+    storage = options.open_storage()
+    try:
+        if not isinstance(storage, ListsPartitions):
+            raise JobError(f"{type(storage).__name__} cannot list its partitions: an audit needs a plugin that can")
+        return [partition async for partition in storage.list_partitions() if options.wants(partition.topic)]
+    finally:
+        await storage.close()
+
+
+def _look_at(
+    session: SparkSession, options: TierOptions, partitions: list[TopicIdPartition], known: Ledgers | None
+) -> dict[TopicIdPartition, _Listed]:
+    pairs = [
+        (partition, None if known is None else known.get(partition, RemoteLogLedger(partition)))
+        for partition in partitions
+    ]
+    tasks = [_PartitionTask(options, some) for some in bins(pairs, lambda _: 1, PARTITIONS_OF_TASK)]
+    return {found.partition: found for some in spread(session, _audit_partitions, tasks) for found in some}
+
+
+def _audit_partitions(task: _PartitionTask) -> list[_Listed]:
+    """In an executor."""
+    return asyncio.run(_audit_all(task))
+
+
+async def _audit_all(task: _PartitionTask) -> list[_Listed]:
+    storage = task.options.open_storage()
+    try:
+        return [await _audit_one(storage, *pair) for pair in task.partitions]
+    finally:
+        await storage.close()
+
+
+async def _audit_one(
+    storage: RemoteStorageManager, partition: TopicIdPartition, ledger: RemoteLogLedger | None
+) -> _Listed:
+    now_ms = time.time_ns() // 1_000_000
+    if ledger is not None:
+        report = await audit_ledger(ledger, storage, now_ms=now_ms)
+        return _Listed(partition, report, tuple(ledger.finished()))
+    found = await survey(storage, partition)
+    report = await audit_survey(found, storage, now_ms=now_ms)
+    return _Listed(partition, report, tuple(found.ledger.finished()))
+
+
+def _read(
+    session: SparkSession, options: TierOptions, listed: Mapping[TopicIdPartition, _Listed]
+) -> dict[str, _Contents]:
+    """By segment id; not of those that lack an object."""
+    wanted = [
+        segment
+        for found in listed.values()
+        for segment in found.segments
+        if not any(
+            finding.kind is FindingKind.MISSING and finding.subject == str(segment.segment_id)
+            for finding in found.report.findings
+        )
+    ]
+    tasks = [
+        _SegmentTask(options, some)
+        for some in bins(wanted, lambda one: one.segment_size_in_bytes + SEGMENT_OVERHEAD_BYTES, BYTES_OF_TASK)
+    ]
+    return {key: found for some in spread(session, _read_segments, tasks) for key, found in some.items()}
+
+
+def _read_segments(task: _SegmentTask) -> dict[str, _Contents]:
+    """In an executor."""
+    return asyncio.run(_read_all(task))
+
+
+async def _read_all(task: _SegmentTask) -> dict[str, _Contents]:
+    storage = task.options.open_storage()
+    try:
+        return {str(segment.segment_id): await _read_one(storage, segment) for segment in task.segments}
+    finally:
+        await storage.close()
+
+
+async def _read_one(storage: RemoteStorageManager, segment: RemoteLogSegmentMetadata) -> _Contents:
+    batches = records = 0
+
+    def count(header: BatchHeader) -> None:
+        nonlocal batches, records
+        batches += 1
+        records += header.record_count
+
+    findings = await check_contents(segment, storage, count)
+    return _Contents(batches, records, tuple(findings))
+
+
+def _joined(found: _Listed, contents: _AllContents) -> AuditReport:
+    corrupt = [
+        finding for segment in found.segments for finding in contents.get(str(segment.segment_id), _UNREAD).findings
+    ]
+    return replace(found.report, findings=(*found.report.findings, *corrupt))
+
+
+def _wanted(ledgers: Ledgers, options: TierOptions) -> dict[TopicIdPartition, RemoteLogLedger]:
+    return {partition: ledger for partition, ledger in ledgers.items() if options.wants(partition.topic)}
+
+
+def _partition(found: _Listed, report: AuditReport, contents: _AllContents) -> AuditedPartition:
+    damaged = {finding.subject for finding in report.findings if finding.kind.is_damage}
+    return AuditedPartition(
+        topic=found.partition.topic,
+        partition=found.partition.partition,
+        topic_id=uuid_to_text(found.partition.topic_id),
+        segments=[_segment(segment, contents, damaged) for segment in found.segments],
+        findings=[
+            AuditFinding(
+                kind=finding.kind.value,
+                subject=finding.subject,
+                message=finding.message,
+                is_damage=finding.kind.is_damage,
+            )
+            for finding in report.findings
+        ],
+    )
+
+
+def _segment(segment: RemoteLogSegmentMetadata, contents: _AllContents, damaged: set[str]) -> AuditedSegment:
+    key = str(segment.segment_id)
+    read = contents.get(key, _UNREAD)
+    return AuditedSegment(
+        segment_id=uuid_to_text(segment.segment_id.id),
+        start_offset=segment.start_offset,
+        end_offset=segment.end_offset,
+        size_bytes=segment.segment_size_in_bytes,
+        max_timestamp_ms=segment.max_timestamp_ms,
+        leader_epochs=[entry.epoch for entry in segment.segment_leader_epochs],
+        batches=read.batches,
+        records=read.records,
+        is_sound=key not in damaged,
+    )

@@ -1,0 +1,98 @@
+"""Work spread over a Spark cluster: a task for each item, the results gathered in the driver.
+
+    items -> bins -> Spark tasks -> work(item) in an executor -> results, in the order of the items
+
+Items and results are values of this package, and a function of this package travels as its name: the executors need the
+package, and the rights to read the tier, nothing else. A task that fails is tried again by Spark (by a cluster four
+times, by a local session once), so that `work` must bear repetition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import urlsplit
+
+from ..options import TierOptions, parse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+TASKS_MAX: Final = 2000
+"""Of one stage; above, a task takes several items."""
+_LAST_ERROR: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:Error|Exception)): (.*)$", re.MULTILINE)
+
+
+class JobError(Exception):
+    """The job cannot go on; the message is for the person who started it, and holds no secrets."""
+
+
+def job_options(options: Mapping[str, str]) -> TierOptions:
+    """Those of the table (`TierOptions`), of all topics where none is named. OptionError, JobError."""
+    names = {name.lower().replace("_", "") for name in options}
+    everything = {} if names & {"topics", "topicspattern"} else {"topicsPattern": ".*"}
+    parsed = parse({**options, **everything})
+    for name, given in (("brokers", parsed.brokers), ("logDirs", parsed.logdirs)):
+        if given:
+            raise JobError(f"a job reads the tier alone, so that it can be repeated: leave out the option {name}")
+    return parsed
+
+
+def display_name(location: str) -> str:
+    """A location as it may stand in a report: of a directory its last part, of a URL no user, password or query."""
+    parts = urlsplit(location)
+    if parts.scheme in ("", "file"):
+        return PurePosixPath(parts.path).name or "/"
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}".rstrip("/")
+
+
+def bins(items: Iterable[Item], size_of: Callable[[Item], int], size: int) -> list[tuple[Item, ...]]:
+    """Runs of items, in their order, each of at least `size` in all but for the last."""
+    found: list[tuple[Item, ...]] = []
+    run: list[Item] = []
+    filled = 0
+    for item in items:
+        run.append(item)
+        filled += size_of(item)
+        if filled >= size:
+            found.append(tuple(run))
+            run, filled = [], 0
+    return [*found, tuple(run)] if run else found
+
+
+def spread(session: SparkSession, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """`work(item)` of each, in the order of `items`. JobError with what the task that failed said."""
+    if not items:
+        return []
+    with spark_faults():
+        results: list[Result] = session.sparkContext.parallelize(items, min(len(items), TASKS_MAX)).map(work).collect()
+    return results
+
+
+@contextmanager
+def spark_faults() -> Iterator[None]:
+    """What Spark raises, as a JobError in one line: what the task said, without the traces of two languages."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        raise JobError(said_by(str(error))) from error
+
+
+def said_by(trace: str) -> str:
+    """The last error that a Python traceback within a Java one names, without the traces."""
+    found = _LAST_ERROR.findall(trace)
+    named = [(kind, text) for kind, text in found if text and "Traceback" not in text and "SparkException" not in kind]
+    if not named:
+        return trace.strip().splitlines()[0]
+    kind, text = named[-1]
+    return f"{kind}: {text}"
