@@ -101,7 +101,7 @@ class ClusterArrays:
         return cls(**_cluster_fields(inventory), **_broker_fields(inventory), **_partition_fields(inventory))
 
     def to_inventory(self) -> Inventory:
-        """The same cluster as values; to and fro it is equal."""
+        """The same cluster as values; to and fro it is equal, but for the order of links."""
         topics: list[list[Partition]] = [[] for _ in self.topic_names]
         for number in range(self.partition_count):
             topics[self.topic[number]].append(self._partition(number))
@@ -148,7 +148,7 @@ class ClusterArrays:
                 from_rack=self.rack_names[row],
                 to_rack=self.rack_names[column],
                 bandwidth_bytes_per_s=_limit(float(self.link_bytes_per_s[row, column])),
-                latency_ms=float(self.link_latency_s[row, column]) * 1000,
+                latency_ms=round(float(self.link_latency_s[row, column]) * 1000, 9),
             )
             for row, column in np.argwhere(limited)
         ]

@@ -173,7 +173,9 @@ class _Run:
         first_s = float(ends_s.min(initial=np.inf))
         if not np.isfinite(min(first_s, next_ready_s, burst_end_s)):
             return None
-        until_s = min(first_s + self._resolution * (first_s - began_s), next_ready_s, burst_end_s)
+        last_s = float(ends_s.max(initial=0.0)) if len(ends_s) else np.inf
+        soon_s = min(first_s + self._resolution * (first_s - began_s), last_s)
+        until_s = min(soon_s, next_ready_s, burst_end_s)
         has_caught_up = ends_s <= until_s
         self._record(rates, use, until_s)
         self._remaining[fetching] -= np.minimum(nears * (until_s - self._now_s), self._remaining[fetching])

@@ -211,7 +211,7 @@ class Inventory(_Strict):
         try:
             found = cls.model_validate(document)
         except ValidationError as error:
-            raise InventoryError([_line(document, each) for each in error.errors(include_url=False)]) from None
+            raise InventoryError(_lines(document, error)) from None
         if problems := contradictions(found):
             raise InventoryError(problems)
         return found
@@ -246,6 +246,12 @@ _HINTS: Mapping[str, str] = {
     "missing": "is missing; no rate or size is guessed",
     "extra_forbidden": "is no key of an inventory",
 }
+
+
+def _lines(document: Mapping[str, Any], error: ValidationError) -> list[str]:
+    """A list whose items are wrong is not too short as well."""
+    found = error.errors(include_url=False)
+    return [_line(document, each) for each in found if not (each["type"] == "too_short" and each["input"])]
 
 
 def _line(document: Mapping[str, Any], error: Any) -> str:

@@ -7,9 +7,14 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
-_FACTORS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
-_BINARY: Final = {"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40, "pi": 1 << 50}
-_QUANTITY: Final = re.compile(r"([0-9][0-9_,.]*(?:e[0-9]+)?)\s*([kmgtp]?i?)(b|bytes?|bits?)?(/s|ps)?", re.IGNORECASE)
+_FACTORS: Final = {
+    "": 1,
+    **{prefix: 1000**power for power, prefix in enumerate("kmgtp", 1)},
+    **{f"{prefix}i": 1024**power for power, prefix in enumerate("kmgtp", 1)},
+}
+_QUANTITY: Final = re.compile(
+    r"([0-9][0-9_,]*(?:\.[0-9]+)?(?:e\+?[0-9]{1,2})?)\s*((?:[kmgtp]i?)?)(b|bytes?|bits?)?(/s|ps)?", re.IGNORECASE
+)
 
 FILL_IN: Final = "FILL-IN"
 """Stands where a capture could not find a quantity."""
@@ -28,7 +33,7 @@ def parse_bytes(value: object) -> object:
     if found is None:
         raise ValueError(f'{value!r} is no quantity: give bytes, or such as "1.5 GB", "64 MiB", "10 Gbit/s"')
     number, prefix, unit, _ = found.groups()
-    factor = _FACTORS.get(prefix.lower()) or _BINARY[prefix.lower()] if prefix.lower() != "i" else 1
+    factor = _FACTORS[prefix.lower()]
     bits = unit is not None and unit.lower().startswith("bit")
     return float(number.replace("_", "").replace(",", "")) * factor / (8 if bits else 1)
 
