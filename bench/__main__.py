@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import sys
 import tempfile
@@ -30,6 +31,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "failover": failover.run,
     "kill": kill.run,
 }
+SUITES = {"model": "model.command"}
+"""With options of their own: `python -m bench model --help`."""
 
 
 @click.command()
@@ -64,5 +67,12 @@ def main(name: str, against: str, size_mb: int, runs: int, rounds: int, json_pat
     console.print(f"Figures: {json_path}")
 
 
+def suite(name: str) -> click.Command:
+    command: click.Command = importlib.import_module(f".{SUITES[name]}", __package__).main
+    return command
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] and sys.argv[1] in SUITES:
+        suite(sys.argv[1]).main(sys.argv[2:], prog_name=f"python -m bench {sys.argv[1]}")
     main()

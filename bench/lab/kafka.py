@@ -121,7 +121,7 @@ class KafkaCluster:
         }
         if node == CONTROLLER_ID:
             roles = {"process.roles": "controller", "listeners": f"CONTROLLER://127.0.0.1:{self.port(node)}"}
-            return common | roles
+            return common | roles | self.node_configs.get(node, {})
         return common | self._broker_properties(node)
 
     def _broker_properties(self, node: int) -> dict[str, str]:

@@ -1,0 +1,112 @@
+"""`python -m bench model`: predict replacements, run them, say how well the model did."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from tierfetch.cli.model.calibrate import measured_machine
+from tierfetch.sim.cluster.calibration import Calibrations, System
+
+from ..lab.jars import KafkaUnavailableError, kafka_jars
+from .judge import RUNS_MIN
+from .record import Record
+from .report import markdown, print_tables
+from .scenario import TESTS, Scenario
+from .session import Session
+
+CALIBRATION_RUNS = 3
+PROBE_BYTES = 128_000_000
+RESULT = Path("bench-results/model.json")
+
+
+@click.command("model")
+@click.option("--against", type=click.Choice(["kafka", "nothing", "only-kafka"]), default="kafka", show_default=True)
+@click.option("--runs", type=click.IntRange(min=1), default=RUNS_MIN, show_default=True, help="Of each test scenario.")
+@click.option(
+    "--calibration-runs", type=click.IntRange(min=1), default=CALIBRATION_RUNS, show_default=True, help="Of each."
+)
+@click.option("--scenarios", "wanted", multiple=True, metavar="TEXT", help="Only test scenarios whose name has this.")
+@click.option("--json", "path", type=click.Path(path_type=Path), default=RESULT, show_default=True)
+@click.option("--resume", is_flag=True, help="Go on from what the file has, instead of beginning anew.")
+@click.option(
+    "--calibration",
+    type=click.Path(path_type=Path, exists=True),
+    help="Take these constants, and run no calibration scenario.",
+)
+@click.option("--keep-calibration", type=click.Path(path_type=Path), help="Write the measured constants here.")
+@click.option("--docs", type=click.Path(path_type=Path), help="Run nothing: write what the file has as this document.")
+def main(
+    against: str,
+    runs: int,
+    calibration_runs: int,
+    wanted: tuple[str, ...],
+    path: Path,
+    resume: bool,
+    calibration: Path | None,
+    keep_calibration: Path | None,
+    docs: Path | None,
+) -> None:
+    """How long replacing a broker takes, predicted and then measured, for tierfetch and Apache Kafka 4.3.0.
+
+    \b
+      python -m bench model                                      everything, about 25 minutes
+      python -m bench model --against nothing --scenarios tier   some of ours
+      python -m bench model --resume                             go on after an interruption
+      python -m bench model --docs docs/model-proof.md           the document, from the last session's file
+
+    Each prediction is in the JSON file before its first run. The file is written anew after every run.
+    """
+    console = Console()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    if docs is not None:
+        docs.write_text(markdown(_read(path)))
+        console.print(f"written: {docs}")
+        return
+    scenarios = _chosen(wanted)
+    record = _read(path) if resume and path.exists() else Record(path, " ".join(["python -m bench", *sys.argv[1:]]))
+    record.forget_unfinished(min(runs, calibration_runs))
+    if calibration is not None:
+        record.calibrations = Calibrations.read(calibration)
+    with console.status("the machine: disk, loopback, checksums"):
+        machine = measured_machine(Path(path.parent if path.parent.exists() else "."), PROBE_BYTES)
+    for system in _systems(against, console):
+        with Session(system, record, machine, console) as session:
+            if calibration is None:
+                session.calibrate(calibration_runs)
+            session.test(scenarios, runs)
+    print_tables(record, console, runs)
+    if keep_calibration is not None and record.calibrations is not None:
+        record.calibrations.write(keep_calibration)
+    console.print(f"Figures: {path}")
+
+
+def _read(path: Path) -> Record:
+    try:
+        return Record.read(path)
+    except (OSError, ValueError, KeyError) as error:
+        raise click.ClickException(f"{path} is no record of a session: {error}") from None
+
+
+def _chosen(wanted: tuple[str, ...]) -> list[Scenario]:
+    found = [scenario for scenario in TESTS if not wanted or any(text in scenario.name for text in wanted)]
+    if not found:
+        names = "\n  ".join(scenario.name for scenario in TESTS)
+        raise click.UsageError(f"no test scenario has {' or '.join(wanted)} in its name:\n  {names}")
+    return found
+
+
+def _systems(against: str, console: Console) -> list[System]:
+    systems: list[System] = [] if against == "only-kafka" else ["tierfetch"]
+    if against == "nothing":
+        return systems
+    try:
+        kafka_jars()
+    except KafkaUnavailableError as error:
+        console.print(f"[yellow]Apache Kafka is left out: {error}[/]")
+        return systems
+    return [*systems, "kafka"]

@@ -1,0 +1,72 @@
+"""What the model says of a scenario, from an inventory captured of the live cluster just before it is run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tierfetch.cli.admin.session import Admin
+from tierfetch.cli.admin.session import run as run_admin
+from tierfetch.cli.model.capture import observe
+from tierfetch.cli.model.estimate import capture
+from tierfetch.cli.model.observe import Observer
+from tierfetch.sim.cluster.arrays import ClusterArrays
+from tierfetch.sim.cluster.calibration import Calibrations, MachineRates
+from tierfetch.sim.cluster.engine import simulate
+from tierfetch.sim.cluster.inventory import Inventory
+from tierfetch.sim.cluster.moves import replacement_moves
+from tierfetch.sim.cluster.results import Obstacle
+
+from .lab import FOLLOWER, Lab
+from .scenario import Scenario
+
+WINDOW_S: Final = 3.0
+PAGE_CACHE_BYTES_PER_S: Final = 100e9
+"""A disk that no copy of some hundred megabytes waits for: the page cache takes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """`start_to_isr_s` infinite where the model says that the broker never joins, and `obstacle` why."""
+
+    start_to_isr_s: float
+    copied_bytes: float
+    obstacle: str = ""
+
+
+def captured(lab: Lab, scenario: Scenario, machine: MachineRates) -> Inventory:
+    """As `tierfetch model capture` finds the cluster, with what this machine is known to do."""
+
+    async def look(admin: Admin) -> Inventory:
+        window_s = WINDOW_S if scenario.produce_mb_s else 0.0
+        first, second = await observe(Observer(admin), window_s, asyncio.sleep)
+        return Inventory.from_document(capture(first, second, known(scenario, machine), scenario.name).document)
+
+    return run_admin((lab.bootstrap,), look)
+
+
+def known(scenario: Scenario, machine: MachineRates) -> Mapping[str, str]:
+    latency_s = scenario.latency_ms / 1000 + (machine.tier_request_s or 0.0)
+    return {
+        "nic_in_bytes_per_s": str(machine.loopback_bytes_per_s),
+        "nic_out_bytes_per_s": str(machine.loopback_bytes_per_s),
+        "disk_read_bytes_per_s": str(PAGE_CACHE_BYTES_PER_S),
+        "disk_write_bytes_per_s": str(PAGE_CACHE_BYTES_PER_S),
+        "cores": str(machine.cores),
+        "tier.latency_ms": str(latency_s * 1000),
+        "tier.bandwidth_bytes_per_s": str(machine.loopback_bytes_per_s),
+    }
+
+
+def forecast(inventory: Inventory, topic: str, calibrations: Calibrations) -> Forecast:
+    """Of broker 2's replacement: when the topic's last partition is in sync, and what of the topic it copied."""
+    arrays = ClusterArrays.from_inventory(inventory)
+    moves = replacement_moves(arrays, arrays.broker_index(FOLLOWER))
+    policy = inventory.bootstrap_policy
+    result = simulate(arrays, moves, policy, calibrations.of(policy))
+    ours = arrays.topic[moves.partition] == arrays.topic_names.index(topic)
+    obstacles = {Obstacle(int(each)).text for each in result.obstacle[ours]} - {""}
+    copied = float((result.bulk_bytes + result.catch_up_bytes)[ours].sum())
+    return Forecast(float(result.joined_s[ours].max()), copied, "; ".join(sorted(obstacles)))

@@ -1,0 +1,189 @@
+"""A scenario on a live cluster: its data, its load, and broker 2 killed, wiped, started and timed from outside.
+
+Looks at the ISR come every `LOOK_S`, those at the disk less often: they cost CPU that the brokers lack.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from confluent_kafka import Producer
+
+from tierfetch.cli.processes import poll
+from tierfetch.plugins.local import STORAGE_DIRECTORY
+from tierfetch.sim.cluster.inventory import Policy
+
+from ..measure import cpu_seconds
+from ..workload import STEP_TIMEOUT_S, admin, create_topic, isr_of, log_bytes, produce, wait_isr
+from .lab import FOLLOWER, LEADER, Lab
+from .scenario import BOUNDED_LOCAL_BYTES, Scenario
+from .timing import Timing
+
+LOOK_S: Final = 0.02
+DISK_LOOKS_EVERY: Final = 5
+JOIN_TIMEOUT_S: Final = 90.0
+RECORD_BYTES: Final = 1_000
+LOAD_RECORDS: Final = 250
+LOAD_SETTLE_S: Final = 2.0
+CALM_LOOKS: Final = 8
+CALM_INTERVAL_S: Final = 0.4
+DELETE_LOOK_S: Final = 0.2
+PAUSE_S: Final = 1.0
+"""Between two runs: the leader's last answers and the follower's flush are over."""
+_OPTION: Final = "follower.fetch.last.tiered.offset.enable"
+
+
+class NeverJoinedError(Exception):
+    """The replaced broker was not in every ISR in time."""
+
+
+def broker_configs(lab: Lab, scenario: Scenario) -> dict[str, str]:
+    """The dynamic configs that the scenario is about."""
+    policy = scenario.policy(lab.system)
+    configs = {_OPTION: str(policy not in (Policy.KAFKA, Policy.LOCAL_LOG_START)).lower()}
+    if lab.system == "tierfetch" and configs[_OPTION] == "true":
+        configs["bootstrap.policy"] = policy.value
+        if policy is Policy.BOUNDED_LOCAL:
+            configs["bootstrap.bounded.local.bytes"] = str(BOUNDED_LOCAL_BYTES)
+    if scenario.throttle_mb_s is not None:
+        configs["follower.replication.throttled.rate"] = str(int(scenario.throttle_mb_s * 1e6))
+    return configs
+
+
+def topic_configs(scenario: Scenario) -> dict[str, str]:
+    configs = {"segment.bytes": str(scenario.segment_mb << 20), "retention.ms": "-1"}
+    if scenario.is_tiered:
+        configs["remote.storage.enable"] = "true"
+    if scenario.local_share is not None:
+        key = "local.retention.bytes" if scenario.is_tiered else "retention.bytes"
+        configs[key] = str(int(scenario.total_bytes / scenario.partitions * scenario.local_share))
+    if scenario.throttle_mb_s is not None:
+        configs["follower.replication.throttled.replicas"] = "*"
+    return configs
+
+
+@contextmanager
+def prepared(lab: Lab, scenario: Scenario, topic: str) -> Iterator[None]:
+    """The topic with its data, tiered and trimmed, under load if the scenario has one; deleted at the end."""
+    lab.set_tier_latency(0)
+    lab.set_configs({})
+    create_topic(lab.cluster, [[LEADER, FOLLOWER]] * scenario.partitions, topic_configs(scenario), topic)
+    try:
+        produce(lab.cluster, scenario.partitions, scenario.total_bytes, RECORD_BYTES, acks="1", topic=topic)
+        _wait_calm(lab, topic)
+        wait_isr(lab.cluster, _isr(scenario, {LEADER, FOLLOWER}), topic)
+        os.sync()
+        lab.set_configs(broker_configs(lab, scenario))
+        lab.set_tier_latency(scenario.latency_ms)
+        with load(lab, scenario, topic):
+            yield
+    finally:
+        _delete(lab, topic)
+
+
+def _isr(scenario: Scenario, members: set[int]) -> dict[int, set[int]]:
+    return {partition: members for partition in range(scenario.partitions)}
+
+
+def _wait_calm(lab: Lab, topic: str) -> None:
+    """Until neither the leader's disk nor the tier has changed for some looks in a row."""
+    places = lab.cluster.data_directory(LEADER), lab.base / "tier" / STORAGE_DIRECTORY
+    seen: list[int] = []
+    calm = 0
+    for _ in poll(STEP_TIMEOUT_S, f"tiering and local retention of {topic} to come to rest", CALM_INTERVAL_S):
+        now = [log_bytes(place, topic) for place in places]
+        calm = calm + 1 if now == seen else 0
+        seen = now
+        if calm >= CALM_LOOKS:
+            return
+
+
+def _delete(lab: Lab, topic: str) -> None:
+    client = admin(lab.cluster)
+    client.delete_topics([topic])[topic].result(STEP_TIMEOUT_S)
+    for _ in poll(STEP_TIMEOUT_S, f"{topic} to be deleted", DELETE_LOOK_S):
+        if not any(next(lab.cluster.data_directory(node).glob(f"{topic}-*"), None) for node in (LEADER, FOLLOWER)):
+            return
+
+
+@contextmanager
+def load(lab: Lab, scenario: Scenario, topic: str) -> Iterator[None]:
+    """Producers at the scenario's rate, from another thread; nothing where it has none."""
+    if not scenario.produce_mb_s:
+        yield
+        return
+    ended = threading.Event()
+    thread = threading.Thread(target=_produce_until, args=(lab, scenario, topic, ended), name="load")
+    thread.start()
+    time.sleep(LOAD_SETTLE_S)
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _produce_until(lab: Lab, scenario: Scenario, topic: str, ended: threading.Event) -> None:
+    settings = {"bootstrap.servers": lab.bootstrap, "acks": "1", "linger.ms": 20, "batch.size": 262_144, "log_level": 2}
+    producer = Producer(settings)
+    batch = [{"value": os.urandom(RECORD_BYTES)} for _ in range(LOAD_RECORDS)]
+    interval_s = LOAD_RECORDS * RECORD_BYTES / (scenario.produce_mb_s * 1e6)
+    began, sent = time.monotonic(), 0
+    while not ended.wait(max(0.0, began + sent * interval_s - time.monotonic())):
+        producer.produce_batch(topic, batch, partition=sent % scenario.partitions)
+        producer.poll(0)
+        sent += 1
+    producer.flush(STEP_TIMEOUT_S)
+
+
+def replace(lab: Lab, scenario: Scenario, topic: str, *, looks_at_disk: bool = False) -> Timing:
+    """One run. NeverJoinedError."""
+    cluster = lab.cluster
+    killed = time.monotonic()
+    cluster.kill(FOLLOWER)
+    cluster.wipe(FOLLOWER)
+    fenced = wait_isr(cluster, _isr(scenario, {LEADER}), topic)
+    cpu_s = cpu_seconds([cluster.process(LEADER).pid])
+    began = cluster.start(FOLLOWER)
+    first_data, all_data, in_isr = _watch(lab, topic, looks_at_disk)
+    timing = Timing(
+        start_to_isr_s=in_isr - began,
+        first_data_s=first_data - began,
+        all_data_s=all_data - began,
+        fenced_s=fenced - killed,
+        copied_bytes=log_bytes(cluster.data_directory(FOLLOWER), topic),
+        leader_cpu_s=cpu_seconds([cluster.process(LEADER).pid]) - cpu_s,
+        follower_cpu_s=cpu_seconds([cluster.process(FOLLOWER).pid]),
+    )
+    time.sleep(PAUSE_S)
+    return timing
+
+
+def _watch(lab: Lab, topic: str, looks_at_disk: bool) -> tuple[float, float, float]:
+    """time.monotonic() of first data, of the last growth that was seen, and of the ISR."""
+    client = admin(lab.cluster, LEADER)
+    directory = lab.cluster.data_directory(FOLLOWER)
+    first_data = last_growth = 0.0
+    size = 0
+    deadline = time.monotonic() + JOIN_TIMEOUT_S
+    looks = 0
+    while (now := time.monotonic()) < deadline:
+        if not first_data and any(directory.glob(f"{topic}-*")):
+            first_data = now
+        if (
+            looks_at_disk
+            and first_data
+            and looks % DISK_LOOKS_EVERY == 0
+            and (new := log_bytes(directory, topic)) > size
+        ):
+            size, last_growth = new, now
+        if all(FOLLOWER in isr for isr in isr_of(client, topic).values()):
+            return first_data or now, last_growth or now, now
+        looks += 1
+        time.sleep(LOOK_S)
+    raise NeverJoinedError(f"broker {FOLLOWER} is not in every ISR of {topic} after {JOIN_TIMEOUT_S:.0f} s")

@@ -1,0 +1,127 @@
+"""What came of a session, as tables for a terminal and as the text of docs/model-proof.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+from tierfetch.sim.cluster.calibration import Calibration, System
+
+from .judge import FAIR, GOOD, RUNS_MIN, SPREAD_MAX, Judgement, Summary, Verdict, judged, summary
+from .record import Entry, Record
+
+SYSTEMS: Final[tuple[System, ...]] = ("tierfetch", "kafka")
+NAMES: Final = {"tierfetch": "tierfetch", "kafka": "Apache Kafka 4.3.0"}
+COLUMNS: Final = ("scenario", "policy", "predicted", "measured", "spread", "error", "copied", "verdict")
+_STYLES: Final = {Verdict.GOOD: "green", Verdict.FAIR: "yellow", Verdict.WRONG: "red"}
+
+
+def judgements(record: Record, system: System, runs_min: int = RUNS_MIN) -> list[tuple[Entry, Judgement]]:
+    """Of every test scenario that was predicted and run."""
+    return [
+        (entry, judged(entry.forecast.start_to_isr_s, entry.seconds, runs_min))
+        for entry in record.tests
+        if entry.system == system and entry.forecast is not None and entry.runs
+    ]
+
+
+def print_tables(record: Record, console: Console, runs_min: int) -> None:
+    for system in SYSTEMS:
+        found = judgements(record, system, runs_min)
+        if not found:
+            continue
+        table = Table(*COLUMNS, title=f"{NAMES[system]}: process start until every partition is back in the ISR")
+        for entry, each in found:
+            table.add_row(*_cells(entry, each), style=_STYLES.get(each.verdict))
+        console.print(table)
+        console.print(_sentence(system, summary([each for _, each in found])))
+    for entry in (*record.calibration_runs, *record.tests):
+        if entry.failure:
+            console.print(f"[red]{entry.system}, {entry.scenario.name}: {entry.failure}[/]")
+
+
+def _cells(entry: Entry, each: Judgement) -> tuple[str, ...]:
+    assert entry.forecast is not None
+    measured = "never" if math.isinf(each.measured_s) else f"{each.measured_s:.2f} s"
+    if math.isfinite(each.slowest_s):
+        measured += f" ({each.quickest_s:.2f} to {each.slowest_s:.2f})"
+    return (
+        entry.scenario.name,
+        entry.scenario.policy(entry.system).value,
+        "never" if math.isinf(each.predicted_s) else f"{each.predicted_s:.2f} s",
+        measured,
+        f"{each.spread:.0%}",
+        "-" if math.isinf(each.error) else f"{each.error:+.0%}",
+        f"{entry.forecast.copied_bytes / 1e6:,.1f} / {_copied_mb(entry):,.1f} MB",
+        each.verdict.value,
+    )
+
+
+def _copied_mb(entry: Entry) -> float:
+    copied = sorted(run.copied_bytes for run in entry.runs if run is not None)
+    return copied[len(copied) // 2] / 1e6 if copied else 0.0
+
+
+def _sentence(system: System, found: Summary) -> str:
+    if found.median_error is None or found.worst_error is None:
+        return f"{NAMES[system]}: nothing could be judged of {found.scenarios} scenarios"
+    verdict = "holds" if found.holds else "does not hold"
+    return (
+        f"{NAMES[system]}: median error {found.median_error:.0%}, worst {found.worst_error:.0%}, of "
+        f"{found.scenarios} scenarios, {found.not_measurable} of them not measurable; "
+        f"the aim (median {GOOD:.0%}, worst {FAIR:.0%}) {verdict}"
+    )
+
+
+def markdown(record: Record) -> str:
+    """docs/model-proof.md."""
+    loads = [load for entry in record.tests for load in entry.loads]
+    load = f"load {min(loads):.1f} to {max(loads):.1f} during the runs" if loads else "nothing was run"
+    parts = [_INTRODUCTION, f"Measured with `{record.command}` on {record.machine}; {load}."]
+    for system in SYSTEMS:
+        found = judgements(record, system)
+        if found:
+            parts += [f"## {NAMES[system]}", _sentence(system, summary([each for _, each in found])) + "."]
+            parts.append("\n".join(_rows(found)))
+    if record.calibrations is not None:
+        parts += ["## The constants", _CONSTANTS, "\n".join(_constants(list(record.calibrations.systems.values())))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _rows(found: Sequence[tuple[Entry, Judgement]]) -> Iterator[str]:
+    yield "| " + " | ".join(COLUMNS) + " |"
+    yield "|" + "---|" * len(COLUMNS)
+    for entry, each in found:
+        yield "| " + " | ".join(_cells(entry, each)) + " |"
+
+
+def _constants(calibrations: Sequence[Calibration]) -> Iterator[str]:
+    yield "| constant | " + " | ".join(NAMES[each.system] for each in calibrations) + " |"
+    yield "|---|" + "---|" * len(calibrations)
+    for key in Calibration.model_fields:
+        if key not in ("system", "origin"):
+            yield f"| `{key}` | " + " | ".join(f"{getattr(each, key):,.4g}" for each in calibrations) + " |"
+
+
+_INTRODUCTION: Final = f"""# How well does the model predict?
+
+Written by `python -m bench model --docs`, from the JSON of a session. Two brokers and a controller on loopback; one
+broker is killed, wiped and started again, and timed from its process's start until clients see it in the ISR of every
+partition. Each scenario is predicted first: the inventory is captured of the live cluster (`tierfetch model capture`),
+and the prediction is in the file before the first run. Then it is run at least {RUNS_MIN} times.
+
+The constants come from calibration scenarios (other sizes, partition counts, loads, throttles and latencies), run
+just before on the same machine; no test scenario is among them (`bench/model/scenario.py`).
+
+* error: predicted less median measured, in parts of the latter
+* spread: slowest less quickest run, in parts of the median; above {SPREAD_MAX:.0%} a scenario is *not measurable*,
+  which is no pass
+* copied: bytes of the topic on the new disk when it has joined, predicted / median measured
+* verdict: good up to {GOOD:.0%} either way, fair up to {FAIR:.0%}, else wrong"""
+
+_CONSTANTS: Final = """As measured in this session; `sim/cluster/calibration.py` says what each is for. Seconds, bytes
+per second, CPU seconds for each GB."""

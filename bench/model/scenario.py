@@ -1,0 +1,112 @@
+"""What is run. Calibration scenarios give the model its constants; test scenarios judge it. None is in both.
+
+Each is the replacement of broker 2 of two: all partitions have their leader on broker 1, broker 2 is killed, wiped and
+started. What differs:
+
+    total_mb        data of the topic, in millions of bytes
+    partitions
+    local_share     of the data that the leader keeps on its own disk; None: all, from offset 0
+    policies        the bootstrap policy of either system
+    produce_mb_s    what producers write meanwhile, in millions of bytes for each second
+    throttle_mb_s   of the follower, in millions of bytes for each second; None: none
+    latency_ms      of every request to the tier, on top of the directory's own
+    is_tiered       whether the topic has a tier at all; where not, local_share is what retention leaves
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from tierfetch.sim.cluster.calibration import System
+from tierfetch.sim.cluster.inventory import Policy
+
+BOUNDED_LOCAL_BYTES: Final = 4_000_000
+"""Of each partition, where the policy is bounded-local."""
+
+
+class Policies(NamedTuple):
+    """What an empty follower does: ours, and Apache Kafka's."""
+
+    ours: Policy
+    kafka: Policy
+
+
+COPY: Final = Policies(Policy.LOCAL_LOG_START, Policy.KAFKA)
+FROM_TIER: Final = Policies(Policy.TIER_FIRST, Policy.KAFKA_LAST_TIERED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """See the module."""
+
+    name: str
+    total_mb: int
+    partitions: int = 4
+    local_share: float | None = None
+    policies: Policies = COPY
+    produce_mb_s: float = 0.0
+    throttle_mb_s: float | None = None
+    latency_ms: int = 0
+    segment_mb: int = 2
+    is_tiered: bool = True
+
+    def policy(self, system: System) -> Policy:
+        return self.policies.ours if system == "tierfetch" else self.policies.kafka
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Scenario:
+        """Of its plain values."""
+        return cls(**{**document, "policies": Policies(*(Policy(each) for each in document["policies"]))})
+
+    @property
+    def total_bytes(self) -> int:
+        return self.total_mb * 1_000_000
+
+
+CALIBRATION: Final = (
+    Scenario(name="c-small", total_mb=8, is_tiered=False),
+    Scenario(name="c-many", total_mb=16, is_tiered=False, partitions=48),
+    Scenario(name="c-large", total_mb=300, is_tiered=False),
+    Scenario(name="c-tier", total_mb=40, local_share=0.5, segment_mb=1, policies=FROM_TIER),
+    Scenario(name="c-tier-many", total_mb=192, partitions=48, local_share=0.5, segment_mb=1, policies=FROM_TIER),
+    Scenario(name="c-tier-slow", total_mb=40, local_share=0.5, segment_mb=1, latency_ms=400, policies=FROM_TIER),
+    Scenario(name="c-produce", total_mb=150, is_tiered=False, local_share=0.99, produce_mb_s=15),
+    Scenario(name="c-throttle", total_mb=150, is_tiered=False, throttle_mb_s=40),
+)
+
+TESTS: Final = (
+    Scenario(name="copy, 100 MB", total_mb=100, is_tiered=False),
+    Scenario(
+        name="copy, 400 MB",
+        total_mb=400,
+        is_tiered=False,
+        partitions=6,
+        policies=Policies(Policy.LOG_START, Policy.KAFKA),
+    ),
+    Scenario(name="copy, one partition", total_mb=200, is_tiered=False, partitions=1),
+    Scenario(name="copy, 24 partitions", total_mb=200, is_tiered=False, partitions=24),
+    Scenario(name="70 % local, from the local log start", total_mb=200, local_share=0.7),
+    Scenario(name="70 % local, from the tier", total_mb=200, local_share=0.7, policies=FROM_TIER),
+    Scenario(name="all local, the tier has it too", total_mb=200, partitions=6, policies=FROM_TIER),
+    Scenario(
+        name="10 % local, after a refusal",
+        total_mb=200,
+        partitions=8,
+        local_share=0.1,
+        policies=Policies(Policy.EARLIEST_PENDING_UPLOAD, Policy.KAFKA_LAST_TIERED),
+    ),
+    Scenario(name="24 partitions, from the tier", total_mb=200, partitions=24, local_share=0.4, policies=FROM_TIER),
+    Scenario(
+        name="some local records at least",
+        total_mb=200,
+        partitions=8,
+        local_share=0.6,
+        policies=Policies(Policy.BOUNDED_LOCAL, Policy.KAFKA),
+    ),
+    Scenario(name="producers, from the local log start", total_mb=200, local_share=0.8, produce_mb_s=8),
+    Scenario(name="producers, from the tier", total_mb=200, local_share=0.5, produce_mb_s=10, policies=FROM_TIER),
+    Scenario(name="throttled to 25 MB/s", total_mb=120, is_tiered=False, throttle_mb_s=25),
+    Scenario(name="slow tier", total_mb=160, partitions=8, local_share=0.5, latency_ms=150, policies=FROM_TIER),
+)

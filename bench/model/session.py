@@ -1,0 +1,132 @@
+"""All scenarios of one system in turn, on one cluster: calibration, constants, predictions, runs. Writes as it goes.
+
+A scenario that fails is recorded with its reason, its cluster is thrown away, and the next one gets a new one.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import click
+from confluent_kafka import KafkaException
+from rich.console import Console
+
+from tierfetch.sim.cluster.calibration import Calibrations, MachineRates, System
+
+from .fit import fitted, seen
+from .forecast import captured, forecast
+from .judge import judged
+from .lab import Lab, running
+from .record import Entry, Record
+from .replacement import NeverJoinedError, prepared, replace
+from .scenario import CALIBRATION, Scenario
+
+FAILURES: Final = (TimeoutError, RuntimeError, OSError, KafkaException, click.ClickException)
+
+
+class Session:
+    """`console` shows what is going on; `record` keeps it."""
+
+    def __init__(self, system: System, record: Record, machine: MachineRates, console: Console) -> None:
+        self.system = system
+        self.record = record
+        self.machine = machine
+        self.console = console
+        self._stack = ExitStack()
+        self._lab: Lab | None = None
+        self._topics = 0
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    # --- scenarios --------------------------------------------------------------------------------------------------
+
+    def calibrate(self, runs: int) -> None:
+        """Run what is not in the record yet, and put the constants there. What failed stays as it was."""
+        done = self.record.completed(runs)
+        for scenario in CALIBRATION:
+            if (scenario.name, self.system) not in done:
+                self._guarded(self.record.entry(scenario, self.system, is_test=False), runs)
+        self.fit()
+
+    def fit(self) -> None:
+        entries = [entry for entry in self.record.calibration_runs if entry.system == self.system and entry.runs]
+        found = {
+            entry.scenario.name: seen(entry.scenario, [run for run in entry.runs if run is not None])
+            for entry in entries
+            if any(entry.runs)
+        }
+        known = self.record.calibrations or Calibrations.default()
+        origin = f"python -m bench model, {self.record.machine}, {time.strftime('%Y-%m-%d')}"
+        try:
+            calibration = fitted(self.system, found, known.systems[self.system], origin)
+        except KeyError as error:
+            self.console.print(f"[red]{self.system}: {error} was not run: predictions use older constants[/]")
+            return
+        systems = {**known.systems, self.system: calibration}
+        self.record.calibrations = Calibrations(machine=self.machine, systems=systems)
+        self.record.write()
+
+    def test(self, scenarios: Sequence[Scenario], runs: int) -> None:
+        done = self.record.completed(runs)
+        for scenario in scenarios:
+            if (scenario.name, self.system) not in done:
+                self._guarded(self.record.entry(scenario, self.system, is_test=True), runs, predicts=True)
+
+    # --- one of them ------------------------------------------------------------------------------------------------
+
+    def _guarded(self, entry: Entry, runs: int, *, predicts: bool = False) -> None:
+        try:
+            self._run(entry, runs, predicts=predicts)
+        except FAILURES as error:
+            entry.failure = f"{type(error).__name__}: {error}"
+            self.console.print(f"[red]{self.system}, {entry.scenario.name}: {entry.failure}[/]")
+            self._drop_lab()
+            self.record.write()
+
+    def _run(self, entry: Entry, runs: int, *, predicts: bool) -> None:
+        lab = self._running_lab()
+        self._topics += 1
+        topic = f"scenario{self._topics}"
+        began = time.monotonic()
+        with prepared(lab, entry.scenario, topic):
+            if predicts:
+                calibrations = self.record.calibrations or Calibrations.default()
+                self.record.predict(entry, forecast(captured(lab, entry.scenario, self.machine), topic, calibrations))
+            for _ in range(runs):
+                try:
+                    self.record.measure(entry, replace(lab, entry.scenario, topic, looks_at_disk=not predicts))
+                except NeverJoinedError:
+                    self.record.measure(entry, None)
+                    lab.cluster.wait_serving(2)
+        self._tell(entry, time.monotonic() - began)
+
+    def _tell(self, entry: Entry, took_s: float) -> None:
+        seconds = " ".join(f"{each:.2f}" for each in entry.seconds)
+        line = f"{self.system}, {entry.scenario.name}: {seconds} s"
+        if entry.forecast is not None:
+            found = judged(entry.forecast.start_to_isr_s, entry.seconds, 1)
+            line += f"; predicted {found.predicted_s:.2f} s, error {found.error:+.0%}, spread {found.spread:.0%}"
+        self.console.print(f"{line} [dim]({took_s:.0f} s in all)[/]", highlight=False)
+
+    # --- the cluster ------------------------------------------------------------------------------------------------
+
+    def _running_lab(self) -> Lab:
+        if self._lab is None:
+            base = Path(tempfile.mkdtemp(prefix=f"tierfetch-model-{self.system}-"))
+            self._stack.callback(shutil.rmtree, base, ignore_errors=True)
+            self._lab = self._stack.enter_context(running(self.system, base / "cluster"))
+        return self._lab
+
+    def _drop_lab(self) -> None:
+        self._lab = None
+        self._stack.close()

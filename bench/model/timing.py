@@ -1,0 +1,27 @@
+"""What one run came to.
+
+| figure | from | to |
+|---|---|---|
+| start to ISR | just before the process is started | first look that finds it in the ISR of every partition |
+| first data | the same | first look at a directory of the topic on its disk |
+| all data | the same | last growth of its logs that a look found; in calibration only |
+| fenced | kill -9 | first look that finds it in no ISR |
+| copied | - | bytes of the topic on its disk when it has joined |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Seconds as in the module's table. CPU seconds of the two brokers from the start to the ISR."""
+
+    start_to_isr_s: float
+    first_data_s: float
+    all_data_s: float
+    fenced_s: float
+    copied_bytes: int
+    leader_cpu_s: float
+    follower_cpu_s: float

@@ -1,0 +1,111 @@
+"""Constants are read off runs that were made with known ones."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from bench.model.fit import INTERNAL_PARTITIONS, Seen, fitted
+from bench.model.scenario import CALIBRATION, TESTS, Scenario
+from tierfetch.sim.cluster.calibration import Calibration, Calibrations
+from tierfetch.sim.cluster.inventory import Policy
+
+TRUE = (
+    Calibrations.default()
+    .systems["tierfetch"]
+    .model_copy(
+        update={
+            "start_s": 0.8,
+            "setup_s": 0.064,
+            "setup_parallel": 32,
+            "aux_s": 0.32,
+            "aux_gets": 2,
+            "retry_s": 1.1,
+            "fetch_bytes_per_s": 2e8,
+            "produce_weight": 3.0,
+            "throttle_burst_bytes": 8e6,
+            "isr_expansion_s": 0.07,
+            "leader_cpu_s_per_gb": 0.7,
+            "follower_cpu_s_per_gb": 1.3,
+        }
+    )
+)
+ADOPTING = {Policy.TIER_FIRST, Policy.EARLIEST_PENDING_UPLOAD, Policy.BOUNDED_LOCAL}
+
+
+def as_the_formula_has_it(scenario: Scenario, true: Calibration) -> Seen:
+    adopts = scenario.policies.ours in ADOPTING
+    bulk = 4e6 if adopts else scenario.total_bytes
+    partitions = scenario.partitions + INTERNAL_PARTITIONS
+    seconds = true.start_s + partitions * true.setup_s / true.setup_parallel + true.isr_expansion_s
+    if adopts:
+        waves = math.ceil(scenario.partitions / true.setup_parallel)
+        seconds += true.retry_s + scenario.partitions * true.aux_s / true.setup_parallel
+        seconds += waves * true.aux_gets * scenario.latency_ms / 1000
+    produced = scenario.produce_mb_s * 1e6
+    copy_s = bulk / (true.fetch_bytes_per_s - true.produce_weight * produced)
+    if scenario.throttle_mb_s is not None:
+        copy_s = (bulk - true.throttle_burst_bytes) / (scenario.throttle_mb_s * 1e6)
+    copied = bulk + produced * copy_s
+    cpu = copied / 1e9
+    return Seen(scenario, seconds + copy_s, copied, true.isr_expansion_s, 0.5 + 0.7 * cpu, 0.9 + 1.3 * cpu)
+
+
+def found(true: Calibration = TRUE) -> dict[str, Seen]:
+    return {scenario.name: as_the_formula_has_it(scenario, true) for scenario in CALIBRATION}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "start_s",
+        "setup_s",
+        "aux_s",
+        "aux_gets",
+        "retry_s",
+        "fetch_bytes_per_s",
+        "produce_weight",
+        "throttle_burst_bytes",
+        "isr_expansion_s",
+        "leader_cpu_s_per_gb",
+        "follower_cpu_s_per_gb",
+    ],
+)
+def test_constants_come_back(key: str) -> None:
+    usual = Calibrations.default().systems["tierfetch"].model_copy(update={"setup_parallel": TRUE.setup_parallel})
+    assert getattr(fitted("tierfetch", found(), usual, ""), key) == pytest.approx(getattr(TRUE, key), rel=1e-6)
+
+
+def test_scenario_that_was_not_run_is_named() -> None:
+    some = found()
+    del some["c-large"]
+    with pytest.raises(KeyError, match="c-large"):
+        fitted("tierfetch", some, TRUE, "")
+
+
+def test_noise_makes_no_constant_negative() -> None:
+    some = found()
+    for name in ("c-many", "c-tier", "c-tier-many", "c-tier-slow", "c-produce", "c-throttle"):
+        seen = some[name]
+        some[name] = Seen(seen.scenario, 0.01, seen.copied_bytes, 0.0, 0.0, 0.0)
+    constants = fitted("tierfetch", some, TRUE, "")
+    assert Calibration.model_validate(constants.model_dump()) == constants
+
+
+def test_calibration_and_test_scenarios_are_apart() -> None:
+    def what(scenario: Scenario) -> tuple[object, ...]:
+        return (
+            scenario.total_mb,
+            scenario.partitions,
+            scenario.local_share,
+            scenario.policies,
+            scenario.produce_mb_s,
+            scenario.throttle_mb_s,
+            scenario.latency_ms,
+        )
+
+    assert not {what(each) for each in CALIBRATION} & {what(each) for each in TESTS}
+    names = [each.name for each in (*CALIBRATION, *TESTS)]
+    assert len(names) == len(set(names))
+    assert len(TESTS) >= 12

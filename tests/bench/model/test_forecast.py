@@ -1,0 +1,105 @@
+"""The engine comes to the formula that the constants were read off."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from bench.model.fit import INTERNAL_PARTITIONS
+from bench.model.forecast import forecast, known
+from bench.model.scenario import CALIBRATION, TESTS, Policies, Scenario
+from tierfetch.sim.cluster.calibration import Calibrations, MachineRates
+from tierfetch.sim.cluster.inventory import Inventory, Policy
+
+from .test_fit import TRUE, as_the_formula_has_it
+
+KAFKA_ON = Policy.KAFKA_LAST_TIERED
+MACHINE = MachineRates(
+    cores=1000,
+    loopback_bytes_per_s=1e12,
+    disk_read_bytes_per_s=1e12,
+    disk_write_bytes_per_s=1e12,
+    fsync_s=0.0,
+    crc_bytes_per_s=1e12,
+)
+CALIBRATIONS = Calibrations(machine=MACHINE, systems={"tierfetch": TRUE})
+
+
+def partition(index: int, size: float, local: float, tiered: float, rate: float, start: int) -> dict[str, Any]:
+    return {
+        "index": index,
+        "replicas": [1, 2],
+        "size_bytes": size,
+        "local_bytes": local,
+        "tiered_bytes": tiered,
+        "produce_bytes_per_s": rate,
+        "log_start_offset": start,
+    }
+
+
+def inventory(scenario: Scenario, pending_bytes: float) -> Inventory:
+    count = scenario.partitions
+    size = scenario.total_bytes / count
+    tiered = size - pending_bytes / count
+    share = scenario.local_share if scenario.local_share is not None and tiered else 1.0
+    rate = scenario.produce_mb_s * 1e6 / count
+    start = 0 if scenario.local_share is None or scenario.is_tiered else 1000
+    rates = {key: value for key, value in known(scenario, MACHINE).items() if not key.startswith("tier.")}
+    return Inventory.from_document(
+        {
+            "version": 1,
+            "broker_defaults": {**rates, "disk_bytes": 1e15},
+            "brokers": [{"id": 1}, {"id": 2}],
+            "tier": {"latency_ms": scenario.latency_ms, "bandwidth_bytes_per_s": 1e12},
+            "bootstrap_policy": scenario.policies.ours.value,
+            "throttle_bytes_per_s": None if scenario.throttle_mb_s is None else scenario.throttle_mb_s * 1e6,
+            "topics": [
+                {
+                    "name": "t",
+                    "tiered": scenario.is_tiered,
+                    "segment_bytes": 1e6,
+                    "partitions": [partition(each, size, size * share, tiered, rate, start) for each in range(count)],
+                },
+                {
+                    "name": "__remote_log_metadata",
+                    "partitions": [partition(each, 0, 0, 0, 0, 0) for each in range(INTERNAL_PARTITIONS)],
+                },
+            ],
+        }
+    )
+
+
+@pytest.mark.parametrize("scenario", CALIBRATION, ids=lambda each: each.name)
+def test_engine_agrees_with_the_formula(scenario: Scenario) -> None:
+    if scenario.policies.ours is Policy.TIER_FIRST:
+        found = forecast(inventory(scenario, 4e6), "t", CALIBRATIONS)
+    else:
+        found = forecast(inventory(scenario, scenario.total_bytes), "t", CALIBRATIONS)
+    wanted = as_the_formula_has_it(scenario, TRUE)
+    assert found.start_to_isr_s == pytest.approx(wanted.seconds, rel=0.02)
+    assert found.obstacle == ""
+
+
+def test_kafka_that_never_joins_is_said() -> None:
+    idle = Scenario(name="idle", total_mb=100, local_share=0.0, policies=Policies(ours=KAFKA_ON, kafka=KAFKA_ON))
+    calibrations = Calibrations(systems={"kafka": TRUE.model_copy(update={"system": "kafka"})})
+    found = forecast(inventory(idle, 0.0), "t", calibrations)
+    assert math.isinf(found.start_to_isr_s)
+    assert "nothing is pending" in found.obstacle
+
+
+def test_tests_cover_what_was_asked_for() -> None:
+    assert {each.partitions for each in TESTS} >= {1, 4, 24}
+    assert any(each.produce_mb_s for each in TESTS)
+    assert any(each.throttle_mb_s for each in TESTS)
+    assert any(each.latency_ms for each in TESTS)
+    assert {each.policies.ours for each in TESTS} >= {
+        Policy.LOG_START,
+        Policy.LOCAL_LOG_START,
+        Policy.EARLIEST_PENDING_UPLOAD,
+        Policy.TIER_FIRST,
+        Policy.BOUNDED_LOCAL,
+    }
+    assert {each.policies.kafka for each in TESTS} == {Policy.KAFKA, Policy.KAFKA_LAST_TIERED}

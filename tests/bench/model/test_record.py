@@ -1,0 +1,82 @@
+"""The session's file, and what is made of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bench.model.forecast import Forecast
+from bench.model.record import Record
+from bench.model.report import markdown, print_tables
+from bench.model.scenario import CALIBRATION, TESTS
+from bench.model.timing import Timing
+from tierfetch.sim.cluster.calibration import Calibrations
+
+
+def timing(seconds: float) -> Timing:
+    return Timing(
+        start_to_isr_s=seconds,
+        first_data_s=0.5,
+        all_data_s=seconds,
+        fenced_s=0.2,
+        copied_bytes=50_000_000,
+        leader_cpu_s=0.1,
+        follower_cpu_s=0.2,
+    )
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Record:
+    found = Record(tmp_path / "model.json", "python -m bench model")
+    found.calibrations = Calibrations.default()
+    found.measure(found.entry(CALIBRATION[0], "tierfetch", is_test=False), timing(0.9))
+    entry = found.entry(TESTS[0], "tierfetch", is_test=True)
+    found.predict(entry, Forecast(1.0, 49e6))
+    for seconds in (1.0, 1.0, 1.05, 1.1, 1.1):
+        found.measure(entry, timing(seconds))
+    lost = found.entry(TESTS[1], "kafka", is_test=True)
+    found.predict(lost, Forecast(math.inf, 0.0, "nothing is pending"))
+    found.measure(lost, None)
+    return found
+
+
+def test_prediction_is_in_the_file_before_anything_is_measured(tmp_path: Path) -> None:
+    found = Record(tmp_path / "model.json", "x")
+    found.predict(found.entry(TESTS[0], "tierfetch", is_test=True), Forecast(1.0, 49e6))
+    (entry,) = json.loads(found.path.read_text())["tests"]
+    assert entry["forecast"]["start_to_isr_s"] == 1.0
+    assert entry["runs"] == []
+    assert entry["predicted_at"] > 0
+
+
+def test_file_is_read_back_as_it_was(record: Record) -> None:
+    again = Record.read(record.path)
+    assert again.tests == record.tests
+    assert again.calibration_runs == record.calibration_runs
+    assert again.calibrations == record.calibrations
+
+
+def test_session_goes_on_with_what_is_not_complete(record: Record) -> None:
+    again = Record.read(record.path)
+    assert again.completed(5) == {(TESTS[0].name, "tierfetch")}
+    again.forget_unfinished(5)
+    assert [entry.scenario.name for entry in again.tests] == [TESTS[0].name]
+    assert again.calibration_runs == []
+
+
+def test_tables_and_document_say_it_all(record: Record) -> None:
+    output = io.StringIO()
+    print_tables(record, Console(file=output, width=200), 5)
+    text = markdown(record)
+    for part in (output.getvalue(), text):
+        assert TESTS[0].name in part
+        assert "-5%" in part
+        assert "never" in part
+        assert "median error 5%" in part
+    assert "| `start_s` |" in text
+    assert "49.0 / 50.0 MB" in text
