@@ -48,13 +48,22 @@ class BrokerRegistration:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRegistration:
-    """Leadership and replicas of one partition; the first replica is the preferred leader."""
+    """Leadership and replicas of one partition; the first replica is the preferred leader. `directories`: where each
+    replica lies, None where that is not known; empty where the cluster does not keep it.
+    """
 
     leader: int
     leader_epoch: int
     partition_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    directories: tuple[UUID | None, ...] = ()
+
+    def directory_of(self, broker_id: int) -> UUID | None:
+        """The directory of a broker's replica as far as the cluster knows it."""
+        if broker_id not in self.replicas or len(self.directories) != len(self.replicas):
+            return None
+        return self.directories[self.replicas.index(broker_id)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +183,9 @@ class ClusterView(Protocol):
         INELIGIBLE_REPLICA for a new member that is fenced, INVALID_REQUEST for an ISR that is empty or not among the
         replicas.
         """
+
+    def assign_directory(self, partition: TopicIdPartition, directory_id: UUID) -> None:
+        """This broker's replica lies in that directory; told to the cluster when it can be. Returns at once."""
 
     async def renew_leadership(self, partition: TopicIdPartition, leader_epoch: int) -> None:
         """Its leader had to open the log anew, which may end earlier now: let it lead under a new epoch, or another.

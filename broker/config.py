@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ..fetcher.policies import bootstrap_policy
 from ..log.properties import (
@@ -44,6 +44,7 @@ from ..log.properties import (
     validated,
 )
 from ..quorum.controller_config import QuorumKeys
+from .read_replicas import SELECTORS
 
 __all__ = ["DEFAULT_PROPERTIES", "DYNAMIC_KEYS", "KEYS", "BrokerConfig", "ConfigError", "Listener", "load", "parse"]
 
@@ -82,6 +83,12 @@ def _plugin(value: object) -> object:
     return _PLUGIN_OF_CLASS.get(value, value) if isinstance(value, str) else value
 
 
+def _selector(value: str) -> str:
+    if value not in SELECTORS:
+        raise ValueError(f"expected one of {', '.join(sorted(SELECTORS))}")
+    return value
+
+
 def _metadata_plugin(value: object) -> object:
     return _METADATA_PLUGIN_OF_CLASS.get(value, value) if isinstance(value, str) else value
 
@@ -99,7 +106,7 @@ class NodeKeys(PropertyKeys):
     listeners: Annotated[Listener, BeforeValidator(_listener)] = Listener("PLAINTEXT", "127.0.0.1", 9092)
     advertised_listeners: Annotated[Listener, BeforeValidator(_listener)] | None = None
     log_dirs: Paths
-    process_roles: Annotated[tuple[Literal["broker"], ...], BeforeValidator(comma_list)] = ("broker",)
+    process_roles: Annotated[tuple[Literal["broker", "controller"], ...], BeforeValidator(comma_list)] = ("broker",)
     controller_listener_names: Annotated[tuple[str, ...], BeforeValidator(comma_list)] = ("CONTROLLER",)
     broker_heartbeat_interval_ms: PositiveInt = 2000
     initial_broker_registration_timeout_ms: PositiveInt = 60_000
@@ -183,10 +190,19 @@ class ReplicaKeys(PropertyKeys):
     replica_socket_timeout_ms: PositiveInt = 30_000
     replica_high_watermark_checkpoint_interval_ms: PositiveLong = 5000
     num_replica_fetchers: PositiveInt = 1
+    leader_replication_throttled_rate: Annotated[int, Field(ge=0, le=INT64_MAX)] = INT64_MAX
+    follower_replication_throttled_rate: Annotated[int, Field(ge=0, le=INT64_MAX)] = INT64_MAX
+    """Bytes for each second of the replicas that topics' `*.replication.throttled.replicas` name."""
     follower_fetch_last_tiered_offset_enable: Boolean = False
     bootstrap_policy: Annotated[str, BeforeValidator(_policy)] = "tier-first"
     bootstrap_bounded_local_bytes: Unlimited = -1
     bootstrap_bounded_local_ms: Unlimited = -1
+    replica_selector_class: Annotated[str, AfterValidator(_selector)] | None = None
+    thin_replica_warm_bytes: PositiveLong = 256 * 1024 * 1024
+    thin_replica_warm_ms: PositiveLong = 600_000
+    """Until it holds so much, or has been in sync so long, a replica that began behind the tier says that it did."""
+    thin_replica_warmer_enable: Boolean = False
+    thin_replica_warmer_max_bytes_per_second: PositiveLong = 20 * 1024 * 1024
 
     @model_validator(mode="after")
     def _fetch_wait_is_below_lag(self) -> Self:
@@ -270,6 +286,8 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, Quorum
 
     @model_validator(mode="after")
     def _belongs_to_one_cluster(self) -> Self:
+        if "broker" not in self.process_roles:
+            raise ValueError("process.roles does not name broker: this is a controller's configuration")
         has_quorum = bool(self.controller_quorum_voters or self.controller_quorum_bootstrap_servers)
         if has_quorum == (self.static_cluster_file is not None):
             raise ValueError(
@@ -330,6 +348,10 @@ DYNAMIC_KEYS = frozenset(
         "log.cleaner.min.compaction.lag.ms",
         "log.cleaner.max.compaction.lag.ms",
         "log.cleaner.delete.retention.ms",
+        "thin.replica.warmer.enable",
+        "thin.replica.warmer.max.bytes.per.second",
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
     }
 ) - {"log.retention.check.interval.ms", "log.retention.hours", "log.retention.minutes", "log.segment.delete.delay.ms"}
 DEFAULT_PROPERTIES: Mapping[str, str] = {
@@ -363,7 +385,17 @@ def parse(properties: Mapping[str, str], source: str) -> tuple[BrokerConfig, lis
             values.setdefault(prefix, {})[given.removeprefix(prefixes[prefix])] = value
         else:
             warnings.append(f"{source}: {_unknown(given)}")
+    for key in ("listeners", "advertised.listeners"):
+        if key in values:
+            values[key] = _without_controllers(values[key], properties.get("controller.listener.names", "CONTROLLER"))
     return validated(BrokerConfig, values, source), warnings
+
+
+def _without_controllers(listeners: str, controller_names: str) -> str:
+    """A node that is a controller too names its listeners beside the broker's."""
+    names = {name.strip().upper() for name in controller_names.split(",")}
+    items = [item.strip() for item in listeners.split(",")]
+    return ",".join(item for item in items if item.partition("://")[0].upper() not in names)
 
 
 def _unknown(key: str) -> str:

@@ -16,6 +16,7 @@ behind a long fetch. They are incremental (KIP-227):
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ..fetcher.ports import Arrived, FetchedPartition, FetchLimits, PartitionToFetch
@@ -25,7 +26,13 @@ from ..protocol.client import Address, KafkaClient
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.fetch_arrival import ArrivedAnswer
 from ..protocol.fetch_session import FetchSession
-from ..protocol.fetch_wire import FetchPartition, FetchPartitionResponse, FetchRequest
+from ..protocol.fetch_wire import (
+    HIGH_WATERMARK_NOT_TOLD,
+    LOCAL_LOG_START_NOT_TOLD,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+)
 from ..protocol.topics import TopicIdPartition
 from ..remote.lineage import OffsetAndEpoch
 
@@ -39,9 +46,23 @@ _SESSION_ERRORS: Final = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaDetails:
+    """What a fetch says of a replica beyond its position. `high_watermark`: for leaders that answer at once where
+    theirs is higher (KIP-1166). `local_log_start_offset`: of a thin replica (`thin_replicas`).
+    """
+
+    high_watermark: int = HIGH_WATERMARK_NOT_TOLD
+    local_log_start_offset: int = LOCAL_LOG_START_NOT_TOLD
+
+
+def no_details(_: TopicIdPartition) -> ReplicaDetails:
+    return ReplicaDetails()
+
+
 class BrokerEndpoint:
     """The broker `broker_id`; `address` tells where it listens, `replica_epoch` the epoch of this broker's own
-    registration. `fetches` is its own to close, `questions` shared.
+    registration, `details` what there is to say of a replica. `fetches` is its own to close, `questions` shared.
     """
 
     def __init__(
@@ -54,7 +75,9 @@ class BrokerEndpoint:
         fetches: KafkaClient,
         questions: KafkaClient,
         timeout_s: float,
+        details: Callable[[TopicIdPartition], ReplicaDetails] = no_details,
     ) -> None:
+        self._details = details
         self._broker_id = broker_id
         self._address = address
         self._replica_id = replica_id
@@ -74,7 +97,7 @@ class BrokerEndpoint:
     async def fetch(
         self, partitions: Sequence[PartitionToFetch], limits: FetchLimits, arrived: Arrived
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
-        wanted = {each.partition: _wire(each) for each in partitions}
+        wanted = {each.partition: _wire(each, self._details(each.partition)) for each in partitions}
         try:
             answers = await self._fetch(wanted, limits, arrived)
         except KafkaError as error:
@@ -158,7 +181,7 @@ class BrokerEndpoint:
         return answer
 
 
-def _wire(wanted: PartitionToFetch) -> FetchPartition:
+def _wire(wanted: PartitionToFetch, details: ReplicaDetails) -> FetchPartition:
     return FetchPartition(
         wanted.partition.partition,
         current_leader_epoch=wanted.current_leader_epoch,
@@ -166,6 +189,8 @@ def _wire(wanted: PartitionToFetch) -> FetchPartition:
         last_fetched_epoch=wanted.last_fetched_epoch,
         log_start_offset=wanted.log_start_offset,
         partition_max_bytes=wanted.max_bytes,
+        high_watermark=details.high_watermark,
+        local_log_start_offset=details.local_log_start_offset,
     )
 
 

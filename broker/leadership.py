@@ -25,6 +25,7 @@ from ..log.partition_log import PartitionLog
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition
 from .cluster_view import ClusterView, PartitionRegistration
+from .read_replicas import ReadReplica, ReplicaSelector
 
 ALTER_RETRY_MIN_S: Final = 0.05
 ALTER_RETRY_MAX_S: Final = 5.0
@@ -109,10 +110,15 @@ class Leadership:
         )
 
     def advance_high_watermark(self) -> None:
-        """Raise it as far as the replicas allow now."""
+        """Raise it as far as the replicas allow now. Followers flush before they fetch on; what this replica has not
+        flushed as `flush.messages` wants counts for nothing either (an append is readable before that).
+        """
         log = self._log
         candidate = self.replicas.high_watermark(log.log_end_offset, monotonic_ms())
-        if candidate is not None and candidate > log.high_watermark and log.update_high_watermark(candidate):
+        if candidate is None:
+            return
+        candidate = min(candidate, log.settled_end_offset)
+        if candidate > log.high_watermark and log.update_high_watermark(candidate):
             self._on_high_watermark()
 
     def record_fetch(self, replica_id: int, fetch: FollowerFetch) -> None:
@@ -125,6 +131,26 @@ class Leadership:
             grown = self.replicas.expanded_isr(replica_id, self._log.high_watermark)
             if grown is not None:
                 self._alter(grown)
+
+    def preferred_read_replica(self, select: ReplicaSelector, rack: str, offset: int) -> int | None:
+        """The follower that a consumer in `rack` had better ask for `offset`; None: this leader."""
+        replicas, now_ms = self.replicas, monotonic_ms()
+        brokers = {id_: broker for id_, broker in self._view.image.brokers.items() if broker.may_join_isr}
+        thin = replicas.thin_followers(self._log.local_log_start_offset)
+        followers = [
+            ReadReplica(
+                id_, brokers[id_].rack, follower.log_end_offset, now_ms - (follower.last_caught_up_time_ms or 0)
+            )
+            for id_, follower in replicas.followers.items()
+            if id_ in self.isr
+            and id_ in brokers
+            and id_ not in thin
+            and follower.log_start_offset <= offset <= follower.log_end_offset
+        ]
+        own = brokers.get(replicas.leader_id)
+        leader = ReadReplica(replicas.leader_id, None if own is None else own.rack, self._log.log_end_offset, 0)
+        chosen = select(rack, leader, followers)
+        return None if chosen is leader else chosen.broker_id
 
     def low_watermark(self) -> int:
         """The lowest log start of the ISR; -1 while a member has not fetched from this leader."""

@@ -90,12 +90,16 @@ class BrokerLifecycle:
         self._replayed_offset = replayed_offset
         self._times = times
         self._identity: BrokerIdentity | None = None
+        self.incarnation_id = UUID(int=rng.getrandbits(128), version=4)
+        """Of this process."""
         self._previous_epoch = NO_PREVIOUS_EPOCH
         self._beating: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._changed = asyncio.Condition()
         self.thin_replicas: Callable[[], Sequence[ThinReplica]] = tuple
         """What heartbeats report (see `thin_replicas`)."""
+        self.offline_directories: Callable[[], Sequence[UUID]] = tuple
+        """The same; `report` when there are more."""
         self._is_fenced = True
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when this broker can tell nobody any more that it lives."""
@@ -113,6 +117,10 @@ class BrokerLifecycle:
     async def serve(self) -> None:
         """This broker is ready: returns once the controller lets it lead and join ISRs."""
         await self._until_fenced(BrokerState.RUNNING, is_fenced=False)
+
+    def report(self) -> None:
+        """Send the next heartbeat now."""
+        self._wake.set()
 
     async def hand_over(self) -> None:
         """Give up every leadership and come back: for a log that had to be opened anew. Returns at once where that is
@@ -190,7 +198,7 @@ class BrokerLifecycle:
         return {
             "broker_id": identity.broker_id,
             "cluster_id": identity.cluster_id,
-            "incarnation_id": UUID(int=self._rng.getrandbits(128), version=4),
+            "incarnation_id": self.incarnation_id,
             "listeners": [
                 {"name": identity.listener_name, "host": identity.host, "port": identity.port, "security_protocol": 0}
             ],
@@ -243,7 +251,7 @@ class BrokerLifecycle:
             "current_metadata_offset": self._replayed_offset(),
             "want_fence": state in (BrokerState.STARTING, BrokerState.PAUSED),
             "want_shut_down": state is BrokerState.LEAVING,
-            "offline_log_dirs": (),
+            "offline_log_dirs": self.offline_directories(),
             "thin_replicas": self.thin_replicas(),
         }
         response = await self._channel.request(ApiKey.BROKER_HEARTBEAT, body, timeout_s=self._times.request_timeout_s)

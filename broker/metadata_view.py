@@ -134,6 +134,7 @@ def _partition(registered: RegisteredPartition) -> PartitionRegistration:
         partition_epoch=registered.partition_epoch,
         replicas=registered.replicas,
         isr=registered.isr,
+        directories=registered.directories,
     )
 
 

@@ -21,7 +21,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
 from typing import Final
 
 from ..fetcher.bootstrapper import Bootstrapper, BootstrapSettings
@@ -30,13 +33,17 @@ from ..fetcher.replica_fetcher import FetcherConfig, ReplicaFetcher
 from ..log.cleaner import CleanerSettings
 from ..log.directory_lock import LogDirectoryLockedError
 from ..log.errors import CorruptFileError
+from ..log.log_directory import HeldLock
 from ..log.manager import LogManager, Upkeep
 from ..protocol.api import ApiKey
 from ..protocol.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.errors import KafkaError
+from ..protocol.fetch_wire import HIGH_WATERMARK_NOT_TOLD, LOCAL_LOG_START_NOT_TOLD
 from ..protocol.server import Server, ServerLimits
+from ..protocol.topics import TopicIdPartition
 from ..quorum.errors import QuorumStartError
 from ..remote.registry import PluginError
+from ..rlm.manager import RemoteLogManager
 from .cluster_view import BrokerRegistration, ClusterView
 from .config import BrokerConfig
 from .environment import NodeEnvironment
@@ -47,7 +54,8 @@ from .handlers.log_dirs import LogDirHandler
 from .handlers.table import HandlerServices, handler_table
 from .handlers.versions import VersionsHandler
 from .hosted_partitions import HostedPartitions
-from .leader_endpoint import BrokerEndpoint
+from .leader_endpoint import BrokerEndpoint, ReplicaDetails
+from .leadership import monotonic_ms
 from .lifecycle import LifecycleTimes
 from .metadata_view import knows_pending_uploads
 from .metrics import BrokerMetrics, RequestTimes
@@ -55,11 +63,14 @@ from .metrics_endpoint import MetricsEndpoint
 from .partition import PartitionServices
 from .quorum_view import QuorumClusterView
 from .replica_manager import ReplicaManager
+from .replication_throttles import ReplicationThrottles
 from .shared_lock import SharedLocks
 from .static_file import ClusterFileError
 from .static_view import StaticClusterView
+from .thin_replicas import ThinReplicas, WarmingLimits
 from .tier import Tier
 from .topic_config import TopicConfigs
+from .warmer import Warmer, WarmerSettings
 
 CLOSE_DEADLINE_S: Final = 10.0
 
@@ -123,6 +134,7 @@ class Broker:
         stack.push_async_callback(self.view.close)
         await self.view.start()
         self.configs = TopicConfigs(self.view, config)
+        self.throttles = ReplicationThrottles(self.view, self.configs, config.node_id, asyncio.get_running_loop().time)
         self.logs = await self._open_logs()
         self.hosted = HostedPartitions(self.view)
         self._requests = RequestTimes()
@@ -146,23 +158,7 @@ class Broker:
             return StaticClusterView(
                 config.static_cluster_file, self.disk, self._rng, poll_interval_s=config.static_cluster_poll_ms / 1000
             )
-        return QuorumClusterView(
-            config,
-            node_id=config.node_id,
-            listener_name=config.listeners.name,
-            directory=config.log_dirs[0],
-            disk=self.disk,
-            rng=self._rng,
-            now_ms=self._environment.now_ms,
-            lock=self._locks.lock,
-            make_client=self._make_client,
-            times=LifecycleTimes(
-                heartbeat_interval_s=config.broker_heartbeat_interval_ms / 1000,
-                registration_s=config.initial_broker_registration_timeout_ms / 1000,
-                leaving_s=config.controlled_shutdown_timeout_ms / 1000,
-            ),
-            request_timeout_s=config.request_timeout_ms / 1000,
-        )
+        return make_quorum_view(config, self._environment, self._locks.lock)
 
     async def _open_logs(self) -> LogManager:
         config = self.config
@@ -207,6 +203,7 @@ class Broker:
 
     async def _listen(self) -> Server:
         config = self.config
+        self._log_dirs = LogDirHandler(self.logs, self.disk)
         services = HandlerServices(
             config=config,
             view=self.view,
@@ -217,7 +214,8 @@ class Broker:
             remote_reads=self.tier.reads if self.tier is not None else None,
             remote_offsets=self.tier.offsets if self.tier is not None else None,
             controllers=self.view.channel if isinstance(self.view, QuorumClusterView) else None,
-            log_dirs=LogDirHandler(self.logs, self.disk),
+            log_dirs=self._log_dirs,
+            throttles=self.throttles,
         )
         server = Server(
             self._requests.timed(handler_table(services)),
@@ -262,6 +260,11 @@ class Broker:
             now_ms=self._environment.now_ms,
             lag_time_max_ms=config.replica_lag_time_max_ms,
         )
+        self.thin = ThinReplicas(
+            monotonic_ms,
+            self.hosted.partitions,
+            WarmingLimits(config.thin_replica_warm_bytes, config.thin_replica_warm_ms),
+        )
         self.fetchers = FetcherPool(self._make_fetcher, config.num_replica_fetchers)
         manager = ReplicaManager(
             self.hosted,
@@ -271,11 +274,26 @@ class Broker:
             self.fetchers,
             self.tier.manager if self.tier is not None else None,
             self.groups,
+            self.thin,
         )
         self._stack.push_async_callback(manager.close)
         await manager.start()
         if isinstance(self.view, QuorumClusterView):
-            self.view.lifecycle.thin_replicas = manager.thin.report
+            self.view.lifecycle.thin_replicas = self.thin.report
+            self.view.lifecycle.offline_directories = lambda: self.logs.offline_directory_ids
+            self.logs.on_offline = self.view.lifecycle.report
+        if self.tier is not None:
+            await self._warm(self.tier.manager)
+
+    async def _warm(self, tier: RemoteLogManager) -> None:
+        warmer = Warmer(self.thin, tier, self._warmer_settings, self._rng, self._environment.now_ms)
+        self._log_dirs.warming = lambda: warmer.progress
+        task = asyncio.create_task(warmer.run(), name="warmer")
+        self._stack.push_async_callback(_cancelled, task)
+
+    def _warmer_settings(self) -> WarmerSettings:
+        config = self.configs.broker_config()
+        return WarmerSettings(config.thin_replica_warmer_enable, config.thin_replica_warmer_max_bytes_per_second)
 
     async def _serve_metrics(self, host: str, port: int) -> None:
         tier = self.tier.manager if self.tier is not None else None
@@ -287,7 +305,7 @@ class Broker:
         await endpoint.start(host, port)
 
     def _make_client(self) -> KafkaClient:
-        return KafkaClient(client_id=f"tierfetch-broker-{self.config.node_id}", random=self._rng)
+        return make_client(self.config, self._rng)
 
     def _make_fetcher(self, leader_id: int) -> ReplicaFetcher:
         config = self.config
@@ -299,6 +317,7 @@ class Broker:
             fetches=self._make_client(),
             questions=self._questions,
             timeout_s=config.replica_socket_timeout_ms / 1000,
+            details=self._replica_details,
         )
         bootstrapper = Bootstrapper(self._bootstrap_settings, self.tier.aux_states if self.tier is not None else None)
         return ReplicaFetcher(
@@ -312,7 +331,18 @@ class Broker:
                 backoff_max_ms=config.replica_fetch_backoff_ms,
             ),
             self._rng,
+            throttle=self.throttles.follower,
             wall_clock=lambda: self._environment.now_ms() / 1000,
+        )
+
+    def _replica_details(self, key: TopicIdPartition) -> ReplicaDetails:
+        partition = self.hosted.partitions.get(key.topic_partition)
+        if partition is None:
+            return ReplicaDetails()
+        local_log_start_offset = self.thin.local_start_of(partition)
+        return ReplicaDetails(
+            HIGH_WATERMARK_NOT_TOLD if self.config.replica_selector_class is None else partition.log.high_watermark,
+            LOCAL_LOG_START_NOT_TOLD if local_log_start_offset is None else local_log_start_offset,
         )
 
     def _bootstrap_settings(self) -> BootstrapSettings:
@@ -333,6 +363,33 @@ class Broker:
         if broker is None:
             raise BrokerUnavailableError(f"broker {broker_id} is not registered")
         return Address(broker.host, broker.port)
+
+
+def make_client(config: BrokerConfig, rng: Random) -> KafkaClient:
+    return KafkaClient(client_id=f"tierfetch-broker-{config.node_id}", random=rng)
+
+
+def make_quorum_view(
+    config: BrokerConfig, environment: NodeEnvironment, lock: Callable[[Path], HeldLock]
+) -> QuorumClusterView:
+    """The view of a broker under controllers."""
+    return QuorumClusterView(
+        config,
+        node_id=config.node_id,
+        listener_name=config.listeners.name,
+        directory=config.log_dirs[0],
+        disk=environment.disk,
+        rng=environment.rng,
+        now_ms=environment.now_ms,
+        lock=lock,
+        make_client=lambda: make_client(config, environment.rng),
+        times=LifecycleTimes(
+            heartbeat_interval_s=config.broker_heartbeat_interval_ms / 1000,
+            registration_s=config.initial_broker_registration_timeout_ms / 1000,
+            leaving_s=config.controlled_shutdown_timeout_ms / 1000,
+        ),
+        request_timeout_s=config.request_timeout_ms / 1000,
+    )
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

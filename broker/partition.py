@@ -3,8 +3,10 @@
     role        produce, fetch, ListOffsets             replication
     ----------  --------------------------------------  ------------------------------------------------------
     leader      served, by `leadership`                 answers its followers
-    follower    NOT_LEADER_OR_FOLLOWER                  a fetcher appends; it stops before the replica leads
-    idle        NOT_LEADER_OR_FOLLOWER                  none
+    follower    NOT_LEADER_OR_FOLLOWER, but for fetches a fetcher appends; it stops before the replica leads
+                of consumers that know what a follower
+                is (KIP-392): `follower_reads`
+    idle        the same                                none
 
 A new leader makes its epoch durable, at its log end, before it serves anything (also without data: its followers ask
 for that epoch). Whoever waits for offsets of a leadership that ended is told so at once. Which role and when is
@@ -19,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..fetcher.epoch_fetch import LeaderView
 from ..log.partition_log import LogAppendInfo, PartitionLog
 from ..log.producer_state import AppendOrigin
 from ..protocol.errors import ErrorCode, KafkaError
@@ -78,7 +81,8 @@ class Partition:
         self._committed = OffsetWaiters()
         self._recompression = asyncio.Lock()
         """Keeps appends that wait for a thread in their order."""
-        self._log_end_offset = log.log_end_offset
+        self._ends = (log.log_end_offset, log.settled_end_offset)
+        self._high_watermark = log.high_watermark
         log.listeners.append(self._on_offsets)
 
     @property
@@ -106,6 +110,25 @@ class Partition:
         if self.leadership is None:
             raise self._not_leader()
         return self.leadership
+
+    def follower_view(self) -> LeaderView:
+        """This replica at this instant, for a consumer that reads from a follower. NOT_LEADER_OR_FOLLOWER while it
+        cannot be read, or is about to lead.
+        """
+        registration, log = self.registration, self.log
+        is_about_to_lead = registration is not None and registration.leader == self._services.node_id
+        if registration is None or is_about_to_lead or self.is_log_being_replaced or not log.log_start_known:
+            raise self._not_leader()
+        return LeaderView(
+            leader_epoch=registration.leader_epoch,
+            epochs=log.epochs,
+            log_start_offset=log.log_start_offset,
+            local_log_start_offset=log.local_log_start_offset,
+            last_stable_offset=log.last_stable_offset,
+            high_watermark=log.high_watermark,
+            log_end_offset=log.log_end_offset,
+            epoch_start_offset=log.log_end_offset,
+        )
 
     # -- roles --------------------------------------------------------------------------------------------------------
 
@@ -152,7 +175,8 @@ class Partition:
         self.log.listeners.remove(self._on_offsets)
         self.log = log
         self._was_in_isr = self.is_in_isr
-        self._log_end_offset = log.log_end_offset
+        self._ends = (log.log_end_offset, log.settled_end_offset)
+        self._high_watermark = log.high_watermark
         log.listeners.append(self._on_offsets)
 
     async def close(self) -> None:
@@ -201,11 +225,15 @@ class Partition:
 
     def _on_offsets(self) -> None:
         """An offset of the log has moved."""
-        if self.log.log_end_offset == self._log_end_offset:
+        if self.leadership is None and self.log.high_watermark != self._high_watermark:
+            self._high_watermark = self.log.high_watermark
+            self.high_watermark_news.wake()
+        ends = (self.log.log_end_offset, self.log.settled_end_offset)
+        before, self._ends = self._ends, ends
+        if self.leadership is None or ends == before:
             return
-        self._log_end_offset = self.log.log_end_offset
-        if self.leadership is not None:
-            self.leadership.advance_high_watermark()
+        self.leadership.advance_high_watermark()
+        if ends[0] != before[0]:
             self.log_end_news.wake()
 
     def _on_high_watermark(self) -> None:

@@ -10,6 +10,9 @@ Start: cluster id (from `meta.properties`, else asked of a controller, and the d
 directory id: a wiped broker is another one) -> observer -> caught up once with what the leader has committed.
 `register` announces this incarnation, `serve` has it unfenced, `leave` hands its leaderships over.
 
+In a process that is a controller too the view listens to the controller's replica instead (`share`, before that starts,
+and `attach`): one node has one replica of the log.
+
 What fails of itself completes `failed`: the observer (its disk, mostly), and the heartbeats by a fault of ours.
 """
 
@@ -22,10 +25,12 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
 from typing import Any, Final
+from uuid import UUID
 
 from ..controller.config import SUPPORTED_FEATURES
 from ..log.checkpoints import META_PROPERTIES, decode_meta_properties
 from ..log.disk import Disk
+from ..log.durable_directory import make_directory_durably
 from ..log.log_directory import HeldLock
 from ..protocol.api import ApiKey
 from ..protocol.client import Address, KafkaClient
@@ -48,6 +53,7 @@ from .cluster_view import (
     TopicImage,
 )
 from .controller_channel import ControllerChannel
+from .directory_assignments import DirectoryAssignments
 from .isr_changes import IsrChanges
 from .lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
 from .metadata_view import MetadataView
@@ -90,11 +96,13 @@ class QuorumClusterView:
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._stack = AsyncExitStack()
         self._node: QuorumNode | None = None
+        self._is_sharing = False
         self._metadata = MetadataView("", listener_name)
         self.channel = ControllerChannel(make_client(), rng, leader=self._leader, others=self._controllers)
         heartbeats = ControllerChannel(make_client(), rng, leader=self._leader, others=self._controllers)
         self.lifecycle = BrokerLifecycle(heartbeats, rng, self.replayed_offset, times)
         self._isr_changes = IsrChanges(self.channel, node_id, lambda: self.lifecycle.broker_epoch)
+        self._directories = DirectoryAssignments(self._assign_directories, rng)
         self._stack.push_async_callback(self.channel.close)
         self._stack.push_async_callback(heartbeats.close)
 
@@ -114,16 +122,41 @@ class QuorumClusterView:
         """Done, with the reason, when this broker cannot follow the metadata log, or say that it lives, any more."""
         return self.lifecycle.failed
 
+    @property
+    def incarnation_id(self) -> UUID:
+        """Of this process; another one of the same broker has another."""
+        return self.lifecycle.incarnation_id
+
     def subscribe(self, listener: ImageListener) -> None:
         self._listeners.append(listener)
 
+    def share(self, cluster_id: str) -> None:
+        """This view will be a listener of a replica that somebody else runs."""
+        self._is_sharing = True
+        self._metadata = MetadataView(cluster_id, self._listener_name)
+
+    def attach(self, node: QuorumNode) -> None:
+        """The replica that it listens to, which has started."""
+        self._node = node
+        node.failed.add_done_callback(self._node_failed)
+
     async def start(self) -> None:
         """QuorumStartError, LogDirectoryLockedError, OSError without a quorum."""
-        await self._disk.make_directory(self._directory)
+        if not self._is_sharing:
+            await self._observe()
+        await self._until(
+            self._is_caught_up,
+            CATCH_UP_TIMEOUT_S,
+            f"no controller quorum could be followed: are {', '.join(map(str, self._controllers()))} running?",
+        )
+
+    async def _observe(self) -> None:
+        """With a replica of its own."""
+        await make_directory_durably(self._disk, self._directory)
         self._stack.callback(self._lock(self._directory).release)
         cluster_id = await self._find_cluster_id()
         self._metadata = MetadataView(cluster_id, self._listener_name)
-        self._node = node = QuorumNode(
+        node = QuorumNode(
             self._keys.raft_config(self._node_id, ()),
             log_dir=self._directory,
             disk=self._disk,
@@ -134,20 +167,16 @@ class QuorumClusterView:
             lock=None,
         )
         node.add_listener(self)
-        node.failed.add_done_callback(self._node_failed)
+        self.attach(node)
         self._stack.push_async_callback(node.stop)
         await node.start()
-        await self._until(
-            self._is_caught_up,
-            CATCH_UP_TIMEOUT_S,
-            f"no controller quorum could be followed: are {', '.join(map(str, self._controllers()))} running?",
-        )
 
     def _node_failed(self, failed: asyncio.Future[str]) -> None:
         if not (failed.cancelled() or self.lifecycle.failed.done()):
             self.lifecycle.failed.set_result(failed.result())
 
     async def close(self) -> None:
+        await self._directories.close()
         await self._isr_changes.close()
         await self.lifecycle.close()
         await self._stack.aclose()
@@ -197,6 +226,13 @@ class QuorumClusterView:
             partition_epoch=partition_epoch,
             isr=[(member, epochs.get(member, -1)) for member in isr],
         )
+
+    def assign_directory(self, partition: TopicIdPartition, directory_id: UUID) -> None:
+        self._directories.tell(partition, directory_id)
+
+    async def _assign_directories(self, directories: list[dict[str, Any]]) -> Any:
+        body = {"broker_id": self._node_id, "broker_epoch": self.broker_epoch, "directories": directories}
+        return await self._ask(ApiKey.ASSIGN_REPLICAS_TO_DIRS, body)
 
     async def renew_leadership(self, partition: TopicIdPartition, leader_epoch: int) -> None:
         """A controller renews epochs only of brokers that come and go, so this one does, once for all its partitions

@@ -19,8 +19,9 @@ One change at a time a partition, in this order, so that nothing acts on a log t
       was not hosted since the
       start
 
-Images that come while one is applied are applied as one, the last. A partition that fails is reported, answers
-KAFKA_STORAGE_ERROR and is tried again at the next image or tick.
+Images that come while one is applied are applied as one, the last; of each, what differs from the one applied before
+(`image_changes`). A partition that fails is reported, answers KAFKA_STORAGE_ERROR and is tried again at the next image
+or tick.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from .fetcher_pool import FetcherPool
 from .followed_partition import FollowedPartition
 from .groups.coordinator import GroupCoordinator
 from .hosted_partitions import HostedPartitions
-from .leadership import monotonic_ms
+from .image_changes import Changes, changed_partitions
 from .partition import Partition, PartitionServices
 from .thin_replicas import ThinReplicas
 from .topic_config import TopicConfigs
@@ -78,6 +79,7 @@ class ReplicaManager:
         fetchers: FetcherPool,
         tier: RemoteLogManager | None,
         groups: GroupCoordinator,
+        thin: ThinReplicas,
     ) -> None:
         self._hosted = hosted
         self._services = services
@@ -91,9 +93,12 @@ class ReplicaManager:
         """Failed logs, with the leader epoch in which they were led, NO_EPOCH if they were not."""
         self._without_log_start: set[TopicIdPartition] = set()
         """To be led, as soon as their log start is known."""
-        self.thin = ThinReplicas(
-            monotonic_ms, lambda: {each.partition: each.log for each in hosted.partitions.values()}
-        )
+        self._thin = thin
+        self._applied: ClusterImage | None = None
+        self._again: dict[TopicIdPartition, None] = {}
+        """To be looked at once more, whatever the next image says of them."""
+        self._strays: set[TopicPartition] = set()
+        """Logs of partitions that are not assigned, and could not be deleted yet."""
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -130,29 +135,65 @@ class ReplicaManager:
             for partition in partitions:
                 if partition.leadership is not None:
                     partition.leadership.check_lag()
-            if self._hosted.failures or any(partition.has_failed for partition in partitions):
+            self._again |= {partition.partition: None for partition in partitions if partition.has_failed}
+            if self._hosted.failures or self._again or self._strays:
                 self._changed.set()
 
     async def _apply(self, image: ClusterImage) -> None:
-        wanted = image.hosted_by(self._services.node_id)
-        hosted = [partition.partition for partition in self._hosted.partitions.values()]
-        gone = [partition for partition in hosted if partition not in wanted]
+        changes = self._changes(image)
+        wanted = {key: registration for key, registration in changes.items() if registration is not None}
+        gone = [key for key, registration in changes.items() if registration is None and self._is_hosted(key)]
         await _for_each(gone, lambda each: self._supervised(each, self._remove(each, image)))
-        names = {partition.topic_partition for partition in wanted}
-        for stray in sorted(name for name in self._logs.logs if name not in names):
+        self._strays.difference_update(key.topic_partition for key in wanted)
+        for stray in sorted(self._strays):
             await self._delete_stray(stray, image)
         await _for_each(wanted, lambda each: self._supervised(each, self._set_up(each, wanted[each])))
+        self._applied = image
+
+    def _changes(self, image: ClusterImage) -> Changes:
+        """What to look at: at the start everything, then what is different, and what has to be tried again."""
+        node_id, again = self._services.node_id, self._again
+        self._again = {}
+        if self._applied is None:
+            everything: Changes = dict(image.hosted_by(node_id))
+            names = {key.topic_partition for key in everything}
+            self._strays = {name for name in self._logs.logs if name not in names}
+            return everything
+        changes = changed_partitions(self._applied, image, node_id)
+        for name in list(self._hosted.failures):
+            registration = image.partition(name)
+            if registration is not None and node_id in registration.replicas:
+                changes[image.topics[name.topic].id_partition(name.partition)] = registration
+            elif name in self._hosted.partitions:
+                changes[self._hosted.partitions[name].partition] = None
+            else:
+                del self._hosted.failures[name]
+                self._strays |= {name} & self._logs.logs.keys()
+        for key in again:
+            registration = image.partition(key.topic_partition)
+            if registration is not None and image.topic_names.get(key.topic_id) == key.topic:
+                changes.setdefault(key, registration if node_id in registration.replicas else None)
+        return changes
+
+    def _is_hosted(self, key: TopicIdPartition) -> bool:
+        hosted = self._hosted.partitions.get(key.topic_partition)
+        return hosted is not None and hosted.partition == key
 
     async def _delete_stray(self, name: TopicPartition, image: ClusterImage) -> None:
         """What was unassigned while this broker was down. If the topic was deleted, so may have been its leader: any
         replica then deletes what the tier holds.
         """
+        log = self._logs.logs.get(name)
+        if log is None or name in self._hosted.partitions:
+            self._strays.discard(name)
+            return
         _log.warning("%s is not assigned to this broker any more: its log is deleted", name)
-        topic_id = self._logs.logs[name].topic_id
+        topic_id = log.topic_id
         try:
             if self._tier is not None and topic_id is not None and topic_id not in image.topic_names:
                 await self._tier.delete_remote_partition(TopicIdPartition(topic_id, name.topic, name.partition))
             await self._logs.delete(name)
+            self._strays.discard(name)
         except OUTSIDE_ERRORS as error:
             _log.error("%s could not be deleted: %s", name, error)
 
@@ -183,17 +224,26 @@ class ReplicaManager:
             partition = None
         if key in self._to_open_anew:
             await self._open_anew(key)
+            self._again[key] = None
             self._changed.set()
             return  # what holds by now is in the next image, not in the registration that was looked at before
         if partition is None and self._logs.may_open_again(name):
             await self._logs.reopen(name)
         if partition is None:
-            log = await self._logs.create(name, key.topic_id)
+            directory_id = registration.directory_of(self._services.node_id)
+            log = await self._logs.create(name, key.topic_id, directory_id=directory_id)
             partition = self._hosted.partitions[name] = Partition(
                 key, log, self._services, on_low_watermark=self._on_low_watermark
             )
         self._configure(partition)
+        self._tell_directory(key, registration)
         await self._set_role(partition, registration)
+
+    def _tell_directory(self, key: TopicIdPartition, registration: PartitionRegistration) -> None:
+        directory_id = self._logs.directory_id_of(key.topic_partition)
+        is_kept = len(registration.directories) > 0
+        if is_kept and directory_id is not None and directory_id != registration.directory_of(self._services.node_id):
+            self._services.view.assign_directory(key, directory_id)
 
     async def _open_anew(self, key: TopicIdPartition) -> None:
         """After a failed write, once the disk works again; KafkaError or OSError until then. A log that was led and may
@@ -235,11 +285,12 @@ class ReplicaManager:
         self._roles[name] = role
 
     async def _confirm_adoption(self, partition: Partition) -> None:
-        """It has joined the ISR. Tried again at the next image if the disk fails."""
+        """It has joined the ISR. Tried again later if the disk fails."""
         try:
             await partition.log.confirm_adoption()
-            self.thin.joined(partition.partition, partition.log)
+            self._thin.joined(partition)
         except OSError as error:
+            self._again[partition.partition] = None
             _log.warning("%s: could not be noted as a full replica: %s", partition.partition, error)
 
     async def _lead(self, partition: Partition, registration: PartitionRegistration) -> None:

@@ -126,6 +126,9 @@ class StaticClusterView:
         )
         return image.topics[partition.topic].partitions[partition.partition]
 
+    def assign_directory(self, partition: TopicIdPartition, directory_id: UUID) -> None:
+        """Nobody asks for it here."""
+
     async def renew_leadership(self, partition: TopicIdPartition, leader_epoch: int) -> None:
         await self._change_image(lambda image: static_changes.renew_leadership(image, partition, leader_epoch))
 

@@ -1,8 +1,13 @@
 """Which replicas of this broker are thin (KIP-1023's drawback): they joined their ISR with only what the tier lacked.
 
-Such a replica is reported with each heartbeat, with what it holds and since when, so that the controller elects it last
-until it has warmed. It stops being thin when local retention moves its start: from then on it holds what every other
-replica holds. After a restart nothing is known, and all count as full.
+| who hears of it | how | what follows |
+|---|---|---|
+| the controller | each heartbeat names them, with what they hold and since when | it elects them last |
+| the leader | each fetch names the local log start | it sends no consumer there |
+
+Both only until they have warmed. A replica has warmed when it holds so many bytes, or has been in sync so long. It also
+stops being thin when local retention moves its start, or the warmer (`warmer`) finds nothing more to fetch: from then
+on it holds what every other replica holds. After a restart nothing is known, and all count as full.
 """
 
 from __future__ import annotations
@@ -10,9 +15,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ..log.partition_log import PartitionLog
 from ..protocol.extensions import ThinReplica, thin_replica
-from ..protocol.topics import TopicIdPartition
+from ..protocol.topics import TopicPartition
+from .partition import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class WarmingLimits:
+    """`thin.replica.warm.bytes` and `.ms`: either makes a thin replica a full one."""
+
+    bytes_min: int
+    time_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,34 +35,58 @@ class _Since:
 
 
 class ThinReplicas:
-    """`now_ms` is monotonic; `logs` gives the logs that are hosted now."""
+    """`now_ms` is monotonic; `hosted` are the partitions that are hosted now."""
 
-    def __init__(self, now_ms: Callable[[], int], logs: Callable[[], Mapping[TopicIdPartition, PartitionLog]]) -> None:
+    def __init__(
+        self, now_ms: Callable[[], int], hosted: Mapping[TopicPartition, Partition], limits: WarmingLimits
+    ) -> None:
         self._now_ms = now_ms
-        self._logs = logs
-        self._joined: dict[TopicIdPartition, _Since] = {}
+        self._hosted = hosted
+        self.limits = limits
+        self._joined: dict[TopicPartition, _Since] = {}
 
-    def joined(self, partition: TopicIdPartition, log: PartitionLog) -> None:
+    def joined(self, partition: Partition) -> None:
         """A replica that began behind the tier has joined its ISR."""
+        log = partition.log
         if log.local_log_start_offset > log.log_start_offset:
-            self._joined[partition] = _Since(log.local_log_start_offset, self._now_ms())
+            since = _Since(log.local_log_start_offset, self._now_ms())
+            self._joined[partition.partition.topic_partition] = since
+
+    def local_start_of(self, partition: Partition) -> int | None:
+        """Where the local log of a replica that is thin, or not in sync yet, begins; None for a full one."""
+        log, since = partition.log, self._joined.get(partition.partition.topic_partition)
+        if log.is_adopted:
+            return log.local_log_start_offset if log.local_log_start_offset > log.log_start_offset else None
+        if since is None or since.local_start_offset != log.local_log_start_offset:
+            return None
+        is_warm = log.size_bytes >= self.limits.bytes_min or self._now_ms() - since.joined_ms >= self.limits.time_ms
+        return None if is_warm else since.local_start_offset
+
+    def partitions(self) -> list[Partition]:
+        """Those that are in sync and thin."""
+        hosted = [self._hosted[name] for name in self._joined if name in self._hosted]
+        return [each for each in hosted if not each.log.is_adopted and self.local_start_of(each) is not None]
+
+    def warmed(self, partition: Partition, *, is_full: bool) -> None:
+        """Its local log begins lower now; `is_full`: it lacks nothing that the others keep."""
+        name = partition.partition.topic_partition
+        since = self._joined.pop(name, None)
+        if since is not None and not is_full:
+            self._joined[name] = _Since(partition.log.local_log_start_offset, since.joined_ms)
 
     def report(self) -> list[ThinReplica]:
-        """Those that still are, in the order in which they joined."""
-        if not self._joined:
-            return []
-        logs, now_ms = self._logs(), self._now_ms()
-        for partition in list(self._joined):
-            log = logs.get(partition)
-            if log is None or log.local_log_start_offset != self._joined[partition].local_start_offset:
-                del self._joined[partition]
+        """Those that joined thin, in that order, until local retention moves their start."""
+        for name in list(self._joined):
+            hosted = self._hosted.get(name)
+            if hosted is None or hosted.log.local_log_start_offset != self._joined[name].local_start_offset:
+                del self._joined[name]
         return [
             thin_replica(
-                partition.topic_id,
-                partition.partition,
+                self._hosted[name].partition.topic_id,
+                name.partition,
                 since.local_start_offset,
-                logs[partition].size_bytes,
-                now_ms - since.joined_ms,
+                self._hosted[name].log.size_bytes,
+                self._now_ms() - since.joined_ms,
             )
-            for partition, since in self._joined.items()
+            for name, since in self._joined.items()
         ]

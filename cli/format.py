@@ -55,8 +55,8 @@ def format_command(
     try:
         uuid_from_text(cluster_id)
         config, _ = load(path)
-        order = _order(config, cluster_id, standalone=standalone, initial=initial, without=without)
-        result = asyncio.run(_format(order, ignore_formatted))
+        order = format_order(config, cluster_id, standalone=standalone, initial=initial, without=without)
+        result = asyncio.run(run_format(order, ignore_formatted=ignore_formatted))
     except (ConfigError, ValueError, QuorumStartError, KafkaError, CorruptFileError, OSError) as error:
         raise click.ClickException(str(error)) from None
     for directory in result.formatted:
@@ -66,7 +66,7 @@ def format_command(
         click.echo("All of the log directories are already formatted.")
 
 
-async def _format(order: FormatOrder, ignore_formatted: bool) -> FormatResult:
+async def run_format(order: FormatOrder, *, ignore_formatted: bool) -> FormatResult:
     machine = NodeEnvironment()
     try:
         return await format_directories(
@@ -76,7 +76,7 @@ async def _format(order: FormatOrder, ignore_formatted: bool) -> FormatResult:
         await machine.disk.close()
 
 
-def _order(
+def format_order(
     config: ControllerConfig, cluster_id: str, *, standalone: bool, initial: str | None, without: bool
 ) -> FormatOrder:
     """UsageError for options that contradict each other or the configuration."""

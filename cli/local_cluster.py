@@ -1,6 +1,7 @@
 """A cluster of real broker processes on loopback: for the demo, benchmarks, tests and `tierfetch cluster up`.
 
-Either under controllers that run elsewhere (`local_quorum`), or over one static cluster file.
+Under controllers that run elsewhere (`local_quorum`), or under one of its own, which notices soon that a broker is
+gone.
 
 Everything lives below one base directory. Brokers are children of this process, stopped by `stop`, `kill` or the end of
 the `with` block; `wipe` removes what a stopped broker kept, so that its next start is a replacement.
@@ -8,17 +9,19 @@ the `with` block; `wipe` removes what a stopped broker kept, so that its next st
 
 from __future__ import annotations
 
-import asyncio
-import random
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, Self
 
-from ..broker.static_view import StaticClusterView
-from ..log.disk_os import OsDisk
 from .local_nodes import LocalNodes, NodeFailedError
+from .local_quorum import LocalQuorum
 from .processes import free_ports
+
+CONTROLLER_ID: Final = 100
+SESSION: Final = {"broker.session.timeout.ms": "3000"}
+HEARTBEATS: Final = {"broker.heartbeat.interval.ms": "500"}
 
 
 class BrokerFailedError(NodeFailedError):
@@ -47,17 +50,31 @@ class LocalCluster(LocalNodes):
         tier: TierSettings | None = None,
         configs: Mapping[str, str] | None = None,
         controllers: str | None = None,
+        controller_configs: Mapping[str, str] = SESSION,
         ports: Sequence[int] | None = None,
     ) -> None:
-        """`controllers`: HOST:PORT of each, separated by commas; None: a static cluster file."""
+        """`controllers`: HOST:PORT of each, separated by commas; None: one of its own, with `controller_configs`."""
         brokers = tuple(broker_ids)
-        free = free_ports(2 * len(brokers))
+        free = free_ports(2 * len(brokers) + 1)
         super().__init__(base, brokers, ports or free[: len(brokers)])
-        self._controllers = controllers
+        self.quorum: LocalQuorum | None = None
+        if controllers is None:
+            self.quorum = LocalQuorum(base, 1, configs=controller_configs, first_id=CONTROLLER_ID, ports=free[-1:])
+        self._controllers = controllers or f"127.0.0.1:{free[-1]}"
         self.tier = tier
         self.configs = dict(configs or {})
         self.broker_configs: dict[int, dict[str, str]] = {}
-        self._metrics_ports = dict(zip(brokers, free[len(brokers) :], strict=True))
+        self._metrics_ports = dict(zip(brokers, free[len(brokers) : -1], strict=True))
+
+    def __enter__(self) -> Self:
+        if self.quorum is not None:
+            self.quorum.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        if self.quorum is not None:
+            self.quorum.__exit__()
 
     @property
     def broker_ids(self) -> tuple[int, ...]:
@@ -67,24 +84,23 @@ class LocalCluster(LocalNodes):
     def bootstrap_servers(self) -> str:
         return ",".join(f"127.0.0.1:{self.port(broker)}" for broker in self.broker_ids)
 
-    @property
-    def cluster_file(self) -> Path:
-        return self.base / "cluster.yaml"
-
     def metrics_url(self, broker: int) -> str:
         return f"http://127.0.0.1:{self._metrics_ports[broker]}/metrics"
 
     def properties(self, node: int) -> dict[str, str]:
         properties = {
             "node.id": str(node),
+            "process.roles": "broker",
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port(node)}",
             "log.dirs": str(self.data_directory(node)),
-            **self._cluster(),
+            "controller.quorum.bootstrap.servers": self._controllers,
             "metrics.port": str(self._metrics_ports[node]),
             "offsets.topic.num.partitions": "5",
             "offsets.topic.replication.factor": str(min(3, len(self.broker_ids))),
             "group.initial.rebalance.delay.ms": "0",
         }
+        if self.quorum is not None:
+            properties |= HEARTBEATS
         if self.tier is not None:
             replication = str(min(2, len(self.broker_ids)))
             properties |= {
@@ -97,24 +113,6 @@ class LocalCluster(LocalNodes):
             }
             properties |= {f"rsm.config.{name}": value for name, value in self.tier.options.items()}
         return properties | self.configs | self.broker_configs.get(node, {})
-
-    def _cluster(self) -> dict[str, str]:
-        if self._controllers is None:
-            return {"static.cluster.file": str(self.cluster_file)}
-        return {"process.roles": "broker", "controller.quorum.bootstrap.servers": self._controllers}
-
-    def fence(self, broker: int) -> None:
-        """Take a killed broker out of every ISR and leadership, as a controller would; of a static cluster."""
-        assert broker not in self._processes, f"broker {broker} runs"
-        asyncio.run(self._fence(broker))
-
-    async def _fence(self, broker: int) -> None:
-        disk = OsDisk()
-        view = StaticClusterView(self.cluster_file, disk, random.Random())
-        await view.start()
-        await view.fence_broker(broker)
-        await view.close()
-        await disk.close()
 
     def wipe(self, broker: int) -> None:
         """Remove everything a stopped broker kept."""

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..protocol.client import Address
+from ..quorum.controller_config import load
+from .format import format_order, run_format
 from .local_nodes import TIERFETCH, LocalNodes, NodeFailedError
 from .processes import free_ports
 from .quorum.admin import QuorumAdmin
@@ -82,16 +84,17 @@ class LocalQuorum(LocalNodes):
         }
 
     def format(self, node: int) -> None:
-        options = [] if not self.dynamic else ["--standalone" if node == self.nodes[0] else "--no-initial-controllers"]
-        self.tool(
-            "format",
-            "--ignore-formatted",
-            "--cluster-id",
+        """As `tierfetch format --ignore-formatted` does it."""
+        config, _ = load(self.config_file(node))
+        is_first = node == self.nodes[0]
+        order = format_order(
+            config,
             CLUSTER_ID,
-            "--config",
-            str(self.config_file(node)),
-            *options,
+            standalone=self.dynamic and is_first,
+            initial=None,
+            without=self.dynamic and not is_first,
         )
+        asyncio.run(run_format(order, ignore_formatted=True))
 
     def running(self) -> Iterable[int]:
         return [node for node in self.nodes if node in self._processes]

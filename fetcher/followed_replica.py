@@ -55,6 +55,8 @@ class FollowedReplica:
     ledger_failures: int = 0
     bootstrap_began_at: float = 0.0
     is_removed: bool = False
+    is_caught_up: bool = False
+    """At its last answer it had all that was committed."""
     task: asyncio.Task[None] | None = None
     effects: asyncio.Lock = field(default_factory=asyncio.Lock)
     _resume: ReplicaState = ReplicaState.FETCHING

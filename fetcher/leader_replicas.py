@@ -34,11 +34,14 @@ UNKNOWN_OFFSET = -1
 
 @dataclass(frozen=True, slots=True)
 class FollowerFetch:
-    """What one Fetch says about a follower. `broker_epoch` -1: not stated."""
+    """What one Fetch says about a follower. `broker_epoch` -1: not stated. `local_log_start_offset`: of one that is thin,
+    None of a full one.
+    """
 
     fetch_offset: int
     log_start_offset: int = UNKNOWN_OFFSET
     broker_epoch: int = -1
+    local_log_start_offset: int | None = None
 
 
 @dataclass(slots=True)
@@ -116,6 +119,7 @@ class LeaderReplicas:
             self._caught_up_at(follower, follower.last_fetch_time_ms)
         follower.log_end_offset = fetch.fetch_offset
         follower.log_start_offset = fetch.log_start_offset
+        follower.local_log_start_offset = fetch.local_log_start_offset
         follower.leader_end_offset_at_last_fetch = max(follower.leader_end_offset_at_last_fetch, leader_end_offset)
         follower.last_fetch_time_ms = now_ms
         follower.broker_epoch = fetch.broker_epoch
@@ -194,11 +198,6 @@ class LeaderReplicas:
         """
         followers = (self.followers[replica_id] for replica_id in among if replica_id in self.followers)
         return min([own_log_start_offset, *(follower.log_start_offset for follower in followers)])
-
-    def note_local_log_start(self, replica_id: int, local_log_start_offset: int | None) -> None:
-        """A follower's report of where its local log begins; None: it holds all of it."""
-        if replica_id in self.followers:
-            self.followers[replica_id].local_log_start_offset = local_log_start_offset
 
     def thin_followers(self, leader_local_log_start_offset: int) -> frozenset[int]:
         """Followers whose local log is shorter than the leader's: last in line to lead and to be read from."""

@@ -15,6 +15,7 @@ Rules:
   the fault is ours, fails until it is added again. Only a failed fetch as such delays all of them. A replica whose disk
   stalls is left out of the fetches until the disk has answered.
 * A fetch waits long only if no bootstrap is under way; a replica that becomes ready during a long wait ends it.
+* A replica that has not caught up is left out of the fetches while its throttle holds it back (replication_quota).
 
 Knows no wire format and no file: `LeaderEndpoint` and `FollowerPartition` are ports.
 """
@@ -23,8 +24,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -39,11 +41,14 @@ from .fetch_outcome import Append, BackOff, Begin, Cut, Stop, outcome_of
 from .fetched_records import base_offset_of, whole_batches
 from .followed_replica import FollowedReplica, ReplicaProgress, ReplicaState, back_off_delay_s
 from .ports import Arrived, FetchedPartition, FetchLimits, FollowerPartition, LeaderEndpoint, PartitionToFetch
+from .replication_quota import FollowerThrottle, NoThrottle
 
 _log = logging.getLogger(__name__)
 
 LEDGER_FAILURES_MAX = 2
 """How often the remote log metadata may stay behind before `local-log-start` is taken."""
+HELD_BACK_S_MAX = 1.0
+"""After this long a throttle is asked again: it may have been changed."""
 
 Answers = Mapping[TopicIdPartition, FetchedPartition]
 
@@ -84,9 +89,11 @@ class ReplicaFetcher:
         config: FetcherConfig,
         random: Random,
         *,
+        throttle: FollowerThrottle | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.config = config
+        self._throttle = throttle or NoThrottle()
         self._leader = leader
         self._bootstrapper = bootstrapper
         self._random = random
@@ -98,6 +105,7 @@ class ReplicaFetcher:
         self._long_fetch: asyncio.Task[Answers] | None = None
         self._fetch_failures = 0
         self._rounds = 0
+        self._held_back_s: float | None = None
 
     @property
     def replicas(self) -> Mapping[TopicIdPartition, FollowedReplica]:
@@ -205,18 +213,38 @@ class ReplicaFetcher:
 
     async def _fetch_forever(self) -> None:
         while True:
-            fetching = [
+            fetching = self._not_held_back(
                 replica
                 for replica in self._replicas.values()
                 if replica.state is ReplicaState.FETCHING and replica.is_current and not replica.effects.locked()
-            ]
+            )
             if not fetching:
-                self._ready.clear()
-                await self._ready.wait()
+                await self._wait_ready()
                 continue
             first = self._rounds % len(fetching)
             self._rounds += 1
             await self._fetch_round(fetching[first:] + fetching[:first])
+
+    def _not_held_back(self, replicas: Iterable[FollowedReplica]) -> list[FollowedReplica]:
+        """Those that may be fetched now; `_held_back_s` is when the first of the others may be."""
+        found, waits_s = [], []
+        for replica in replicas:
+            wait_s = 0.0 if replica.is_caught_up else self._throttle.wait_s(replica.partition.topic_id_partition)
+            if wait_s > 0:
+                waits_s.append(wait_s)
+            else:
+                found.append(replica)
+        self._held_back_s = min(HELD_BACK_S_MAX, min(waits_s)) if waits_s else None
+        return found
+
+    async def _wait_ready(self) -> None:
+        """Until there may be somebody to fetch."""
+        self._ready.clear()
+        try:
+            async with asyncio.timeout(self._held_back_s):
+                await self._ready.wait()
+        except TimeoutError:
+            pass
 
     async def _fetch_round(self, fetching: list[FollowedReplica]) -> None:
         """Fetch these, the first one first in line for the response's limited bytes, and act upon every answer."""
@@ -280,6 +308,8 @@ class ReplicaFetcher:
         config = self.config
         is_busy = any(replica.state is ReplicaState.BOOTSTRAPPING for replica in self._replicas.values())
         wait_ms = min(config.wait_max_ms, config.busy_wait_max_ms) if is_busy else config.wait_max_ms
+        if self._held_back_s is not None:
+            wait_ms = min(wait_ms, math.ceil(self._held_back_s * 1000))
         limits = FetchLimits(
             wait_max_ms=wait_ms, min_bytes=config.min_bytes, response_max_bytes=config.response_max_bytes
         )
@@ -306,6 +336,7 @@ class ReplicaFetcher:
             return False
         partition.update_high_watermark(min(answer.high_watermark, partition.log_end_offset))
         replica.failures = 0
+        replica.is_caught_up = answer.high_watermark <= partition.log_end_offset
         return True
 
     async def _use(self, replica: FollowedReplica, answer: FetchedPartition) -> None:
@@ -338,8 +369,10 @@ class ReplicaFetcher:
             await self._make_way(partition, base_offset_of(batches))
             await partition.append(batches)
             replica.progress.bytes_from_leader += len(records)
+            self._throttle.fetched(partition.topic_id_partition, len(records))
             replica.ledger_failures = 0
         replica.failures = 0
+        replica.is_caught_up = high_watermark <= partition.log_end_offset
         partition.update_high_watermark(min(high_watermark, partition.log_end_offset))
         log_start_offset = min(log_start_offset, partition.high_watermark)
         if log_start_offset > partition.log_start_offset:

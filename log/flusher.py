@@ -5,7 +5,8 @@ In this order, so that after a crash everything below the recovery point can be 
 1. the bytes of every segment that reaches above the old recovery point;
 2. the indexes of those that are closed and whole, and the producer snapshots that rolls have staged;
 3. the names of new files;
-4. the recovery point, in memory; the keeper's checkpoint follows when it likes, for an older one is safe.
+4. the recovery point, in memory, which lets a leader count what waited for it (`settled_end_offset`); the keeper's
+   checkpoint follows when it likes, for an older one is safe.
 
 The active segment's indexes are not written: the segment that holds the recovery point is scanned after a crash.
 A failed sync proves nothing about what is on the disk: the log fails.
@@ -61,4 +62,6 @@ class Flusher:
                 state.names_synced = names_changed
         except OSError as error:
             raise state.fail(error) from error
-        state.recovery_point = max(state.recovery_point, target)
+        if target > state.recovery_point:
+            state.recovery_point = target
+            state.notify()

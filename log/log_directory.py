@@ -10,13 +10,18 @@
 Subdirectories at start: a partition's is opened; one marked `-delete` is removed; `.adopt` is resolved by `adoption`;
 `-stray` (another incarnation of a topic) and foreign ones are left alone. A log that cannot be opened is a failure of
 that partition alone, with its error in `failures`; its checkpoint entries stay.
+
+A directory whose disk takes nothing any more goes offline (`probe`, `take_offline`): every partition of it is a failure
+from then on, and nothing in it is touched until the next start.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,6 +55,7 @@ logger = logging.getLogger(__name__)
 OPENINGS_MAX: Final = 8
 """Logs that are opened or closed at the same time."""
 NO_BROKER_EPOCH: Final = -1
+PROBE_FILE: Final = ".probe"
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 """Its log belongs to the quorum."""
 
@@ -84,6 +90,8 @@ class LogDirectory:
         self.checkpoints = DirectoryCheckpoints(services.disk, path, self.logs, self.failures)
         self.previous_broker_epoch = NO_BROKER_EPOCH
         """Of the run before, if that closed everything in order."""
+        self.offline: str | None = None
+        """Why it is, until the next start."""
         self._services = services
         self._lock: HeldLock | None = None
 
@@ -135,9 +143,12 @@ class LogDirectory:
         """Close every log; leave a clean-shutdown marker if all of them, and the checkpoints, are in order.
 
         Not for a directory with a log that could not be opened: it must be looked at again. Nothing happens to a
-        directory that was not opened.
+        directory that was not opened, or is offline.
         """
         if self._lock is None:
+            return
+        if self.offline is not None:
+            self._unlock()
             return
         slots = asyncio.Semaphore(OPENINGS_MAX)
 
@@ -162,6 +173,32 @@ class LogDirectory:
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.release()
+
+    # Offline.
+
+    async def probe(self) -> None:
+        """Whether the disk takes a small file durably: OSError if not. A full one does no harm to what is there."""
+        path = self.path / PROBE_FILE
+        try:
+            await self._services.disk.write_file(path, b"")
+            await self._services.disk.remove(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+
+    async def take_offline(self, reason: str) -> list[PartitionLog]:
+        """Close everything in it; the logs that were open, which readers may still hold."""
+        self.offline = reason
+        logs = list(self.logs.values())
+        self.logs.clear()
+        for log in logs:
+            self.failures[log.topic_partition] = self.offline_error()
+            with suppress(OSError):
+                await log.abandon()
+        return logs
+
+    def offline_error(self) -> KafkaError:
+        return KafkaError(ErrorCode.kafka_storage_error, f"log directory {self.path} is offline: {self.offline}")
 
     async def open_log(self, partition: TopicPartition, *, is_clean: bool = False) -> PartitionLog:
         """Open the log of a partition whose directory exists, with what the checkpoints say, and keep it in `logs`.

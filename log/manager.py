@@ -10,6 +10,8 @@ meanwhile; closed at the end.
   files go after `file.delete.delay.ms`.
 * Changes of one partition are made one after another, and run to their end.
 * An error of one log in a loop is logged, and the loop goes on: the log itself refuses to be used.
+* A directory that cannot be opened at the start, or whose disk takes nothing any more, is offline until the next start:
+  its partitions have failed, the others go on. The first one, where the node keeps more than logs, must be there.
 
 It does not know who leads; a topic's configuration is asked of `config_of`, which must know every topic before `load`:
 a tiered log that is opened as an untiered one would forget that it begins in the tier.
@@ -44,6 +46,7 @@ from .uninterrupted import uninterrupted
 
 logger = logging.getLogger(__name__)
 
+PROBE_INTERVAL_MS: Final = 1_000
 REMOVALS_MAX: Final = 100_000
 """Deleted directories that wait for their removal; beyond it the oldest goes at once."""
 
@@ -100,6 +103,8 @@ class LogManager:
         self._gone: list[PartitionLog] = []
         """Logs that were put aside while readers held slices of them."""
         self._flushed_at: dict[TopicPartition, float] = {}
+        self.on_offline: Callable[[], None] = lambda: None
+        """Called when a directory went offline."""
         self.broker_epoch = NO_BROKER_EPOCH
         """Left in the clean-shutdown marker, for the registration of the next run."""
 
@@ -123,12 +128,29 @@ class LogManager:
     @property
     def previous_broker_epoch(self) -> int:
         """What the run before left there; -1 unless every directory says the same."""
-        epochs = {directory.previous_broker_epoch for directory in self.directories}
+        epochs = {directory.previous_broker_epoch for directory in self.directories if directory.offline is None}
         return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH
 
     @property
     def directory_ids(self) -> tuple[UUID, ...]:
-        return tuple(directory.directory_id for directory in self.directories)
+        """Of those that were opened."""
+        return tuple(directory.directory_id for directory in self.directories if directory.directory_id.int)
+
+    @property
+    def offline_directory_ids(self) -> tuple[UUID, ...]:
+        """Of those that were opened, and went offline since."""
+        return tuple(
+            directory.directory_id
+            for directory in self.directories
+            if directory.directory_id.int and directory.offline is not None
+        )
+
+    def directory_id_of(self, partition: TopicPartition) -> UUID | None:
+        """Where its log is open; None if it is not."""
+        for directory in self.directories:
+            if partition in directory.logs:
+                return directory.directory_id
+        return None
 
     def get(self, partition: TopicPartition) -> PartitionLog | None:
         """None if there is none; KAFKA_STORAGE_ERROR, with what to do, if it could not be opened."""
@@ -148,7 +170,13 @@ class LogManager:
         OSError mean that the node cannot start.
         """
         for directory in self.directories:
-            await directory.open(self._cluster_id, self._node_id)
+            try:
+                await directory.open(self._cluster_id, self._node_id)
+            except OSError as error:
+                if directory is self.directories[0]:
+                    raise
+                logger.error("log directory %s is offline: %s", directory.path, error)
+                directory.offline = str(error)
         seen: dict[TopicPartition, LogDirectory] = {}
         for directory in self.directories:
             for partition in (*directory.logs, *directory.failures):
@@ -172,13 +200,17 @@ class LogManager:
     # Changes.
 
     @uninterrupted
-    async def create(self, partition: TopicPartition, topic_id: UUID) -> PartitionLog:
+    async def create(
+        self, partition: TopicPartition, topic_id: UUID, *, directory_id: UUID | None = None
+    ) -> PartitionLog:
         """The log of this incarnation of the topic: the one that is here, or a new, empty one.
 
-        KAFKA_STORAGE_ERROR if it is here and cannot be opened.
+        `directory_id`: where the cluster believes it to be. KAFKA_STORAGE_ERROR if it is here and cannot be opened, or
+        may lie in a directory that is offline.
         """
         check_topic_name(partition.topic)
         async with self.changing(partition) as directory:
+            self._check_not_offline(directory, partition, directory_id)
             found = await self._topic_id_here(directory, partition)
             if found is not None and found != topic_id:
                 logger.warning("%s is here with topic id %s, not %s: it is put aside", partition, found, topic_id)
@@ -195,6 +227,9 @@ class LogManager:
     async def delete(self, partition: TopicPartition) -> None:
         """Delete a partition's log, if there is one; durable when it returns."""
         async with self.changing(partition) as directory:
+            if directory.offline is not None:
+                directory.failures.pop(partition, None)
+                return
             await self.put_aside(directory, partition)
             if directory.checkpoints.has_entry(partition):
                 await directory.checkpoints.save_all()
@@ -215,7 +250,8 @@ class LogManager:
                 if partition in directory.logs or partition in directory.failures:
                     yield directory
                     return
-            yield min(self.directories, key=lambda directory: len(directory.logs) + len(directory.failures))
+            usable = [directory for directory in self.directories if directory.offline is None]
+            yield min(usable, key=lambda directory: len(directory.logs) + len(directory.failures))
 
     def unique(self) -> str:
         """A name for a marked directory."""
@@ -244,6 +280,8 @@ class LogManager:
 
     async def reopen_locked(self, directory: LogDirectory, partition: TopicPartition) -> PartitionLog:
         """The same as `reopen` for who is `changing` the partition."""
+        if directory.offline is not None:
+            raise directory.offline_error()
         log = directory.logs.pop(partition, None)
         directory.failures.setdefault(
             partition, KafkaError(ErrorCode.kafka_storage_error, f"the log of {partition} is being opened anew")
@@ -255,6 +293,17 @@ class LogManager:
         reopened = await directory.open_log(partition)
         await directory.save_recovery_points()
         return reopened
+
+    def _check_not_offline(self, directory: LogDirectory, partition: TopicPartition, directory_id: UUID | None) -> None:
+        """A new log in another directory would stand for the one that is out of reach."""
+        if partition in directory.logs or directory_id is None or directory_id in self.directory_ids:
+            return
+        for other in self.directories:
+            if other.offline is not None:
+                raise KafkaError(
+                    ErrorCode.kafka_storage_error,
+                    f"{partition} lies in a directory that is not here, and {other.path} is offline: {other.offline}",
+                )
 
     async def _create(self, directory: LogDirectory, partition: TopicPartition, topic_id: UUID) -> PartitionLog:
         if directory.checkpoints.has_entry(partition):
@@ -290,6 +339,7 @@ class LogManager:
             group.create_task(self._every(upkeep.checkpoint_interval_ms, self.save_checkpoints))
             group.create_task(self._every(upkeep.retention_check_interval_ms, self.clean_up))
             group.create_task(self.cleaner.run())
+            group.create_task(self._every(PROBE_INTERVAL_MS, self.check_directories))
             group.create_task(self._every(upkeep.producer_expiration_check_interval_ms, self._expire_producers))
 
     async def flush_due(self) -> None:
@@ -306,8 +356,25 @@ class LogManager:
         for log in self.logs.values():
             await self._attempt(log, log.delete_old_segments())
 
+    async def check_directories(self) -> None:
+        """Take those offline whose disk has failed a log, and takes nothing any more."""
+        for directory in self.directories:
+            has_failed = any(log.failure is not None for log in directory.logs.values()) or any(
+                isinstance(error.__cause__, OSError) for error in directory.failures.values()
+            )
+            if directory.offline is not None or not has_failed:
+                continue
+            try:
+                await directory.probe()
+            except OSError as error:
+                logger.error("log directory %s goes offline: %s", directory.path, error)
+                self._gone += await directory.take_offline(str(error))
+                self.on_offline()
+
     async def save_checkpoints(self) -> None:
         for directory in self.directories:
+            if directory.offline is not None:
+                continue
             try:
                 await directory.checkpoints.save_all()
             except OSError as error:

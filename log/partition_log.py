@@ -45,6 +45,7 @@ from .state import LogState
 from .trimming import Trimming
 from .truncation import Truncation
 from .uninterrupted import uninterrupted
+from .warming import SegmentToWarm, Warming
 
 __all__ = ["LogAppendInfo", "LogLocation", "LogSlice", "PartitionLog", "TimestampAndOffset"]
 
@@ -64,8 +65,14 @@ class PartitionLog:
 
     @classmethod
     async def open(cls, location: LogLocation) -> Self:
-        """Open the log of an existing directory. CorruptLogError if it must not be served (table in `recovery`)."""
-        return cls(*await load(location))
+        """Open the log of an existing directory. CorruptLogError if it must not be served (table in `recovery`).
+
+        What a process that died had not flushed as `flush.messages` wants is flushed before it counts for anybody.
+        """
+        log = cls(*await load(location))
+        if log.settled_end_offset < log.log_end_offset:
+            await log.flush()
+        return log
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic_partition}, [{self.local_log_start_offset}, {self.log_end_offset}))"
@@ -152,6 +159,11 @@ class PartitionLog:
     @property
     def recovery_point(self) -> int:
         return self._state.recovery_point
+
+    @property
+    def settled_end_offset(self) -> int:
+        """The log end, unless more than `flush.messages` - 1 records below it are not durable yet."""
+        return self._state.settled_end_offset
 
     @property
     def latest_epoch(self) -> int:
@@ -337,6 +349,14 @@ class PartitionLog:
 
     # For the tier.
 
+    async def prepend(self, source: SegmentToWarm) -> int:
+        """Take a segment from the tier in front of the local log, which begins lower then (`warming`); its bytes.
+
+        For one caller at a time. CorruptRecordError or CorruptFileError if it is no part of this log,
+        NOT_LEADER_OR_FOLLOWER if that has changed meanwhile; what `source.read` raises.
+        """
+        return await Warming(self._state).prepend(source)
+
     async def producer_snapshot_at(self, offset: int) -> bytes | None:
         """The producer state at a segment's base offset or at the log end, in the `.snapshot` format.
 
@@ -380,8 +400,11 @@ class PartitionLog:
 
     @property
     def has_unflushed_segments(self) -> bool:
-        """Whether a closed segment is not durable yet."""
-        return self._state.recovery_point < self._state.segments.active.base_offset
+        """Whether a closed segment is not durable yet, or more records than `flush.messages` allows."""
+        state = self._state
+        return (
+            state.recovery_point < state.segments.active.base_offset or state.settled_end_offset < state.log_end_offset
+        )
 
     async def flush(self) -> None:
         """Make everything durable that was visible when the call began."""

@@ -70,6 +70,10 @@ class LogSegments:
         assert self._segments[index : index + len(old)] == list(old), (self._segments, old)
         self._segments[index : index + len(old)] = [segment]
 
+    def prepend(self, segment: LogSegment) -> None:
+        assert segment.next_offset == self.first_base_offset, (segment, self._segments[0])
+        self._segments.insert(0, segment)
+
     def append(self, segment: LogSegment) -> None:
         assert not self._segments or segment.base_offset > self.active.base_offset, (self.active, segment)
         self._segments.append(segment)

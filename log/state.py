@@ -11,6 +11,7 @@ Offsets, and what holds after every change:
 * `high_watermark`: below it is committed. Rises, except that a truncation takes it along. It and the last stable offset
   may lie below the local log start, where nothing is looked up by them.
 * `recovery_point`: below it everything was flushed.
+* `settled_end_offset`: behind the last record that may count as stored here, by `flush.messages`.
 
 Who may change what: structure (segments, epochs, producer state, roll, truncation, removal) only under `gate`; files of
 closed segments and snapshots only under `flush_lock`, taken after the gate. A log that `failure` describes takes and
@@ -104,6 +105,10 @@ class LogState:
     @property
     def local_log_start_offset(self) -> int:
         return max(self.log_start_offset, self.segments.first_base_offset)
+
+    @property
+    def settled_end_offset(self) -> int:
+        return min(self.log_end_offset, self.recovery_point + self.config.flush_messages - 1)
 
     @property
     def first_unstable_offset(self) -> int | None:

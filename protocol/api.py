@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.index import load_request_schema, load_response_schema
 
-from .extensions import extended_request
+from .extensions import extended_request, extended_response
 
 
 class VersionRange(NamedTuple):
@@ -119,7 +119,7 @@ class ApiKey(IntEnum):
         return _request_type(int(self), version)
 
     def response_type(self, version: int) -> type[Any]:
-        """kio's class of this version's response; imports its module."""
+        """kio's class of this version's response, with our tagged fields; imports its module."""
         return _response_type(int(self), version)
 
 
@@ -130,4 +130,4 @@ def _request_type(key: int, version: int) -> type[Any]:
 
 @cache
 def _response_type(key: int, version: int) -> type[Any]:
-    return load_response_schema(key, version)
+    return extended_response(load_response_schema(key, version))

@@ -1,14 +1,19 @@
-"""Fields of our own in Kafka's requests: tagged fields, which every other node skips (KIP-482).
+"""Fields of our own in Kafka's messages: tagged fields, which every other node skips (KIP-482).
 
-| request | tag | field | absent means |
+| message | tag | field | absent means |
 |---|---|---|---|
 | BrokerHeartbeat v2 | 10000 | thin_replicas: replicas most of whose log lies in the tier only | all are full |
+| Fetch from v12 on, of a partition | 10000 | local_log_start_offset of a follower that is thin | it is full |
 | CreatePartitions v3, of a topic | 10000 | remove_last_partitions: a smaller count is meant so | it is a mistake |
+| DescribeLogDirs v5, answer, of a partition | 10000 | warming_bytes_left: to come from the tier | it is not warmed |
+| the same | 10001 | warming_bytes_per_second | 0 |
 
-Tags from 10000 up are ours; Kafka counts its own from 0. An extended request is a subclass of kio's entity.
+Tags from 10000 up are ours; Kafka counts its own from 0. An extended message is a subclass of kio's entity; Fetch has a
+codec of its own (`fetch_wire`).
 No postponed annotations here: kio looks at the types of fields, not at text.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, make_dataclass
 from typing import Any, ClassVar, Final
 from uuid import UUID
@@ -17,6 +22,7 @@ from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
 FIRST_TAG: Final = 10_000
+NOT_WARMED: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +53,13 @@ def thin_replica(topic_id: UUID, partition: int, local_start_offset: int, local_
 
 def extended_request(schema: type[Any]) -> type[Any]:
     """The request with our fields, or the schema as it is."""
-    extend = _EXTENSIONS.get((schema.__api_key__, schema.__version__))
+    extend = _REQUESTS.get((schema.__api_key__, schema.__version__))
+    return schema if extend is None else extend(schema)
+
+
+def extended_response(schema: type[Any]) -> type[Any]:
+    """The same for a response."""
+    extend = _RESPONSES.get((schema.__api_key__, schema.__version__))
     return schema if extend is None else extend(schema)
 
 
@@ -57,16 +69,34 @@ def _with_thin_replicas(schema: type[Any]) -> type[Any]:
 
 
 def _with_removal(schema: type[Any]) -> type[Any]:
-    (topics,) = (item for item in schema.__dataclass_fields__.values() if item.name == "topics")
-    (topic,) = {item for item in topics.type.__args__ if item is not Ellipsis}
     removal = field(metadata={"kafka_type": "bool", "tag": FIRST_TAG}, default=False)
-    removing = _subclass(topic, "remove_last_partitions", bool, removal)
-    return _subclass(schema, "topics", tuple[removing, ...], field())  # type: ignore[valid-type]  # made above
+    return _within(schema, ("topics",), lambda topic: _subclass(topic, "remove_last_partitions", bool, removal))
+
+
+def _with_warming(schema: type[Any]) -> type[Any]:
+    left = field(metadata={"kafka_type": "int64", "tag": FIRST_TAG}, default=NOT_WARMED)
+    pace = field(metadata={"kafka_type": "int64", "tag": FIRST_TAG + 1}, default=0)
+
+    def extend(partition: type[Any]) -> type[Any]:
+        return _subclass(_subclass(partition, "warming_bytes_left", int, left), "warming_bytes_per_second", int, pace)
+
+    return _within(schema, ("results", "topics", "partitions"), extend)
+
+
+def _within(schema: type[Any], path: tuple[str, ...], extend: Callable[[type[Any]], type[Any]]) -> type[Any]:
+    """The schema with the entity that its arrays lead to extended."""
+    if not path:
+        return extend(schema)
+    (array,) = (item for item in schema.__dataclass_fields__.values() if item.name == path[0])
+    (element,) = {item for item in array.type.__args__ if item is not Ellipsis}
+    inner = _within(element, path[1:], extend)
+    return _subclass(schema, path[0], tuple[inner, ...], field())  # type: ignore[valid-type]  # made above
 
 
 def _subclass(base: type[Any], name: str, kind: Any, value: Any) -> type[Any]:
     return make_dataclass(base.__name__, [(name, kind, value)], bases=(base,), frozen=True, slots=True, kw_only=True)
 
 
-_EXTENSIONS: Final = {(63, 2): _with_thin_replicas, (37, 3): _with_removal}
+_REQUESTS: Final = {(63, 2): _with_thin_replicas, (37, 3): _with_removal}
+_RESPONSES: Final = {(35, 5): _with_warming}
 """By API key and version."""

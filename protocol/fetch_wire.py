@@ -10,7 +10,7 @@ own, and a decoded one holds views of the buffer it was received in.
 | 7 | session id and epoch, forgotten topics (KIP-227) | error code, session id |
 | 9 | current leader epoch (KIP-320) | |
 | 11 | rack id (KIP-392) | preferred read replica |
-| 12 | flexible; last fetched epoch, cluster id (KIP-595) | flexible; diverging epoch, current leader, snapshot id |
+| 12 | flexible; last fetched epoch, cluster id; local log start (ours) | flexible; diverging epoch, leader, snapshot |
 | 13 | topic id in place of the name (KIP-516) | topic id in place of the name |
 | 15 | replica id and epoch in a tagged field (KIP-903) | |
 | 16 | | node endpoints (KIP-951) |
@@ -28,6 +28,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from .errors import ErrorCode
+from .extensions import FIRST_TAG
 from .leader_hints import (
     NODE_ENDPOINTS_TAG,
     LeaderIdAndEpoch,
@@ -42,13 +43,15 @@ from .primitives import INT64, Part, Reader, Writer, error_code
 INT32_MAX: Final = 2**31 - 1
 HIGH_WATERMARK_NOT_TOLD: Final = 2**63 - 1
 """A follower's high watermark where its version has no field for it."""
+LOCAL_LOG_START_NOT_TOLD: Final = -1
+"""A follower's local log start where it is no thin replica (`extensions`)."""
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 
 _LOG_START_OFFSET_SINCE: Final = 5
 _SESSION_SINCE: Final = 7
-_RACK_SINCE: Final = 11
+RACK_SINCE: Final = 11
 _CLUSTER_ID_SINCE: Final = 12
 TOPIC_ID_SINCE: Final = 13
 _REPLICA_STATE_SINCE: Final = 15
@@ -60,6 +63,7 @@ _CLUSTER_ID_TAG: Final = 0
 _REPLICA_STATE_TAG: Final = 1
 _DIRECTORY_ID_TAG: Final = 0
 _HIGH_WATERMARK_TAG: Final = 1
+_LOCAL_LOG_START_TAG: Final = FIRST_TAG
 _DIVERGING_EPOCH_TAG: Final = 0
 _CURRENT_LEADER_TAG: Final = 1
 _SNAPSHOT_ID_TAG: Final = 2
@@ -85,6 +89,7 @@ class FetchPartition(NamedTuple):
     partition_max_bytes: int = INT32_MAX
     replica_directory_id: UUID | None = None
     high_watermark: int = HIGH_WATERMARK_NOT_TOLD
+    local_log_start_offset: int = LOCAL_LOG_START_NOT_TOLD
 
 
 class FetchTopic(NamedTuple):
@@ -228,7 +233,7 @@ def read_request(reader: Reader, version: int) -> FetchRequest:
     forgotten: tuple[ForgottenTopic, ...] = ()
     if version >= _SESSION_SINCE:
         forgotten = tuple([_read_forgotten(reader, version) for _ in range(reader.array_length())])
-    rack_id = reader.string() if version >= _RACK_SINCE else ""
+    rack_id = reader.string() if version >= RACK_SINCE else ""
     tags = reader.tagged_fields()
     replica_epoch = -1
     if version >= _REPLICA_STATE_SINCE and _REPLICA_STATE_TAG in tags:
@@ -266,6 +271,8 @@ def _with_tags(partition: FetchPartition, tags: dict[int, Reader]) -> FetchParti
         partition = partition._replace(replica_directory_id=tags[_DIRECTORY_ID_TAG].uuid())
     if _HIGH_WATERMARK_TAG in tags:
         partition = partition._replace(high_watermark=tags[_HIGH_WATERMARK_TAG].int64())
+    if _LOCAL_LOG_START_TAG in tags:
+        partition = partition._replace(local_log_start_offset=tags[_LOCAL_LOG_START_TAG].int64())
     return partition
 
 
@@ -294,7 +301,7 @@ def write_request(writer: Writer, request: FetchRequest, version: int) -> None:
             for partition in forgotten.partitions:
                 writer.int32(partition)
             writer.end_structure()
-    if version >= _RACK_SINCE:
+    if version >= RACK_SINCE:
         writer.string(request.rack_id)
     writer.end_structure(_request_tags(request, version))
 
@@ -320,6 +327,8 @@ def _write_topic(writer: Writer, topic: FetchTopic, version: int, layout: _Layou
             tags[_DIRECTORY_ID_TAG] = partition.replica_directory_id.bytes
         if version >= _HIGH_WATERMARK_SINCE and partition.high_watermark != HIGH_WATERMARK_NOT_TOLD:
             tags[_HIGH_WATERMARK_TAG] = INT64.pack(partition.high_watermark)
+        if writer.flexible and partition.local_log_start_offset != LOCAL_LOG_START_NOT_TOLD:
+            tags[_LOCAL_LOG_START_TAG] = INT64.pack(partition.local_log_start_offset)
         writer.end_structure(tags)
     writer.end_structure()
 
@@ -374,7 +383,7 @@ def read_partition_response(reader: Reader, version: int) -> FetchPartitionRespo
     fields: dict[str, Any] = dict(zip(layout.names, reader.unpack(layout.struct), strict=True))
     fields["error_code"] = error_code(fields["error_code"])
     fields["aborted_transactions"] = _read_aborted(reader)
-    if version >= _RACK_SINCE:
+    if version >= RACK_SINCE:
         fields["preferred_read_replica"] = reader.int32()
     fields["records"] = reader.nullable_records()
     tags = reader.tagged_fields()
@@ -422,7 +431,7 @@ def _write_partition_response(writer: Writer, answer: FetchPartitionResponse, ve
     for transaction in aborted or ():
         writer.pack(_ABORTED, *transaction)
         writer.end_structure()
-    if version >= _RACK_SINCE:
+    if version >= RACK_SINCE:
         writer.int32(answer.preferred_read_replica)
     writer.records(answer.records)
     writer.end_structure(_response_tags(answer) if writer.flexible else {})

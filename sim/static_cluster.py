@@ -65,6 +65,11 @@ class SimCluster:
     def image(self) -> ClusterImage:
         return self.history[-1]
 
+    @property
+    def version(self) -> int:
+        """Changes with `image`."""
+        return len(self.history)
+
     def view(self) -> SimClusterView:
         """For one run of a broker: made in its process."""
         view = SimClusterView(self)
@@ -174,6 +179,9 @@ class SimClusterView:
             )
         )
         return image.topics[partition.topic].partitions[partition.partition]
+
+    def assign_directory(self, partition: TopicIdPartition, directory_id: UUID) -> None:
+        """Nobody asks for it here."""
 
     async def renew_leadership(self, partition: TopicIdPartition, leader_epoch: int) -> None:
         await self._change(lambda image: static_changes.renew_leadership(image, partition, leader_epoch))

@@ -1,37 +1,55 @@
 """Fetch, for followers and consumers: sessions, limits, and waiting until there is enough to say.
 
 A request is answered at once if it finds `min.bytes` of records, or has an error, a diverging epoch or records from the
-tier to tell. Otherwise it sleeps until one of its partitions has news (followers: the log grew; consumers: the high
-watermark rose) or `max.wait.ms` is over, and looks again. It is registered with its partitions before it looks, so that
-no news is missed; it sleeps without a timer of its own otherwise. Looking again, it evaluates the partitions in which
-something has moved.
+tier to tell. Otherwise it sleeps until one of its partitions has news (followers: the log grew, or the high watermark
+rose above the one that they told; consumers: it rose) or `max.wait.ms` is over, and looks again. It is registered with
+its partitions before it looks, so that no news is missed; it sleeps without a timer of its own otherwise. Looking
+again, it evaluates the partitions in which something has moved. Whoever is held back by the replication throttle is
+looked at again once the quota allows it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch_session import FetchContext, FetchSessionCache, PartitionKey
-from ...protocol.fetch_wire import FetchPartition, FetchRequest, FetchResponse
+from ...protocol.fetch_wire import (
+    HIGH_WATERMARK_NOT_TOLD,
+    RACK_SINCE,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+)
 from ..delayed import Sleepers, Wakeup
 from ..hosted_partitions import HostedPartitions
+from ..read_replicas import ReplicaSelector, select_leader
+from ..replication_throttles import Throttle
 from .fetch_reads import FetchReads, RemoteReads
 
 Partitions = Mapping[PartitionKey, FetchPartition]
 
 
 class FetchHandler:
-    """`max_bytes` is the broker's own limit of a response (fetch.max.bytes)."""
+    """`max_bytes` is the broker's own limit of a response (fetch.max.bytes), `select` its `replica.selector.class`."""
 
     def __init__(
-        self, hosted: HostedPartitions, sessions: FetchSessionCache, remote: RemoteReads | None, *, max_bytes: int
+        self,
+        hosted: HostedPartitions,
+        sessions: FetchSessionCache,
+        remote: RemoteReads | None,
+        *,
+        max_bytes: int,
+        throttle: Throttle | None = None,
+        select: ReplicaSelector = select_leader,
     ) -> None:
+        self._select = select
         self._hosted = hosted
+        self._throttle = throttle
         self._sessions = sessions
         self._remote = remote
         self._max_bytes = max_bytes
@@ -43,28 +61,36 @@ class FetchHandler:
             return self._sessions.respond(session, {}, now_ms=int(now_s * 1000))
         if request.replica_id < 0 and request.max_bytes > self._max_bytes:
             request = replace(request, max_bytes=self._max_bytes)
-        reads = await self._collect(request, session.partitions, now_s + request.max_wait_ms / 1000)
+        knows_followers = request.replica_id < 0 and context.api_version >= RACK_SINCE
+        select = self._select if knows_followers else None
+        reads = await self._collect(request, session.partitions, select, now_s + request.max_wait_ms / 1000)
         return self._respond(session, reads)
 
-    async def _collect(self, request: FetchRequest, partitions: Partitions, deadline_s: float) -> FetchReads:
+    async def _collect(
+        self, request: FetchRequest, partitions: Partitions, select: ReplicaSelector | None, deadline_s: float
+    ) -> FetchReads:
         """The reads to answer with; whoever gets them releases them."""
         loop = asyncio.get_running_loop()
-        reads = await self._look(request, partitions)
+        reads = await self._look(request, partitions, select)
         while not _is_enough(reads, request) and loop.time() < deadline_s:
             reads.release()
             with self._asleep(request, partitions) as wakeup:
-                reads = await self._look(request, partitions, reads)
+                reads = await self._look(request, partitions, select, reads)
                 if _is_enough(reads, request):
                     break
                 reads.release()
-                await wakeup.wait(deadline_s - loop.time())
-            reads = await self._look(request, partitions, reads)
+                await wakeup.wait(min(deadline_s - loop.time(), reads.held_back_s))
+            reads = await self._look(request, partitions, select, reads)
         return reads
 
     async def _look(
-        self, request: FetchRequest, partitions: Partitions, before: FetchReads | None = None
+        self,
+        request: FetchRequest,
+        partitions: Partitions,
+        select: ReplicaSelector | None,
+        before: FetchReads | None = None,
     ) -> FetchReads:
-        reads = FetchReads(self._hosted, self._remote, request)
+        reads = FetchReads(self._hosted, self._remote, request, self._throttle, select)
         try:
             await reads.run(partitions, before)
         except BaseException:
@@ -76,7 +102,7 @@ class FetchHandler:
     def _asleep(self, request: FetchRequest, partitions: Partitions) -> Iterator[Wakeup]:
         """Registered for the news of all partitions."""
         wakeup = Wakeup()
-        sleepers = [news for key in partitions if (news := self._news(request, key)) is not None]
+        sleepers = [news for key, wanted in partitions.items() for news in self._news(request, key, wanted)]
         for news in sleepers:
             news.add(wakeup)
         try:
@@ -85,14 +111,19 @@ class FetchHandler:
             for news in sleepers:
                 news.discard(wakeup)
 
-    def _news(self, request: FetchRequest, key: PartitionKey) -> Sleepers | None:
+    def _news(self, request: FetchRequest, key: PartitionKey, wanted: FetchPartition) -> Sequence[Sleepers]:
         try:
             partition = self._hosted.find(*key)
         except KafkaError:
-            return None
-        return partition.log_end_news if request.replica_id >= 0 else partition.high_watermark_news
+            return ()
+        if request.replica_id < 0:
+            return (partition.high_watermark_news,)
+        if wanted.high_watermark == HIGH_WATERMARK_NOT_TOLD:
+            return (partition.log_end_news,)
+        return (partition.log_end_news, partition.high_watermark_news)
 
     def _respond(self, session: FetchContext, reads: FetchReads) -> FetchResponse:
+        reads.count()
         hints = {answer.current_leader for answer in reads.answers.values() if answer.current_leader is not None}
         return self._sessions.respond(
             session,

@@ -1,12 +1,17 @@
-"""What a Fetch finds in each of its partitions: decide by `epoch_fetch`, then read what was decided.
+"""What a Fetch finds in each of its partitions: decide by `epoch_fetch` on the leader, by `follower_reads` on a
+follower that a consumer asks, then read what was decided.
 
     decision                    answer
     --------------------------  -----------------------------------------------------------------------------------
     Refuse                      its error; OUT_OF_RANGE and MOVED_TO_TIERED_STORAGE with high watermark and log start
     DivergingEpoch              the diverging epoch
     ServeEmpty                  no records; the request may wait for more
-    Serve                       a slice of the local log, within what is left of the request's bytes
+    Serve                       a slice of the local log, within what is left of the request's bytes; no records for a
+                                throttled follower that is not in sync, while the leader's quota is exhausted
     ReadRemote                  records from the tier
+
+A leader that knows a better replica for a consumer in that rack names it in place of records (KIP-392). A follower that
+told an older high watermark than there is now is answered at once (KIP-1166): consumers may be waiting for it there.
 
 The first records of a response come even if they exceed its limit (KIP-74). A follower's position is noted once a
 request, before its answer is made, so that the answer tells the high watermark it caused. Between a decision and the
@@ -17,11 +22,13 @@ place of the asked offset.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 from ...fetcher.epoch_fetch import (
     DivergingEpoch,
+    FetchDecision,
     FetchIsolation,
     FetchPosition,
     LeaderView,
@@ -36,6 +43,7 @@ from ...log.slices import LogSlice
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch_session import PartitionKey
 from ...protocol.fetch_wire import (
+    LOCAL_LOG_START_NOT_TOLD,
     READ_COMMITTED,
     AbortedTransaction,
     EpochEndOffset,
@@ -44,9 +52,14 @@ from ...protocol.fetch_wire import (
     FetchRequest,
 )
 from ...protocol.primitives import part_size
+from ...protocol.topics import TopicIdPartition
 from ...rlm.reader import RemoteRead, RemoteRecords
+from ..follower_reads import validate_follower_read
 from ..hosted_partitions import HostedPartitions
+from ..leadership import Leadership
 from ..partition import Partition
+from ..read_replicas import ReplicaSelector
+from ..replication_throttles import Throttle
 
 DECISIONS_MAX: Final = 3
 """Local retention may overtake a read this often."""
@@ -74,9 +87,24 @@ def isolation_of(request: FetchRequest) -> FetchIsolation:
 
 
 class FetchReads:
-    """One pass over the partitions of one request. Release it unless the response was handed on."""
+    """One pass over the partitions of one request. Release it unless the response was handed on.
 
-    def __init__(self, hosted: HostedPartitions, remote: RemoteReads | None, request: FetchRequest) -> None:
+    `select` chooses the replica that a consumer had better read from; None where it does not know how to.
+    """
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        remote: RemoteReads | None,
+        request: FetchRequest,
+        throttle: Throttle | None,
+        select: ReplicaSelector | None,
+    ) -> None:
+        self._select = select
+        self._throttle = throttle if request.replica_id >= 0 else None
+        self.held_back_s = math.inf
+        """Until the throttle lets more through; infinite where it holds nothing back."""
+        self._replicated: list[tuple[TopicIdPartition, int]] = []
         self._hosted = hosted
         self._remote = remote
         self._request = request
@@ -116,6 +144,12 @@ class FetchReads:
             if isinstance(answer.records, LogSlice):
                 answer.records.release()
 
+    def count(self) -> None:
+        """The response goes out: its records count against the throttle."""
+        if self._throttle is not None:
+            for partition, size_bytes in self._replicated:
+                self._throttle.fetched(partition, size_bytes)
+
     async def _answer(
         self, key: PartitionKey, wanted: FetchPartition, *, note_positions: bool
     ) -> FetchPartitionResponse:
@@ -125,7 +159,7 @@ class FetchReads:
             for attempt in range(DECISIONS_MAX):
                 found = await self._read(partition, wanted, note_positions=note_positions and attempt == 0)
                 if found is not None:
-                    if not isinstance(found.records, LogSlice):
+                    if not isinstance(found.records, LogSlice) and self.held_back_s == math.inf:
                         self._marks[key] = (partition, _mark(partition))
                     return found
             raise KafkaError(ErrorCode.not_leader_or_follower, f"{topic}-{number}: retention overtakes every read")
@@ -142,9 +176,30 @@ class FetchReads:
         self, partition: Partition, wanted: FetchPartition, *, note_positions: bool
     ) -> FetchPartitionResponse | None:
         """None if what was decided did not hold any more when it was done."""
+        if partition.leadership is None and self._select is not None:
+            view = partition.follower_view()
+            return await self._carry_out(partition, view, wanted, validate_follower_read(view, self._position(wanted)))
         leadership = partition.leader()
         view = leadership.view_now()
         decision = validate_fetch(view, self._position(wanted))
+        if isinstance(decision, Refuse | DivergingEpoch):
+            return await self._carry_out(partition, view, wanted, decision)
+        if note_positions and self._request.replica_id >= 0:
+            leadership.record_fetch(self._request.replica_id, self._follower_fetch(wanted))
+            view = leadership.view_now()
+        self.must_answer = self.must_answer or wanted.high_watermark < view.high_watermark
+        if self._select is not None:
+            preferred = leadership.preferred_read_replica(self._select, self._request.rack_id, wanted.fetch_offset)
+            if preferred is not None:
+                self.must_answer = True
+                return _response(wanted, view)._replace(preferred_read_replica=preferred)
+        if isinstance(decision, Serve) and self._is_held_back(partition, leadership):
+            return _response(wanted, view)
+        return await self._carry_out(partition, view, wanted, decision)
+
+    async def _carry_out(
+        self, partition: Partition, view: LeaderView, wanted: FetchPartition, decision: FetchDecision
+    ) -> FetchPartitionResponse | None:
         if isinstance(decision, Refuse):
             self.must_answer = True
             return self._refused(partition, view, decision)
@@ -152,17 +207,28 @@ class FetchReads:
             self.must_answer = True
             diverging = EpochEndOffset(decision.epoch, decision.end_offset)
             return _response(wanted, view)._replace(diverging_epoch=diverging)
-        if note_positions and self._request.replica_id >= 0:
-            leadership.record_fetch(
-                self._request.replica_id,
-                FollowerFetch(wanted.fetch_offset, wanted.log_start_offset, self._request.replica_epoch),
-            )
-            view = leadership.view_now()
         if self._bytes_left > 0 and isinstance(decision, ReadRemote):
             return await self._from_tier(partition, view, wanted, decision.max_offset)
         if self._bytes_left > 0 and isinstance(decision, Serve):
             return await self._from_log(partition, view, wanted, decision.max_offset)
         return _response(wanted, view)
+
+    def _is_held_back(self, partition: Partition, leadership: Leadership) -> bool:
+        if self._throttle is None or self._request.replica_id in leadership.isr:
+            return False
+        wait_s = self._throttle.wait_s(partition.partition)
+        if wait_s > 0:
+            self.held_back_s = min(self.held_back_s, wait_s)
+        return wait_s > 0
+
+    def _follower_fetch(self, wanted: FetchPartition) -> FollowerFetch:
+        is_full = wanted.local_log_start_offset == LOCAL_LOG_START_NOT_TOLD
+        return FollowerFetch(
+            wanted.fetch_offset,
+            wanted.log_start_offset,
+            self._request.replica_epoch,
+            None if is_full else wanted.local_log_start_offset,
+        )
 
     def _position(self, wanted: FetchPartition) -> FetchPosition:
         return FetchPosition(
@@ -203,6 +269,7 @@ class FetchReads:
                 return None
             raise
         response = _response(wanted, view)
+        self._replicated.append((partition.partition, part_size(log_slice)))
         if self._isolation is not FetchIsolation.TXN_COMMITTED:
             return response._replace(records=log_slice)
         try:
@@ -246,6 +313,7 @@ def _mark(partition: Partition) -> tuple[object, ...]:
     log = partition.log
     return (
         partition.leadership,
+        partition.leader_epoch,
         log.log_end_offset,
         log.high_watermark,
         log.last_stable_offset,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...log.disk import Disk
@@ -9,7 +10,9 @@ from ...log.log_directory import LogDirectory
 from ...log.manager import LogManager
 from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode
+from ...protocol.extensions import NOT_WARMED
 from ...protocol.topics import TopicPartition
+from ..warmer import WarmingProgress
 from . import Plain
 
 NOT_TOLD = -1
@@ -22,6 +25,8 @@ class LogDirHandler:
     def __init__(self, logs: LogManager, disk: Disk) -> None:
         self._logs = logs
         self._disk = disk
+        self.warming: Callable[[], Mapping[TopicPartition, WarmingProgress]] = dict
+        """What is being filled from the tier now."""
 
     async def describe_log_dirs(self, _: RequestContext, request: Any) -> Plain:
         """All partitions for null, else those asked for that are here."""
@@ -33,6 +38,7 @@ class LogDirHandler:
 
     async def _directory(self, directory: LogDirectory, wanted: set[TopicPartition] | None) -> Plain:
         topics: dict[str, list[Plain]] = {}
+        warming = self.warming()
         for name, log in sorted(directory.logs.items()):
             if wanted is None or name in wanted:
                 topics.setdefault(name.topic, []).append(
@@ -41,6 +47,8 @@ class LogDirHandler:
                         "partition_size": log.size_bytes,
                         "offset_lag": max(0, log.high_watermark - log.log_end_offset),
                         "is_future_key": False,
+                        "warming_bytes_left": warming[name].bytes_left if name in warming else NOT_WARMED,
+                        "warming_bytes_per_second": warming[name].bytes_per_second if name in warming else 0,
                     }
                 )
         try:

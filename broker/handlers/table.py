@@ -14,6 +14,8 @@ from ..controller_channel import ControllerChannel
 from ..groups.coordinator import GroupCoordinator
 from ..hosted_partitions import HostedPartitions
 from ..partition import WallClock
+from ..read_replicas import SELECTORS, select_leader
+from ..replication_throttles import ReplicationThrottles
 from .configs import ConfigHandlers
 from .coordinators import CoordinatorHandler
 from .delete_records import DeleteRecordsHandler
@@ -48,6 +50,7 @@ class HandlerServices:
     remote_offsets: RemoteOffsets | None
     controllers: ControllerChannel | None
     log_dirs: LogDirHandler
+    throttles: ReplicationThrottles
 
 
 def handler_table(services: HandlerServices) -> dict[int, Handler]:
@@ -60,7 +63,14 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         draw_id=lambda: services.rng.randint(1, SESSION_ID_MAX),
         slots=config.max_incremental_fetch_session_cache_slots,
     )
-    fetch = FetchHandler(hosted, sessions, services.remote_reads, max_bytes=config.fetch_max_bytes)
+    fetch = FetchHandler(
+        hosted,
+        sessions,
+        services.remote_reads,
+        max_bytes=config.fetch_max_bytes,
+        throttle=services.throttles.leader,
+        select=SELECTORS.get(config.replica_selector_class or "", select_leader),
+    )
     offsets = OffsetHandlers(
         hosted, services.remote_offsets, search_timeout_ms=config.remote_list_offsets_request_timeout_ms
     )

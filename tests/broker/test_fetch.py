@@ -210,13 +210,19 @@ async def test_a_cancelled_wait_leaves_nothing_behind(host: Host, handler: Fetch
 
 async def test_leadership_that_ends_wakes_everybody(host: Host, handler: FetchHandler) -> None:
     partition = await host.topic("t", 1, 2)
-    waiting = asyncio.create_task(fetched(handler, request(max_wait_ms=60_000)))
-    await until(lambda: bool(partition.high_watermark_news))
+    of_old_client = context_of(ApiKey.FETCH, 10)
+    waiting = asyncio.create_task(handler.fetch(of_old_client, request(max_wait_ms=60_000)))
+    fenced = asyncio.create_task(
+        fetched(handler, request(max_wait_ms=60_000, partition_fields={"current_leader_epoch": 0}))
+    )
+    await until(lambda: len(partition.high_watermark_news) == 2)
     await host.view.elect_leader(partition.partition, 2)
     await partition.step_down(host.view.image.topics["t"].partitions[0])
-    answer, _ = await waiting
+    answer, _ = await taken(await waiting)
     assert answer.error_code is ErrorCode.not_leader_or_follower
     assert answer.current_leader == LeaderIdAndEpoch(2, 1)
+    answer, _ = await fenced
+    assert (answer.error_code, answer.current_leader) == (ErrorCode.fenced_leader_epoch, LeaderIdAndEpoch(2, 1))
 
 
 async def test_limits_of_bytes(host: Host, handler: FetchHandler) -> None:
@@ -346,7 +352,8 @@ async def test_offset_that_is_in_neither_place_for_ever_is_refused_in_the_end(ho
 Refusal = tuple[FetchRequest, ErrorCode]
 REFUSALS: Sequence[Refusal] = [
     (request("absent"), ErrorCode.unknown_topic_or_partition),
-    (request("followed"), ErrorCode.not_leader_or_follower),
+    (request("followed", replica_id=2), ErrorCode.not_leader_or_follower),
+    (request("followed"), ErrorCode.none),
     (from_follower(0, replica=1, current_leader_epoch=1), ErrorCode.unknown_leader_epoch),
     (from_follower(0, replica=3, current_leader_epoch=1), ErrorCode.unknown_leader_epoch),
     (from_follower(0, replica=3), ErrorCode.not_leader_or_follower),

@@ -75,8 +75,8 @@ def test_C4_brokers_topics_and_configs_become_an_image() -> None:
     assert image.topics["t"].topic_id == TOPIC
     assert image.topics["t"].configs == {"retention.ms": "5"}
     assert image.topics["t"].partitions == {
-        0: PartitionRegistration(1, 0, 0, (1, 2), (1, 2)),
-        1: PartitionRegistration(2, 0, 0, (1, 2), (1, 2)),
+        0: PartitionRegistration(1, 0, 0, (1, 2), (1, 2), (DIRECTORY, DIRECTORY)),
+        1: PartitionRegistration(2, 0, 0, (1, 2), (1, 2), (DIRECTORY, DIRECTORY)),
     }
     assert image.broker_configs == {DEFAULT_BROKER: {"message.max.bytes": "6"}, "1": {"message.max.bytes": "7"}}
 
@@ -97,7 +97,7 @@ def test_C4_an_image_never_changes_and_shares_what_did_not() -> None:
     assert applied(view, r.PartitionChangeRecord(partition_id=0, topic_id=TOPIC, isr=(2,), leader=2))
     after = view.cluster
     assert before.topics["t"].partitions[0].isr == (1, 2)
-    assert after.topics["t"].partitions[0] == PartitionRegistration(2, 1, 1, (1, 2), (2,))
+    assert after.topics["t"].partitions[0] == PartitionRegistration(2, 1, 1, (1, 2), (2,), (DIRECTORY, DIRECTORY))
     assert after.topics["u"] is before.topics["u"]
     assert after.brokers is before.brokers
 

@@ -315,3 +315,19 @@ async def test_R6_tiering_is_switched_off_and_on_again(nodes: Nodes) -> None:
     await nodes[1].view.alter_topic_configs("t", {"remote.log.copy.disable": None})
     assert await all_closed_segments_tiered(nodes, 1) > first
     assert await consume(nodes, 1) == list(range(40))
+
+
+async def test_F11_the_warmer_fills_a_thin_replica_from_the_tier_until_it_is_full(nodes: Nodes) -> None:
+    await nodes.topic("t", 1, 2, **TIERED)
+    await produce(nodes, 1, 40)
+    begin = await all_closed_segments_tiered(nodes, 1)
+    await replace(nodes, 2)
+    replica, thin = nodes.partition(2, "t"), nodes[2].thin
+    await until(lambda: thin.local_start_of(replica) == begin and not replica.log.is_adopted)
+    (report,) = thin.report()
+    assert (report.local_start_offset, replica.log.local_log_start_offset) == (begin, begin)
+    await nodes[1].view.alter_broker_configs("2", {"thin.replica.warmer.enable": "true"})
+    await until(lambda: replica.log.local_log_start_offset == 0)
+    await until(lambda: (thin.local_start_of(replica), thin.report()) == (None, []))
+    assert nodes.log_bytes(2, "t") == nodes.log_bytes(1, "t")
+    assert await consume(nodes, 2) == list(range(replica.log.high_watermark))

@@ -11,6 +11,8 @@ from tierfetch.cli.local_cluster import LocalCluster
 
 def test_brokers_find_a_relative_base_from_wherever_they_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    properties = LocalCluster(Path("here")).properties(1)
+    cluster = LocalCluster(Path("here"))
+    properties = cluster.properties(1)
     assert properties["log.dirs"] == str(tmp_path / "here" / "broker-1")
-    assert properties["static.cluster.file"] == str(tmp_path / "here" / "cluster.yaml")
+    assert cluster.quorum is not None
+    assert cluster.quorum.properties(100)["log.dirs"] == str(tmp_path / "here" / "controller-100")

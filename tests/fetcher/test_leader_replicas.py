@@ -212,10 +212,12 @@ def test_bootstrap_rule_8_expiry_learns_which_log_start_the_isr_has_fetched() ->
 def test_F11_a_follower_with_less_local_log_than_the_leader_is_thin_until_it_holds_enough() -> None:
     replicas = led()
     assert replicas.thin_followers(50) == frozenset(), "absent means full"
-    replicas.note_local_log_start(2, 90)
-    replicas.note_local_log_start(3, 50)
+    replicas.record_fetch(2, FollowerFetch(100, local_log_start_offset=90), 100, 1)
+    replicas.record_fetch(3, FollowerFetch(100, local_log_start_offset=50), 100, 1)
     assert replicas.thin_followers(50) == {2}
     assert replicas.thin_followers(95) == frozenset()
+    replicas.record_fetch(2, FollowerFetch(100), 100, 2)
+    assert replicas.thin_followers(50) == frozenset()
 
 
 @given(

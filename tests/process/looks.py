@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tierfetch.broker.cluster_view import PartitionRegistration
-from tierfetch.broker.static_file import decode
-from tierfetch.cli.local_cluster import LocalCluster
-from tierfetch.protocol.records import iter_batches
+from tierfetch.broker.cluster_view import ClusterImage, PartitionRegistration
+from tierfetch.broker.metadata_view import MetadataView
+from tierfetch.cli.local_cluster import CONTROLLER_ID, LocalCluster
+from tierfetch.protocol.records import iter_batches, iter_records
+
+
+def image(cluster: LocalCluster) -> ClusterImage:
+    """As the metadata log of its own controller has it now."""
+    assert cluster.quorum is not None, "a cluster of other controllers"
+    view = MetadataView("", "PLAINTEXT")
+    for path in sorted(cluster.quorum.metadata_directory(CONTROLLER_ID).glob("*.log")):
+        data = path.read_bytes()
+        for position, header in iter_batches(data):
+            if not header.is_control:
+                view.apply(record.value or b"" for record in iter_records(data, position, header))
+    return view.cluster
 
 
 def registration(cluster: LocalCluster, topic: str, partition: int = 0) -> PartitionRegistration:
-    """As the cluster file has it now."""
-    return decode(cluster.cluster_file.read_bytes()).image.topics[topic].partitions[partition]
+    return image(cluster).topics[topic].partitions[partition]
 
 
 def registrations(cluster: LocalCluster) -> list[PartitionRegistration]:
     """Of all partitions of all topics but the one that comes into being with the first consumer."""
-    topics = decode(cluster.cluster_file.read_bytes()).image.topics
+    topics = image(cluster).topics
     return [
         entry for name, topic in topics.items() if name != "__consumer_offsets" for entry in topic.partitions.values()
     ]

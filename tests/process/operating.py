@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import random
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 import confluent_kafka
 
-from tierfetch.broker.static_view import StaticClusterView
+from tierfetch.cli.admin.session import Admin
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.offsets import list_offset
 from tierfetch.cli.processes import poll
 from tierfetch.cli.tier.report import Listing
 from tierfetch.fetcher.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from tierfetch.log.disk_os import OsDisk
-from tierfetch.protocol.errors import KafkaError
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.client import Address
+from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.tests.process.looks import leader_of, log_bytes, log_end, registration, registrations
 
 TIMEOUT_S = 30.0
@@ -61,46 +61,47 @@ def check_same_logs(cluster: LocalCluster, topic: str) -> None:
     assert longer.endswith(shorter)
 
 
-def change(cluster: LocalCluster, do: Callable[[StaticClusterView], Awaitable[None]]) -> None:
-    """An operator's change of the cluster file."""
+async def _ask(cluster: LocalCluster, api: ApiKey, body: dict[str, Any]) -> Any:
+    async with Admin([Address("127.0.0.1", cluster.port(broker)) for broker in cluster.broker_ids]) as admin:
+        return await admin.ask(api, body)
 
-    async def run() -> None:
-        disk = OsDisk()
-        view = StaticClusterView(cluster.cluster_file, disk, random.Random())
-        await view.start()
-        try:
-            await do(view)
-        finally:
-            await view.close()
-            await disk.close()
 
-    asyncio.run(run())
+def ask(cluster: LocalCluster, api: ApiKey, body: dict[str, Any]) -> Any:
+    """Any broker that answers."""
+    return asyncio.run(_ask(cluster, api, body))
 
 
 def freeze(cluster: LocalCluster, broker: int) -> None:
-    """SIGSTOP, but not while it holds the lock of the cluster file, which would stop everybody."""
-    process = cluster.process(broker)
-    with cluster.cluster_file.with_name(cluster.cluster_file.name + ".lock").open() as lock:
-        for _ in poll(TIMEOUT_S, f"broker {broker} to be caught outside the lock"):
-            process.send_signal(signal.SIGSTOP)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                process.send_signal(signal.SIGCONT)
-            else:
-                return
+    """As if the machine slept; its session ends soon."""
+    cluster.process(broker).send_signal(signal.SIGSTOP)
 
 
 def elect(cluster: LocalCluster, topic: str, leader: int) -> None:
-    async def do(view: StaticClusterView) -> None:
-        await view.elect_leader(view.image.topics[topic].id_partition(0), leader)
+    """Make a replica that is in sync the preferred one, and have that elected."""
+    replicas = registration(cluster, topic).replicas
+    order = [leader, *(replica for replica in replicas if replica != leader)]
+    moved = {"name": topic, "partitions": [{"partition_index": 0, "replicas": order}]}
+    answer = ask(cluster, ApiKey.ALTER_PARTITION_REASSIGNMENTS, {"timeout_ms": 10_000, "topics": [moved]})
+    assert answer.responses[0].partitions[0].error_code is ErrorCode.none, answer
+    wanted = [{"topic": topic, "partitions": [0]}]
+    answer = ask(cluster, ApiKey.ELECT_LEADERS, {"election_type": 0, "topic_partitions": wanted, "timeout_ms": 10_000})
+    (result,) = answer.replica_election_results[0].partition_result if answer.replica_election_results else (None,)
+    done = (ErrorCode.none, ErrorCode.election_not_needed)
+    assert result is None or result.error_code in done, answer
+    wait_led(cluster, topic, leader)
 
-    change(cluster, do)
+
+def wait_led(cluster: LocalCluster, topic: str, leader: int) -> None:
+    """Until the controller has decided so."""
+    for _ in poll(TIMEOUT_S, f"{topic} to be led by {leader}, not {registration(cluster, topic)}"):
+        if leader_of(cluster, topic) == leader:
+            return
 
 
-def fence_running(cluster: LocalCluster, broker: int) -> None:
-    """Take it for dead, although its process is there."""
-    change(cluster, lambda view: view.fence_broker(broker))
+def delete_topic(cluster: LocalCluster, topic: str) -> None:
+    body = {"topics": [{"name": topic, "topic_id": None}], "timeout_ms": 10_000}
+    (answer,) = ask(cluster, ApiKey.DELETE_TOPICS, body).responses
+    assert answer.error_code is ErrorCode.none, answer
 
 
 def run_tier(cluster: LocalCluster, command: str, topic: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -124,7 +125,14 @@ def check_tier(cluster: LocalCluster, topic: str) -> None:
 
 
 def alter_topic(cluster: LocalCluster, topic: str, configs: Mapping[str, str | None]) -> None:
-    change(cluster, lambda view: view.alter_topic_configs(topic, configs))
+    operations = [
+        {"name": name, "config_operation": int(value is None), "value": value} for name, value in configs.items()
+    ]
+    resource = {"resource_type": 2, "resource_name": topic, "configs": operations}
+    (answer,) = ask(
+        cluster, ApiKey.INCREMENTAL_ALTER_CONFIGS, {"resources": [resource], "validate_only": False}
+    ).responses
+    assert answer.error_code is ErrorCode.none, answer
 
 
 def wait_leads(cluster: LocalCluster, topic: str, broker: int) -> None:

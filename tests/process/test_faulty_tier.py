@@ -19,9 +19,9 @@ from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.faulty_storage import install
 from tierfetch.tests.process.looks import leader_of, log_bytes, registration
 from tierfetch.tests.process.operating import (
-    change,
     check_same_logs,
     check_tier,
+    delete_topic,
     elect,
     run_tier,
     wait_in_sync,
@@ -194,7 +194,7 @@ def test_C3_a_topic_that_is_deleted_before_its_leader_is_killed_leaves_nothing_i
     Librdkafka().produce(cluster.bootstrap_servers, "t", VALUES, "none")
     wait_tier_only(cluster)
     set_fault(cluster, "delete hang")
-    change(cluster, lambda view: view.delete_topic("t"))
+    delete_topic(cluster, "t")
     wait_faulty_calls(cluster, 1)
     cluster.kill(1)
     set_fault(cluster, "")

@@ -114,5 +114,4 @@ def test_a_group_survives_the_end_of_its_coordinator(cluster: LocalCluster) -> N
     assert coordinators == {1, 2}
     gone = 1
     cluster.kill(gone)
-    cluster.fence(gone)
     assert READERS["confluent-kafka"](f"127.0.0.1:{cluster.port(2)}", "g", "t", 60) == VALUES[40:]

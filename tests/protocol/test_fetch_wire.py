@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from kio.serial import entity_writer
 
 from tierfetch.protocol import fetch_wire
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.entities import build_entity
+from tierfetch.protocol.entities import build_entity, read_entity
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch_wire import (
     HIGH_WATERMARK_NOT_TOLD,
@@ -207,3 +208,19 @@ def test_a_truncated_response_is_malformed(response: FetchResponse, version: int
     cut = data.draw(st.integers(0, len(written) - 1))
     with pytest.raises(MalformedMessageError):
         fetch_wire.read_response(reader(written[:cut], version), version)
+
+
+@pytest.mark.parametrize("version", range(12, API.max_version + 1))
+def test_F11_a_thin_followers_local_start_is_a_field_that_others_skip(version: int) -> None:
+    topic_id = UUID(int=7)
+    thin = FetchPartition(0, local_log_start_offset=90)
+    full = thin._replace(local_log_start_offset=fetch_wire.LOCAL_LOG_START_NOT_TOLD)
+    name = {"topic_id": topic_id} if version >= 13 else {"topic": "t"}
+
+    def request(partition: FetchPartition) -> FetchRequest:
+        return FetchRequest(max_wait_ms=0, min_bytes=1, topics=(FetchTopic((partition,), **name),))  # type: ignore[arg-type]
+
+    written = our_bytes(fetch_wire.write_request, request(thin), version)
+    assert fetch_wire.read_request(reader(written, version), version) == request(thin)
+    assert len(written) > len(our_bytes(fetch_wire.write_request, request(full), version))
+    assert read_entity(reader(written, version), API.request_type(version)), "as every other node reads it"

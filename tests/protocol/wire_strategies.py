@@ -85,6 +85,7 @@ FETCH_REQUEST = st.builds(
                     fetch_wire.FetchPartition,
                     *(INT32, INT32, INT64, INT32, INT64, INT32, TOPIC_ID),
                     INT64 | st.just(fetch_wire.HIGH_WATERMARK_NOT_TOLD),
+                    st.just(fetch_wire.LOCAL_LOG_START_NOT_TOLD),  # kio does not know it
                 )
             ),
             TEXT,
@@ -205,7 +206,7 @@ def fetch_request_values(request: fetch_wire.FetchRequest) -> dict[str, Any]:
             {
                 "topic": topic.topic,
                 "topic_id": topic.topic_id,
-                "partitions": [partition._asdict() for partition in topic.partitions],
+                "partitions": [_kafkas_fields(partition) for partition in topic.partitions],
             }
             for topic in request.topics
         ],
@@ -214,6 +215,10 @@ def fetch_request_values(request: fetch_wire.FetchRequest) -> dict[str, Any]:
             for topic in request.forgotten_topics
         ],
     }
+
+
+def _kafkas_fields(partition: fetch_wire.FetchPartition) -> dict[str, Any]:
+    return {name: value for name, value in partition._asdict().items() if name != "local_log_start_offset"}
 
 
 def fetch_response_values(response: fetch_wire.FetchResponse) -> dict[str, Any]:

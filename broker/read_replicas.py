@@ -1,0 +1,55 @@
+"""Which replica a consumer had better read from (KIP-392): `replica.selector.class`. Pure.
+
+    selector                    the consumer is sent to
+    --------------------------  ---------------------------------------------------------------------------------------
+    none, LeaderSelector        nobody: it reads from the leader
+    RackAwareReplicaSelector    the leader, if that is in the consumer's rack or nobody who qualifies is; else the
+                                follower of that rack whose log goes furthest, then which was caught up last, then
+                                with the largest id
+
+A follower qualifies if it is alive, in the ISR, holds the offset, and is not thin (it would read from the tier what the
+leader has at hand). The leader judges anew with each fetch that comes to it; a client goes on with the answer until its
+metadata are due, or the replica refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class ReadReplica:
+    """A replica that qualifies. `behind_ms`: since it was last caught up, 0 for the leader."""
+
+    broker_id: int
+    rack: str | None
+    log_end_offset: int
+    behind_ms: int
+
+
+ReplicaSelector = Callable[[str, ReadReplica, Sequence[ReadReplica]], ReadReplica]
+"""(consumer's rack, leader, followers that qualify) -> one of them."""
+
+
+def select_leader(_: str, leader: ReadReplica, __: Sequence[ReadReplica]) -> ReadReplica:
+    return leader
+
+
+def select_rack_aware(rack: str, leader: ReadReplica, followers: Sequence[ReadReplica]) -> ReadReplica:
+    if not rack or leader.rack == rack:
+        return leader
+    near = [follower for follower in followers if follower.rack == rack]
+    return max(near, key=_freshness, default=leader)
+
+
+def _freshness(replica: ReadReplica) -> tuple[int, int, int]:
+    return replica.log_end_offset, -replica.behind_ms, replica.broker_id
+
+
+SELECTORS: Final[Mapping[str, ReplicaSelector]] = {
+    "org.apache.kafka.common.replica.LeaderSelector": select_leader,
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector": select_rack_aware,
+}
+"""By Kafka's class names."""

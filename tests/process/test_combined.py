@@ -1,0 +1,104 @@
+"""Three processes that are broker and controller at once: they make a cluster, and survive each other."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, PartitionMetadata
+
+from tierfetch.cli.local_quorum import CLUSTER_ID
+from tierfetch.cli.local_servers import LocalServers
+from tierfetch.cli.processes import poll
+from tierfetch.cli.server import load
+from tierfetch.log.properties import ConfigError
+from tierfetch.tests.process.clients import create_topic
+from tierfetch.tests.process.producing import SteadyProducer
+
+NODES = (1, 2, 3)
+TIMEOUT_S = 40.0
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[LocalServers]:
+    with LocalServers(tmp_path, NODES) as servers:
+        yield servers
+
+
+def wait(servers: LocalServers, what: str, holds: Callable[[PartitionMetadata], bool]) -> None:
+    """As any of the brokers that answer tells it."""
+    admin = AdminClient({"bootstrap.servers": servers.bootstrap_servers})
+    for _ in poll(TIMEOUT_S, f"the partition to {what}"):
+        with contextlib.suppress(KafkaException):
+            found = admin.list_topics("t", timeout=2).topics["t"].partitions.get(0)
+            if found is not None and holds(found):
+                return
+
+
+def quorum(servers: LocalServers) -> str:
+    command = [sys.executable, "-m", "tierfetch.cli.main", "quorum", "describe", "--status"]
+    done = subprocess.run(
+        [*command, "--bootstrap-controller", servers.bootstrap_controllers],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_C1_C5_processes_with_both_roles_replace_each_other(servers: LocalServers) -> None:
+    create_topic(servers.bootstrap_servers, "t", replicas=3, configs={"min.insync.replicas": "2"})
+    wait(servers, "have all in sync", lambda part: set(part.isrs) == set(NODES))
+    assert CLUSTER_ID in quorum(servers)
+    with SteadyProducer(servers.bootstrap_servers, "t") as producer:
+        for node in NODES:  # each of them leads something: one of them the quorum, one the partition
+            producer.wait_acknowledged(100)
+            servers.kill(node)
+            wait(
+                servers, f"lose {node}", lambda part, node=node: node not in part.isrs and part.leader not in (-1, node)
+            )
+            producer.wait_acknowledged(100)
+            servers.start(node)
+            wait(servers, "have all in sync again", lambda part: set(part.isrs) == set(NODES))
+    producer.check_consumed()
+
+
+@pytest.mark.slow
+def test_one_process_alone_is_a_cluster_and_stops_in_order(tmp_path: Path) -> None:
+    with LocalServers(tmp_path, (1,)) as servers:
+        create_topic(servers.bootstrap_servers, "t", replicas=1)
+        with SteadyProducer(servers.bootstrap_servers, "t") as producer:
+            producer.wait_acknowledged(100)
+        servers.stop(1)
+        assert "server 1 stops" in servers.log_tail(1)
+        servers.start(1)
+        servers.wait_serving(1)
+        producer.check_consumed()
+
+
+def test_one_file_serves_both_roles_and_tells_mistakes(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    text = (
+        "process.roles=broker,controller\nnode.id=1\nlog.dirs=data\n"
+        "listeners=CONTROLLER://127.0.0.1:9093,PLAINTEXT://127.0.0.1:9092\n"
+        "controller.quorum.voters=1@127.0.0.1:9093\ncontroller.listener.names=CONTROLLER\n"
+        "broker.session.timeout.ms=5000\nbroker.heartbeat.interval.ms=500\nnum.partitoins=3\n"
+    )
+    path.write_text(text)
+    config, warnings = load(path)
+    assert (config.broker.listeners.port, config.controller.listener.port) == (9092, 9093)
+    assert config.controller.broker_session_timeout_ms == 5000
+    (warning,) = warnings
+    assert "num.partitions" in warning
+    path.write_text(text.replace("broker,controller", "zookeeper"))
+    with pytest.raises(ConfigError, match=r"process\.roles must name broker, controller, or both"):
+        load(path)
