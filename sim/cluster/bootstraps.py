@@ -13,6 +13,9 @@
     bounded-local                   something tiered                                 pending, and so many yes
                                                                                      whole segments more
 
+Retention takes at the front what producers add at the end, so what is local stays as much as it was; only a log that
+begins at offset 0 grows until the replica asks.
+
 Sources: `fetcher.policies` for ours; Apache Kafka 4.3.0 as observed (docs/divergence.md).
 """
 
@@ -50,8 +53,8 @@ def bootstraps(arrays: ClusterArrays, partitions: Ints, at_s: Floats, policy: Po
     is_all_local = arrays.local_bytes[partitions] >= arrays.size_bytes[partitions] - BYTES_TOLERANCE
     begins_at_zero = arrays.log_start_offset[partitions] == 0
     local = np.where(is_all_local & begins_at_zero, whole, arrays.local_bytes[partitions])
-    local = np.maximum(local, pending)
     has_remote = arrays.tiered[arrays.topic[partitions]]
+    local = np.where(has_remote, np.maximum(local, pending), local)
     if policy in _FROM_LOCAL_START:
         taken, adopts = local, has_remote & ~is_all_local
     else:

@@ -114,13 +114,13 @@ def cases(count: int, *, seed: int = 1, policies: Sequence[str] = POLICIES) -> I
 
 
 def _cluster(rng: np.random.Generator, cluster_id: int) -> dict[str, Any]:
-    """A cluster whose foreground takes 2 to 30 % of its network, so that it could run."""
+    """A cluster whose foreground takes 1 to 15 % of its network, so that it could run."""
     brokers = int(rng.choice(_BROKERS))
     nic = float(rng.choice([312.5e6, 1.25e9, 3.125e9]))
     retention_h = float(rng.choice([24, 72, 168, 720]))
     replication_factor = int(rng.choice([2, 3], p=[0.2, 0.8]))
     out_per_byte = replication_factor + 1
-    produce = brokers * nic * float(rng.uniform(0.02, 0.3)) / out_per_byte
+    produce = brokers * nic * float(rng.uniform(0.01, 0.15)) / out_per_byte
     return {
         "cluster_id": cluster_id,
         "seed": int(rng.integers(1 << 31)),

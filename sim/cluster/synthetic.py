@@ -17,7 +17,8 @@ _SKEW: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The figures. `produce_bytes_per_s` is of the whole cluster, `tiered_share` of its partitions are tiered.
+    """The figures. `produce_bytes_per_s` is of the whole cluster, `tiered_share` of its partitions are tiered, and
+    the others kept for `untiered_retention_h` at most.
 
     Racks take turns, so `racks` divides `brokers` and is at least `replication_factor`; or there is one rack.
     """
@@ -31,6 +32,7 @@ class Shape:
     retention_h: float
     local_retention_h: float
     tiered_share: float = 1.0
+    untiered_retention_h: float = 24.0
     segment_bytes: float = float(1 << 30)
     nic_bytes_per_s: float = 1.25e9
     disk_bytes_per_s: float = 1e9
@@ -56,8 +58,9 @@ def synthetic_cluster(shape: Shape) -> ClusterArrays:
     count, brokers = shape.partitions, shape.brokers
     weights = rng.lognormal(0.0, _SKEW, count)
     produce = weights / weights.sum() * shape.produce_bytes_per_s
-    size = produce * shape.retention_h * S_PER_H
     topic = (np.arange(count) >= round(count * shape.tiered_share)).astype(np.int32)
+    untiered_h = min(shape.retention_h, shape.untiered_retention_h)
+    size = produce * np.where(topic == 0, shape.retention_h, untiered_h) * S_PER_H
     pending = np.minimum(size, rng.random(count) * shape.segment_bytes)
     local = np.where(topic == 0, np.clip(produce * shape.local_retention_h * S_PER_H, pending, size), size)
     replicas = _placement(shape)

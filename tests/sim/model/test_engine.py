@@ -199,6 +199,12 @@ def test_kafkas_traps() -> None:
     assert replaced(idle, policy=TIER_FIRST).joins.all()
 
 
+@pytest.mark.parametrize(("log_start_offset", "expected_gb"), [(0, 2.0), (9, 1.0)])
+def test_a_log_grows_until_the_replica_asks_unless_retention_trims_it(log_start_offset, expected_gb) -> None:
+    row = partition(0, [2, 1], 1.0, produce_bytes_per_s=0.1 * GB, log_start_offset=log_start_offset)
+    assert replaced(cluster(2, [row]), down_s=10.0).bulk_bytes[0] == pytest.approx(expected_gb * GB)
+
+
 def test_down_time_delays_everything_and_risk_is_told() -> None:
     arrays = cluster(2, [partition(0, [2, 1])], topic={"min_insync_replicas": 2})
     result = replaced(arrays, down_s=60.0)
