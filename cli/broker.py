@@ -41,10 +41,10 @@ def broker(path: Path, log_level: str) -> None:
     Exit code 1 says that the broker could not start, had to stop by itself, or could not stop in order; the last line
     of the log says why.
     """
-    run_node(path, log_level, load, _run)
+    run_node(path, log_level, load, run)
 
 
-async def _run(config: BrokerConfig) -> int:
+async def run(config: BrokerConfig) -> int:
     from ..broker.node import Broker, StartError
 
     told = stop_signals()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +17,9 @@ from rich.console import Console
 from rich.table import Table
 
 from .local_cluster import BrokerFailedError, LocalCluster, TierSettings
+from .local_nodes import LocalNodes
 from .local_quorum import ControllerFailedError, LocalQuorum
+from .local_servers import LocalServers
 from .options import pairs
 
 FIRST_CONTROLLER: Final = 101
@@ -30,6 +34,9 @@ def cluster() -> None:
 @cluster.command("up")
 @click.option("--controllers", type=click.IntRange(1, 9), default=3, show_default=True)
 @click.option("--brokers", type=click.IntRange(1, 32), default=3, show_default=True)
+@click.option(
+    "--combined", is_flag=True, help="Every broker is a controller too, in one process; --controllers says nothing."
+)
 @click.option("--port", type=click.IntRange(1024, 65000), default=9092, show_default=True, help="Of the first broker.")
 @click.option("--dir", "directory", type=click.Path(path_type=Path, file_okay=False), help="Keep the data here.")
 @click.option("--tier", metavar="PLUGIN", help="local, s3, fsspec, or another plugin's name; local needs no option.")
@@ -38,6 +45,7 @@ def cluster() -> None:
 def up(
     controllers: int,
     brokers: int,
+    combined: bool,
     port: int,
     directory: Path | None,
     tier: str | None,
@@ -54,36 +62,83 @@ def up(
     next time; without, its data is removed at the end.
     """
     with _base(directory) as base, ExitStack() as stack:
-        ports = range(port, port + brokers + controllers)
+        order = _Order(
+            base,
+            controllers=brokers if combined else controllers,
+            brokers=brokers,
+            first_port=port,
+            tier=_tier(tier, options, base),
+            configs={
+                "follower.fetch.last.tiered.offset.enable": "true",
+                **pairs(configs, "--config", "log.retention.ms=86400000"),
+            },
+        )
         console = Console()
         try:
-            with console.status(f"{controllers} controllers and {brokers} brokers start"):
-                quorum = stack.enter_context(
-                    LocalQuorum(base, controllers, first_id=FIRST_CONTROLLER, ports=ports[brokers:])
-                )
-                running = stack.enter_context(
-                    LocalCluster(
-                        base,
-                        range(1, brokers + 1),
-                        tier=_tier(tier, options, base),
-                        configs={
-                            "follower.fetch.last.tiered.offset.enable": "true",
-                            **pairs(configs, "--config", "log.retention.ms=86400000"),
-                        },
-                        controllers=quorum.bootstrap_controllers,
-                        ports=ports[:brokers],
-                    )
-                )
+            with console.status(f"{order.controllers} controllers and {brokers} brokers start"):
+                running = (_start_combined if combined else _start)(order, stack)
         except (BrokerFailedError, ControllerFailedError, TimeoutError) as error:
             raise click.ClickException(str(error)) from None
-        console.print(_table(quorum, running))
+        console.print(_table(running))
         console.print(f"data and logs in {base}; stop with Ctrl-C")
         _wait_for_signal()
         with console.status("stopping"):
-            for broker in running.broker_ids:
-                running.stop(broker)
-            for node in quorum.nodes:
-                quorum.stop(node)
+            for nodes in reversed(running):
+                _stop_all(nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What to start."""
+
+    base: Path
+    controllers: int
+    brokers: int
+    first_port: int
+    tier: TierSettings | None
+    configs: Mapping[str, str]
+
+    @property
+    def broker_ports(self) -> range:
+        return range(self.first_port, self.first_port + self.brokers)
+
+    @property
+    def controller_ports(self) -> range:
+        return range(self.broker_ports.stop, self.broker_ports.stop + self.controllers)
+
+
+def _start(order: _Order, stack: ExitStack) -> list[LocalQuorum | LocalCluster]:
+    """Controllers, then brokers."""
+    quorum = stack.enter_context(
+        LocalQuorum(order.base, order.controllers, first_id=FIRST_CONTROLLER, ports=order.controller_ports)
+    )
+    brokers = LocalCluster(
+        order.base,
+        range(1, order.brokers + 1),
+        tier=order.tier,
+        configs=order.configs,
+        controllers=quorum.bootstrap_controllers,
+        ports=order.broker_ports,
+    )
+    return [quorum, stack.enter_context(brokers)]
+
+
+def _start_combined(order: _Order, stack: ExitStack) -> list[LocalQuorum | LocalCluster]:
+    servers = LocalServers(
+        order.base,
+        range(1, order.brokers + 1),
+        tier=order.tier,
+        configs=order.configs,
+        ports=order.broker_ports,
+        controller_ports=order.controller_ports,
+    )
+    return [stack.enter_context(servers)]
+
+
+def _stop_all(nodes: LocalNodes) -> None:
+    """At once: each broker of a cluster needs the others, or the controllers, to take over what it leads."""
+    with ThreadPoolExecutor(len(nodes.nodes)) as pool:
+        list(pool.map(nodes.stop, nodes.nodes))
 
 
 @contextmanager
@@ -103,12 +158,14 @@ def _tier(plugin: str | None, options: tuple[str, ...], base: Path) -> TierSetti
     return TierSettings(plugin, {"dir": str(base.absolute() / "tier"), **given} if plugin == "local" else given)
 
 
-def _table(quorum: LocalQuorum, running: LocalCluster) -> Table:
+def _table(running: Sequence[LocalQuorum | LocalCluster]) -> Table:
     table = Table("node", "role", "address", "metrics")
-    for broker in running.broker_ids:
-        table.add_row(str(broker), "broker", f"127.0.0.1:{running.port(broker)}", running.metrics_url(broker))
-    for node in quorum.nodes:
-        table.add_row(str(node), "controller", f"127.0.0.1:{quorum.port(node)}", "")
+    for nodes in reversed(running):
+        for node in nodes.nodes:
+            metrics = nodes.metrics_url(node) if isinstance(nodes, LocalCluster) else ""
+            table.add_row(str(node), nodes.kind, f"127.0.0.1:{nodes.port(node)}", metrics)
+            if isinstance(nodes, LocalServers):
+                table.add_row(str(node), "controller", f"127.0.0.1:{nodes.controller_ports[node]}", "")
     return table
 
 

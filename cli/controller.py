@@ -30,10 +30,10 @@ def controller(path: Path, log_level: str) -> None:
 
     Exit code 1 says that it could not start, or that it had to stop by itself; the last line of the log says why.
     """
-    run_node(path, log_level, load, _run)
+    run_node(path, log_level, load, run)
 
 
-async def _run(config: ControllerConfig) -> int:
+async def run(config: ControllerConfig) -> int:
     from ..broker.dynamic_configs import check_dynamic_configs
     from ..broker.environment import NodeEnvironment
     from ..broker.metrics_endpoint import MetricsEndpoint

@@ -1,0 +1,91 @@
+"""One process with both roles (`process.roles=broker,controller`): a controller, and beside it a broker.
+
+    QuorumNode, one for the node id --what is committed--> ControllerNode, QuorumClusterView
+    listener CONTROLLER: the controller's         listener PLAINTEXT: the broker's
+
+    start                                          stop, the other way round
+    ---------------------------------------------  ---------------------------------------------------------
+    metadata directory identified                  -
+    controller: replica, listener, worker          leadership of the quorum handed over, metadata log closed
+    broker: as in a process of its own             what it leads handed over, logs closed
+
+The broker asks the active controller over the network as any other broker does, also where that is in the same process:
+nothing is decided differently. What the two share is the replica of the metadata log, and the locks of directories.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import Self
+
+from ..controller.service import ControllerService
+from ..quorum.controller_config import ControllerConfig
+from ..quorum.formatting import identify
+from .config import BrokerConfig
+from .dynamic_configs import check_dynamic_configs
+from .environment import NodeEnvironment
+from .node import Broker, make_quorum_view
+from .shared_lock import SharedLocks
+
+
+@dataclass(frozen=True, slots=True)
+class CombinedConfig:
+    """What each role takes from one file."""
+
+    controller: ControllerConfig
+    broker: BrokerConfig
+
+
+class CombinedNode:
+    """`async with CombinedNode(config) as node:` has both serving. StartError, and what a controller's start raises."""
+
+    def __init__(
+        self, config: CombinedConfig, make_environment: Callable[[], NodeEnvironment] = NodeEnvironment
+    ) -> None:
+        """Each role has an environment of its own, and closes its disk."""
+        self._config = config
+        self._make_environment = make_environment
+        self._stack = AsyncExitStack()
+        self.controller: ControllerService
+        self.broker: Broker
+
+    @property
+    def failures(self) -> tuple[asyncio.Future[str] | None, ...]:
+        """Done, with the reason, when one of the parts cannot go on."""
+        return self.controller.node.failed, self.controller.controller.failed, self.broker.failed
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _start(self) -> None:
+        config, machine = self._config.controller, self._make_environment()
+        locks = SharedLocks(machine.lock_directory)
+        self._stack.push_async_callback(machine.disk.close)
+        found = await identify(machine.disk, config.metadata_directory, config.node_id, None)
+        environment = replace(self._make_environment(), lock_directory=locks.lock)
+        view = make_quorum_view(self._config.broker, environment, locks.lock)
+        view.share(found.cluster_id)
+        self.controller = ControllerService(
+            config,
+            disk=machine.disk,
+            rng=machine.rng,
+            now_ms=machine.now_ms,
+            lock=locks.lock,
+            check_broker_configs=check_dynamic_configs,
+            listeners=(view,),
+        )
+        await self._stack.enter_async_context(self.controller)
+        view.attach(self.controller.node)
+        self.broker = Broker(self._config.broker, replace(environment, cluster_view=view))
+        await self._stack.enter_async_context(self.broker)

@@ -1,0 +1,54 @@
+"""Processes on loopback that are broker and controller at once (`tierfetch server`), voters of one quorum."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from ..quorum.controller_config import parse
+from .format import format_order, run_format
+from .local_cluster import LocalCluster, TierSettings
+from .local_quorum import CLUSTER_ID
+from .processes import free_ports
+
+
+class LocalServers(LocalCluster):
+    """`with LocalServers(base, (1, 2, 3)) as cluster:` has them serving, as brokers and as controllers."""
+
+    kind = "server"
+
+    def __init__(
+        self,
+        base: Path,
+        node_ids: Iterable[int] = (1,),
+        *,
+        tier: TierSettings | None = None,
+        configs: Mapping[str, str] | None = None,
+        ports: Sequence[int] | None = None,
+        controller_ports: Sequence[int] | None = None,
+    ) -> None:
+        nodes = tuple(node_ids)
+        self.controller_ports = dict(zip(nodes, controller_ports or free_ports(len(nodes)), strict=True))
+        controllers = ",".join(f"127.0.0.1:{port}" for port in self.controller_ports.values())
+        super().__init__(base, nodes, tier=tier, configs=configs, controllers=controllers, ports=ports)
+
+    @property
+    def bootstrap_controllers(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.controller_ports.values())
+
+    def prepare(self, node: int) -> None:
+        config, _ = parse(self.properties(node), str(self.base))
+        order = format_order(config, CLUSTER_ID, standalone=False, initial=None, without=False)
+        asyncio.run(run_format(order, ignore_formatted=True))
+
+    def properties(self, node: int) -> dict[str, str]:
+        voters = ",".join(f"{id_}@127.0.0.1:{port}" for id_, port in self.controller_ports.items())
+        listeners = f"PLAINTEXT://127.0.0.1:{self.port(node)},CONTROLLER://127.0.0.1:{self.controller_ports[node]}"
+        return super().properties(node) | {
+            "process.roles": "broker,controller",
+            "listeners": listeners,
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": voters,
+            "controlled.shutdown.timeout.ms": "5000",  # the last ones to stop find no majority of controllers any more
+        }

@@ -1,0 +1,86 @@
+"""`tierfetch server`: whatever process.roles names: a broker, a controller, or both in one process."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import click
+
+from ..broker import config as broker_config
+from ..broker.combined import CombinedConfig, CombinedNode
+from ..broker.config import BrokerConfig
+from ..broker.node import StartError
+from ..log.properties import ConfigError, read_properties
+from ..protocol.errors import KafkaError
+from ..quorum import controller_config
+from ..quorum.controller_config import ControllerConfig
+from ..quorum.errors import QuorumStartError
+from . import broker, controller
+from .running import node_options, run_node, stop_signals, until_told
+
+NodeConfig = BrokerConfig | ControllerConfig | CombinedConfig
+
+_log = logging.getLogger(__name__)
+
+
+@click.command("server")
+@node_options("process.roles and what those roles need")
+def server(path: Path, log_level: str) -> None:
+    """Run what process.roles names until it is told to stop (SIGTERM or SIGINT).
+
+    \b
+    Both roles in one process:
+      process.roles=broker,controller
+      node.id=1
+      listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093
+      controller.listener.names=CONTROLLER
+      controller.quorum.voters=1@127.0.0.1:9093
+      log.dirs=data
+
+    Its log directories must have been formatted (tierfetch format), unless it is a broker alone.
+
+    Exit code 1 says that it could not start, or had to stop by itself; the last line of the log says why.
+    """
+    run_node(path, log_level, load, _run)
+
+
+def load(path: Path) -> tuple[NodeConfig, list[str]]:
+    """By the roles that the file names. ConfigError."""
+    properties = read_properties(path)
+    roles = {role.strip() for role in properties.get("process.roles", "").split(",")}
+    if roles == {"broker"}:
+        return broker_config.load(path)
+    if roles == {"controller"}:
+        return controller_config.load(path)
+    if roles != {"broker", "controller"}:
+        raise ConfigError(f"{path}: process.roles must name broker, controller, or both; it names {sorted(roles)}")
+    only_controller = controller_config.KEYS - broker_config.KEYS
+    of_broker = {key: value for key, value in properties.items() if key not in only_controller}
+    of_controller = {key: value for key, value in properties.items() if key in controller_config.KEYS}
+    found, warnings = broker_config.parse(of_broker, str(path))
+    return CombinedConfig(controller_config.parse(of_controller, str(path))[0], found), warnings
+
+
+async def _run(config: NodeConfig) -> int:
+    if isinstance(config, BrokerConfig):
+        return await broker.run(config)
+    if isinstance(config, ControllerConfig):
+        return await controller.run(config)
+    return await _run_both(config)
+
+
+async def _run_both(config: CombinedConfig) -> int:
+    told, node_id = stop_signals(), config.broker.node_id
+    try:
+        async with CombinedNode(config) as node:
+            _log.info("server %d is ready as broker and controller", node_id)
+            failure = await until_told(told, *node.failures)
+            if failure is not None:
+                _log.error("server %d stops: %s", node_id, failure)
+            else:
+                _log.info("server %d stops", node_id)
+    except (StartError, QuorumStartError, KafkaError, OSError) as error:
+        _log.error("server %d cannot start: %s", node_id, error)
+        return 1
+    return 0 if failure is None else 1
