@@ -14,7 +14,8 @@ Rules:
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,11 +36,14 @@ from ..protocol.batch_header import (
 from ..protocol.compression import Compression
 from ..protocol.errors import CorruptRecordError
 
+FaultListener = Callable[[CorruptRecordError], None]
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 OFFSET_END: Final = 2**63 - 1
 """An end offset above every offset."""
+TIMESTAMP_MIN: Final = -(2**63)
+"""A timestamp below every timestamp."""
 _CODEC_MASK: Final = 0x07
 _OFFSET = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
@@ -66,11 +70,14 @@ assert _HEADER.itemsize == BATCH_HEADER_SIZE
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The offsets [first_offset, end_offset) of one partition; `aborted` is empty for read_uncommitted."""
+    """The offsets [first_offset, end_offset) of one partition; `aborted` is empty for read_uncommitted. Batches with
+    nothing of `min_timestamp_ms` or later may be left out, their records need not be.
+    """
 
     first_offset: int = 0
     end_offset: int = OFFSET_END
     aborted: tuple[AbortedTransaction, ...] = ()
+    min_timestamp_ms: int = TIMESTAMP_MIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +131,43 @@ class BatchTable:
                 )
 
 
-def read_table(data: memoryview) -> BatchTable:
-    """The batches of `data`. CorruptRecordError names the position of a header that can be none, or is cut."""
-    positions = np.fromiter(_walk(data), np.int64)
+def read_table(data: memoryview, on_fault: FaultListener | None = None) -> BatchTable:
+    """The batches of `data`. CorruptRecordError names the position of a header that can be none, or is cut.
+
+    With `on_fault` it is told instead: a batch whose header says something unknown is left out; behind one whose length
+    cannot be, none is found any more.
+    """
+    positions = np.fromiter(_walk(data, on_fault), np.int64)
     if not len(positions):
         return BatchTable(data, positions, np.empty(0, _HEADER))
     raw = np.frombuffer(data, np.uint8)
     matrix = raw[positions[:, None] + np.arange(BATCH_HEADER_SIZE)]
     table = BatchTable(data, positions, matrix.view(_HEADER)[:, 0])
-    _check_headers(table)
-    return table
+    faults = list(_header_faults(table))
+    if not faults:
+        return table
+    if on_fault is None:
+        raise min(faults, key=lambda fault: fault.position)
+    for fault in faults:
+        on_fault(fault)
+    return table.chosen(~np.isin(positions, [fault.position for fault in faults]))
+
+
+def whole_batches(data: memoryview) -> int:
+    """How many bytes at its begin are whole batches, as far as their lengths tell."""
+    end = 0
+    with suppress(CorruptRecordError):
+        for position in _walk(data, None):
+            end = position + batch_size(data, position)
+    return end
+
+
+def batch_size(data: memoryview, position: int = 0) -> int:
+    """Bytes of the batch that begins at `position`, by its length; 0 if not so much of it is there."""
+    if len(data) - position < LOG_OVERHEAD:
+        return 0
+    size: int = _LENGTH.unpack_from(data, position + _LENGTH_AT)[0] + LOG_OVERHEAD
+    return size
 
 
 def select(table: BatchTable, selection: Selection) -> BoolArray:
@@ -141,33 +175,60 @@ def select(table: BatchTable, selection: Selection) -> BoolArray:
     bases = table.column("base_offset")
     mask: BoolArray = ~table.has(CONTROL_BIT) & (table.headers["record_count"] > 0)
     mask &= (table.last_offsets >= selection.first_offset) & (bases < selection.end_offset)
-    if not (selection.aborted and mask.any()):
-        return mask
-    producers, transactional = table.column("producer_id"), table.has(TRANSACTIONAL_BIT)
-    low, high = int(bases.min()), int(bases.max())
-    for aborted in selection.aborted:
-        if aborted.first_offset <= high and aborted.last_offset >= low:
-            within = (bases >= aborted.first_offset) & (bases <= aborted.last_offset)
-            mask &= ~(transactional & within & (producers == aborted.producer_id))
+    if selection.min_timestamp_ms > TIMESTAMP_MIN:
+        mask &= table.headers["max_timestamp"] >= selection.min_timestamp_ms
+    if selection.aborted and mask.any():
+        mask &= ~_is_aborted(table, bases, selection.aborted)
     return mask
 
 
-def _walk(data: memoryview) -> Iterator[int]:
+def _is_aborted(table: BatchTable, bases: Int64Array, aborted: Sequence[AbortedTransaction]) -> BoolArray:
+    """A producer has one open transaction at a time, so that the last one that began before a batch is the one that
+    counts; where its end is not known, it reaches over those behind it.
+    """
+    producers, transactional = table.column("producer_id"), table.has(TRANSACTIONAL_BIT)
+    found = np.zeros(len(table), np.bool_)
+    of_producer: dict[int, list[AbortedTransaction]] = {}
+    present = set(np.unique(producers[transactional]).tolist())
+    for transaction in aborted:
+        if transaction.producer_id in present:
+            of_producer.setdefault(transaction.producer_id, []).append(transaction)
+    for producer_id, transactions in of_producer.items():
+        transactions.sort(key=lambda transaction: transaction.first_offset)
+        firsts = np.array([transaction.first_offset for transaction in transactions])
+        lasts = np.maximum.accumulate([transaction.last_offset for transaction in transactions])
+        batches = np.flatnonzero(transactional & (producers == producer_id))
+        before = np.searchsorted(firsts, bases[batches], side="right") - 1
+        found[batches] = (before >= 0) & (bases[batches] <= lasts[np.maximum(before, 0)])
+    return found
+
+
+def _walk(data: memoryview, on_fault: FaultListener | None) -> Iterator[int]:
     position, end, unpack = 0, len(data), _LENGTH.unpack_from
     while position < end:
-        if end - position < BATCH_HEADER_SIZE:
-            raise CorruptRecordError(f"the data ends {end - position} bytes into a batch header", position)
-        size = unpack(data, position + _LENGTH_AT)[0] + LOG_OVERHEAD
-        if size < BATCH_HEADER_SIZE:
-            raise CorruptRecordError(f"no batch begins here: its length would be {size} bytes", position)
-        if position + size > end:
-            raise CorruptRecordError(f"the data ends {end - position} bytes into a batch of {size}", position)
+        size = 0 if end - position < BATCH_HEADER_SIZE else unpack(data, position + _LENGTH_AT)[0] + LOG_OVERHEAD
+        if size < BATCH_HEADER_SIZE or position + size > end:
+            fault = CorruptRecordError(_length_fault(size, end - position), position)
+            if on_fault is None:
+                raise fault
+            on_fault(fault)
+            return
         yield position
         position += size
 
 
-def _check_headers(table: BatchTable) -> None:
+def _length_fault(size: int, left: int) -> str:
+    if left < BATCH_HEADER_SIZE:
+        return f"the data ends {left} bytes into a batch header"
+    if size < BATCH_HEADER_SIZE:
+        return f"no batch begins here: its length would be {size} bytes"
+    return f"the data ends {left} bytes into a batch of {size}"
+
+
+def _header_faults(table: BatchTable) -> Iterator[CorruptRecordError]:
+    """One at most for each batch."""
     headers = table.headers
+    seen = np.zeros(len(table), np.bool_)
     for is_wrong, what in (
         (headers["magic"] != MAGIC, "magic"),
         (table.codecs > max(Compression), "attributes"),
@@ -176,10 +237,10 @@ def _check_headers(table: BatchTable) -> None:
         (headers["record_count"] < 0, "record_count"),
         (headers["record_count"] > headers["last_offset_delta"].astype(np.int64) + 1, "record_count"),
     ):
-        if is_wrong.any():
-            index = int(np.flatnonzero(is_wrong)[0])
-            raise CorruptRecordError(
+        for index in np.flatnonzero(is_wrong & ~seen).tolist():
+            yield CorruptRecordError(
                 f"{what} {int(headers[what][index])} in the header of the batch at offset "
                 f"{int(headers['base_offset'][index])} is not known",
                 int(table.positions[index]),
             )
+        seen |= is_wrong

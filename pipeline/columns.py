@@ -1,13 +1,9 @@
-"""The columns of the table, as Spark's Kafka source names and types them, and their values from a split."""
+"""The columns of the table, as Spark's Kafka source names and types them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
-from uuid import UUID
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -18,15 +14,6 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
-
-from ..protocol.topics import TopicPartition, uuid_to_text
-from .batch_table import Selection
-from .decode import Columns, FaultListener, decode
-
-Constants = dict[str, pa.Scalar]
-
-ROWS_MAX: Final = 10_000
-"""Of one Arrow batch on its way to the JVM."""
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 KAFKA_COLUMNS: Final = StructType(
@@ -54,40 +41,3 @@ METADATA_COLUMNS: Final = StructType(
 
 def schema(*, metadata: bool) -> StructType:
     return StructType(KAFKA_COLUMNS.fields + (METADATA_COLUMNS.fields if metadata else []))
-
-
-def batches(
-    data: memoryview,
-    selection: Selection,
-    constant: Constants,
-    arrow_schema: pa.Schema,
-    on_fault: FaultListener | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """The selected records with the columns of `arrow_schema`, at most `ROWS_MAX` at a time. CorruptRecordError."""
-    wanted = {"offset"}.union(name for name in arrow_schema.names if name not in constant)
-    for columns in decode(data, wanted, selection, on_fault):
-        batch = _batch(columns, constant, arrow_schema)
-        for start in range(0, batch.num_rows, ROWS_MAX):
-            yield batch.slice(start, ROWS_MAX)
-
-
-def constants(partition: TopicPartition, segment_id: UUID | None) -> Constants:
-    """What is the same in all rows of a split; live records are in no remote segment."""
-    return {
-        "topic": pa.scalar(partition.topic),
-        "partition": pa.scalar(partition.partition, pa.int32()),
-        "segment_id": pa.scalar(None if segment_id is None else uuid_to_text(segment_id), pa.string()),
-    }
-
-
-def _batch(columns: Columns, constant: Constants, arrow_schema: pa.Schema) -> pa.RecordBatch:
-    count = len(columns["offset"])
-    arrays = [_repeated(constant[name], count) if name in constant else columns[name] for name in arrow_schema.names]
-    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema)
-
-
-def _repeated(value: pa.Scalar, count: int) -> pa.Array:
-    if pa.types.is_string(value.type):
-        # One copy of the text, as many references: Arrow's dictionary, laid out plainly.
-        return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), pa.array([value.as_py()])).cast(pa.string())
-    return pa.repeat(value, count)

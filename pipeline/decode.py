@@ -13,7 +13,7 @@ skip that one alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +24,7 @@ import pyarrow as pa
 from ..protocol.batch_header import BATCH_HEADER_SIZE
 from ..protocol.compression import Compression, decompress
 from ..protocol.errors import CorruptRecordError
-from .batch_table import BatchTable, BoolArray, Int64Array, Selection, read_table, select
+from .batch_table import BatchTable, BoolArray, FaultListener, Int64Array, Selection, read_table, select
 from .varints import read_varints
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
@@ -53,7 +53,6 @@ COLUMN_TYPES: Final[dict[str, pa.DataType]] = {
 }
 """What a segment tells about its records; topic, partition and segment are known by whoever opened it."""
 
-FaultListener = Callable[[CorruptRecordError], None]
 Columns = dict[str, pa.Array]
 
 
@@ -78,13 +77,7 @@ def decode(
     CorruptRecordError at the first fault; with `on_fault` it is told instead, and the batch, or whatever cannot be
     found behind a broken header, is passed over.
     """
-    try:
-        table = read_table(data)
-    except CorruptRecordError as error:
-        if on_fault is None:
-            raise
-        on_fault(error)
-        table = read_table(data[: error.position])
+    table = read_table(data, on_fault)
     for part in _parts(table.chosen(select(table, selection))):
         yield from _decode_part(part, columns, selection, on_fault)
 
@@ -101,11 +94,16 @@ def _parts(table: BatchTable) -> Iterator[BatchTable]:
 def _decode_part(
     table: BatchTable, columns: Collection[str], selection: Selection, on_fault: FaultListener | None
 ) -> Iterator[Columns]:
+    """A chunk at a time; from the first fault on batch by batch."""
+    done = 0
     try:
-        yield from [_decode_chunk(chunk, columns, selection) for chunk in _chunks(table)]
+        for chunk in _chunks(table):
+            found = _decode_chunk(chunk, columns, selection)
+            done += len(chunk.table)
+            yield found
     except (CorruptRecordError, IndexError, ValueError, OverflowError) as error:
         if len(table) > 1:
-            for index in range(len(table)):
+            for index in range(done, len(table)):
                 one = BatchTable(table.data, table.positions[index : index + 1], table.headers[index : index + 1])
                 yield from _decode_part(one, columns, selection, on_fault)
             return

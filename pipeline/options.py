@@ -1,7 +1,8 @@
 """The options of the `tierfetch` source, checked before anything is asked of the tier.
 
-Spark folds the case of option names, so they are lower case here; names with dots (`storage.*`) go to the storage
-plugin as its `rsm.config.*` keys. A misspelt name is refused with the nearest right one.
+Spark folds the case of option names, so they are lower case here; `storage.*` go to the storage plugin as its
+`rsm.config.*` keys, `encryption.*` are the keys of an encrypted tier. A misspelt name is refused with the nearest right
+one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -24,9 +26,14 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 """In place of an offset, in options and in ListOffsets alike."""
 Offsets = Literal["earliest", "latest"] | dict[str, dict[int, int]]
+Layout = Literal["kafka", "aiven", "logdir"]
 SPLIT_BYTES: Final = 32 * 1024 * 1024
+ENCRYPTION_PREFIX: Final = "encryption."
+_PREFIXED: Final = (STORAGE_PREFIX, ENCRYPTION_PREFIX)
+_PEM: Final = "-----BEGIN "
 _LOCAL: Final = re.compile(r"(?:file://)?(/.*|[^:]*)")
 _S3: Final = re.compile(r"s3a?://([^/]+)/?(.*)")
+_KAFKA_DIRECTORY: Final = "kafka-tiered-storage"
 
 
 class OptionError(ValueError):
@@ -43,6 +50,11 @@ class TierOptions(BaseModel):
     location: str = Field(min_length=1, description="A directory, s3://BUCKET/PREFIX or any fsspec URL.")
     plugin: str | None = Field(None, description="Storage plugin, where the location does not tell it.")
     storage: dict[str, SecretStr] = Field(default_factory=dict, description="storage.KEY: the plugin's options.")
+    layout: Layout | Literal["auto"] = Field("auto", description="How segments lie there.")
+    logdirs: tuple[str, ...] = Field((), description="Log directories of brokers: go on with what is not in the tier.")
+    encryption: dict[str, SecretStr] = Field(
+        default_factory=dict, description="encryption.KEY_ID: private RSA key, PEM or a file with it (layout aiven)."
+    )
     topics: tuple[str, ...] = Field((), description="Names, separated by commas.")
     topicspattern: re.Pattern[str] | None = Field(None, description="Or a regular expression for the whole name.")
     startingoffsets: Offsets = "earliest"
@@ -67,6 +79,17 @@ class TierOptions(BaseModel):
             check_topic_name(name)
         return names
 
+    @field_validator("logdirs", mode="before")
+    @classmethod
+    def _split_directories(cls, value: object) -> object:
+        return tuple(name.strip() for name in value.split(",")) if isinstance(value, str) else value
+
+    @field_validator("encryption")
+    @classmethod
+    def _read_keys(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        """Here, in the driver: executors need not see the files."""
+        return {key_id: _pem(key_id, pem) for key_id, pem in value.items()}
+
     @field_validator("startingoffsets", "endingoffsets", mode="before")
     @classmethod
     def _parse_offsets(cls, value: object) -> object:
@@ -85,34 +108,32 @@ class TierOptions(BaseModel):
             raise ValueError("give either topics or topics_pattern")
         return self
 
+    def open_storage(self, location: str | None = None, layout: Layout = "kafka") -> RemoteStorageManager:
+        """The plugin of the tier, or of another place: log directories are found by their names alone. PluginError in
+        words for whoever wrote the query.
+        """
+        name, config = _plugin_of(location or self.location, layout)
+        if location not in (None, self.location):
+            return load_remote_storage(name, config, key_prefix=STORAGE_PREFIX)
+        if self.plugin not in (None, name):
+            name, config = str(self.plugin), {}
+        given = {key: value.get_secret_value() for key, value in self.storage.items()}
+        return load_remote_storage(name, config | given, key_prefix=STORAGE_PREFIX)
+
     def wants(self, topic: str) -> bool:
         if self.topicspattern is not None:
             return self.topicspattern.fullmatch(topic) is not None
         return topic in self.topics
 
-    def open_storage(self) -> RemoteStorageManager:
-        """PluginError in words for whoever wrote the query."""
-        name, config = self._plugin()
-        given = {key: value.get_secret_value() for key, value in self.storage.items()}
-        return load_remote_storage(name, config | given, key_prefix=STORAGE_PREFIX)
-
-    def _plugin(self) -> tuple[str, dict[str, str]]:
-        if match := _S3.fullmatch(self.location):
-            found = "s3", {"bucket": match[1], "prefix": match[2]}
-        elif match := _LOCAL.fullmatch(self.location):
-            found = "local", {"dir": match[1].rstrip("/").removesuffix("/kafka-tiered-storage")}
-        else:
-            found = "fsspec", {"url": self.location}
-        return found if self.plugin in (None, found[0]) else (str(self.plugin), {})
-
 
 def parse(options: Mapping[str, str]) -> TierOptions:
     """OptionError names what is wrong, and the right name of a misspelt option."""
-    values: dict[str, Any] = {"storage": {}}
+    values: dict[str, Any] = {}
     for name, value in options.items():
         key = name.lower()
-        if key.startswith(STORAGE_PREFIX):
-            values["storage"][key.removeprefix(STORAGE_PREFIX)] = value
+        prefix = next((prefix for prefix in _PREFIXED if key.startswith(prefix)), None)
+        if prefix is not None:
+            values.setdefault(prefix.rstrip("."), {})[key.removeprefix(prefix)] = value
         else:
             values[key.replace("_", "")] = value
     if "path" in values:
@@ -127,6 +148,29 @@ def parse(options: Mapping[str, str]) -> TierOptions:
         return TierOptions.model_validate(values)
     except ValidationError as error:
         raise OptionError("; ".join(_sentence(detail) for detail in error.errors())) from None
+
+
+def _plugin_of(location: str, layout: Layout) -> tuple[str, dict[str, str]]:
+    """The plugin `local` knows Kafka's layout alone, below a directory of its own."""
+    if match := _S3.fullmatch(location):
+        return "s3", {"bucket": match[1], "prefix": match[2]}
+    if match := _LOCAL.fullmatch(location):
+        path = match[1].rstrip("/") or "/"
+        if layout == "kafka":
+            return "local", {"dir": path.removesuffix(f"/{_KAFKA_DIRECTORY}")}
+        return "fsspec", {"url": path}
+    return "fsspec", {"url": location}
+
+
+def _pem(key_id: str, given: SecretStr) -> SecretStr:
+    text = given.get_secret_value()
+    if text.lstrip().startswith(_PEM):
+        return given
+    try:
+        return SecretStr(Path(text).read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no text"
+        raise ValueError(f"{key_id}: neither a key in PEM nor a file with one: {reason}") from None
 
 
 def _sentence(detail: Any) -> str:

@@ -14,7 +14,7 @@ offset y lies before the second entry at or above y - 1.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..log.epochs import EpochEntry, LeaderEpochCache
@@ -22,7 +22,7 @@ from ..log.index import AbortedTransaction, OffsetPosition
 from ..remote.ledger import RemoteLogLedger
 from ..remote.lineage import Gap
 from ..remote.segment import RemoteLogSegmentMetadata
-from .batch_table import Selection
+from .batch_table import TIMESTAMP_MIN, Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,12 @@ def pieces_of(
     return pieces, _inner(gaps, pieces)
 
 
-def cut(
-    piece: Piece, index: Sequence[OffsetPosition], split_bytes: int, aborted: Sequence[AbortedTransaction] = ()
-) -> Iterator[Split]:
+def whole(piece: Piece, selection: Selection) -> Split:
+    """All bytes of the segment as one split: where nothing is gained by cutting, no index is needed."""
+    return Split(piece.segment, 0, piece.segment.segment_size_in_bytes, selection)
+
+
+def cut(piece: Piece, index: Sequence[OffsetPosition], split_bytes: int, selection: Selection) -> Iterator[Split]:
     """The piece in splits of at least `split_bytes` (its last one apart), cut where the index knows a batch."""
     offsets = [entry.offset for entry in index]
     positions = [entry.position for entry in index]
@@ -82,7 +85,6 @@ def cut(
     high = bisect_left(offsets, piece.end_offset - 1) + 1
     start = positions[low] if low >= 0 else 0
     end = positions[high] if high < len(positions) else piece.segment.segment_size_in_bytes
-    selection = Selection(piece.first_offset, piece.end_offset, overlapping(aborted, piece))
     while start < end:
         after = bisect_left(positions, start + split_bytes)
         stop = min(end, positions[after]) if after < len(positions) else end
@@ -90,13 +92,26 @@ def cut(
         start = stop
 
 
-def overlapping(aborted: Sequence[AbortedTransaction], piece: Piece) -> tuple[AbortedTransaction, ...]:
-    """Those that have offsets of the piece between their first one and their marker."""
-    return tuple(
-        transaction
-        for transaction in aborted
-        if transaction.first_offset < piece.end_offset and transaction.last_offset >= piece.first_offset
-    )
+def selections(
+    pieces: Sequence[Piece], aborted: Iterable[AbortedTransaction], min_timestamp_ms: int = TIMESTAMP_MIN
+) -> list[Selection]:
+    """One for each piece, in the order of offsets, with the aborted transactions that have offsets of the piece between
+    their first one and their marker.
+    """
+    ahead = sorted(aborted, key=lambda transaction: (transaction.first_offset, transaction.last_offset), reverse=True)
+    near: list[AbortedTransaction] = []
+    found = []
+    for piece in pieces:
+        while ahead and ahead[-1].first_offset < piece.end_offset:
+            near.append(ahead.pop())
+        near = [transaction for transaction in near if transaction.last_offset >= piece.first_offset]
+        found.append(Selection(piece.first_offset, piece.end_offset, tuple(near), min_timestamp_ms))
+    return found
+
+
+def is_whole(piece: Piece) -> bool:
+    """Whether every offset of the segment is wanted."""
+    return piece.first_offset <= piece.segment.start_offset and piece.end_offset > piece.segment.end_offset
 
 
 def _epoch_ranges(lineage: Sequence[EpochEntry], first: int, end: int) -> Iterator[tuple[int, int, int]]:
@@ -137,9 +152,6 @@ def _age(segment: RemoteLogSegmentMetadata) -> tuple[int, int]:
     return segment.segment_leader_epochs[-1].epoch, segment.end_offset
 
 
-def history(ledger: RemoteLogLedger, checkpoint: Sequence[EpochEntry]) -> tuple[EpochEntry, ...]:
-    """`checkpoint` up to the end of what is readable, and at least what the segments themselves tell."""
-    latest = youngest(ledger)
-    if latest is None:
-        return ()
+def history(latest: RemoteLogSegmentMetadata, checkpoint: Sequence[EpochEntry]) -> tuple[EpochEntry, ...]:
+    """The history that survived: the checkpoint of the youngest segment up to its end, or what that tells itself."""
     return LeaderEpochCache(checkpoint or latest.segment_leader_epochs).range(0, latest.end_offset + 1)

@@ -1,43 +1,44 @@
-"""Planning in the driver: the store and the brokers opened, a question asked, both closed."""
+"""Planning in the driver: the stores and the brokers opened, a question asked, the brokers closed again."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
-from pyspark.sql.datasource import InputPartition
-
 from .brokers import Brokers
+from .catalog import TierCatalog
 from .options import TierOptions
-from .table_plan import TablePlanner, TableSplit
+from .pruning import EVERYTHING, Pruning
+from .stores import find_stores
+from .table_plan import TablePlanner
+from .worker import WORKER
 
 T = TypeVar("T")
 
-
-class SplitPartition(InputPartition):
-    """One task of Spark; None where there is nothing to read, for Spark wants at least one."""
-
-    def __init__(self, split: TableSplit | None) -> None:
-        super().__init__(None)
-        self.split = split
-
-    def __repr__(self) -> str:
-        return f"SplitPartition({self.split})"
+Question = Callable[[TablePlanner], Awaitable[T]]
 
 
-def planning(options: TierOptions, question: Callable[[TablePlanner], Awaitable[T]]) -> T:
-    """Its answer. TierError, RemoteStorageError, BrokersUnavailableError."""
-    return asyncio.run(_planning(options, question))
+def catalog_of(options: TierOptions) -> TierCatalog:
+    """Empty; whoever asks again and again keeps it."""
+    return TierCatalog(partial(find_stores, options), partial(WORKER.store, options))
 
 
-async def _planning(options: TierOptions, question: Callable[[TablePlanner], Awaitable[T]]) -> T:
-    storage = options.open_storage()
+def planning(
+    options: TierOptions,
+    question: Question[T],
+    catalog: TierCatalog | None = None,
+    pruning: Pruning = EVERYTHING,
+) -> T:
+    """Its answer. TierError, RemoteStorageError, PluginError, CorruptFileError, BrokersUnavailableError."""
+    return WORKER.run(_planning(options, question, catalog or catalog_of(options), pruning))
+
+
+async def _planning(options: TierOptions, question: Question[T], catalog: TierCatalog, pruning: Pruning) -> T:
     committed_only = options.isolation == "read_committed"
     brokers = None if options.brokers is None else Brokers(options.brokers, committed_only=committed_only)
     try:
-        return await question(TablePlanner(options, storage, brokers))
+        return await question(TablePlanner(options, catalog, brokers, pruning))
     finally:
-        await storage.close()
         if brokers is not None:
             await brokers.close()

@@ -12,31 +12,43 @@ from .java import java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOCAL_SETTINGS: Final = {
+SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
+}
+PUSHDOWN_SETTING: Final = "spark.sql.python.filterPushdown.enabled"
+LOCAL_SETTINGS: Final = {
+    PUSHDOWN_SETTING: "true",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
 }
+"""Where everything runs in this machine: a cluster's executors would look for the driver on their own loopback."""
 
 
 def local_session(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkSession:
-    """The running session, or a new one, with format "tierfetch" registered. NoJavaError; ImportError that says what
-    to install.
+    """The running session, or a new one, with format "tierfetch" registered; `settings` win. Any master will do: its
+    executors need this package and the rights to read the tier. NoJavaError; ImportError that says what to install.
     """
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise ImportError('Spark is not installed: pip install "tierfetch[spark]"') from error
-    from .source import TierDataSource
-
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("tierfetch")
-    for key, value in {**LOCAL_SETTINGS, **(settings or {})}.items():
+    local = LOCAL_SETTINGS if master.startswith("local") else {}
+    for key, value in {**SETTINGS, **local, **(settings or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    session.dataSource.register(TierDataSource)
+    register(session)
     return session
+
+
+def register(session: SparkSession) -> None:
+    """Format "tierfetch" for this session, with filters pushed down if the session has that switched on now."""
+    from .source import FilteringTierDataSource, TierDataSource
+
+    pushes = session.conf.get(PUSHDOWN_SETTING, "false") == "true"
+    session.dataSource.register(FilteringTierDataSource if pushes else TierDataSource)

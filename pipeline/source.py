@@ -8,22 +8,24 @@ options and the splits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from .columns import schema
 from .options import TierOptions, parse
-from .planning import SplitPartition, planning
-from .splits import read_split
+from .partition import SplitPartition
+from .planning import planning
+from .pruning import EVERYTHING
+from .pushdown import prune
 from .stream import TierStreamReader
 from .table_plan import TablePlanner, TableSplit
 
 
 class TierDataSource(DataSource):
-    """Register it with `spark.dataSource.register(TierDataSource)`; options are those of `TierOptions`."""
+    """Options are those of `TierOptions`. `session.register` registers it."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
@@ -43,22 +45,36 @@ class TierDataSource(DataSource):
         return TierStreamReader(self.tier_options, schema)
 
 
+class FilteringTierDataSource(TierDataSource):
+    """The same for sessions with `spark.sql.python.filterPushdown.enabled`."""
+
+    def reader(self, schema: StructType) -> FilteringTierReader:
+        return FilteringTierReader(self.tier_options, schema)
+
+
 class TierReader(DataSourceReader):
     """Batch reads."""
 
     def __init__(self, options: TierOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
+        self._pruning = EVERYTHING
 
     def partitions(self) -> list[InputPartition]:
-        splits: list[TableSplit | None] = [*planning(self._options, _all_splits)]
+        splits: list[TableSplit | None] = [*planning(self._options, _all_splits, pruning=self._pruning)]
         return [SplitPartition(split) for split in splits or [None]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SplitPartition), partition
-        if partition.split is None:
-            return iter(())
-        return read_split(self._options, partition.split, self._schema)
+        return partition.read(self._options, self._schema)
+
+
+class FilteringTierReader(TierReader):
+    """Spares what the query's filters leave out."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._pruning, left = prune(filters)
+        return left
 
 
 async def _all_splits(planner: TablePlanner) -> list[TableSplit]:

@@ -1,53 +1,129 @@
-"""Reading one split, in an executor: bytes from the tier or from the brokers, to Arrow batches."""
+"""Reading one split, in an executor: bytes from a store or from the brokers, to Arrow batches.
+
+A split of the usual size is one ranged GET. A longer one (a segment that was not cut, an index with holes) is read in
+windows of that size, each ended where its last whole batch ends, so that memory does not grow with the segment.
+
+| what is wrong                          | failfast              | permissive         | failOnDataLoss false |
+|----------------------------------------|-----------------------|--------------------|----------------------|
+| a batch                                | fails, with its place | passed over        | as the mode says     |
+| an object shorter than was planned     | fails, with the sizes | the rest is passed | as the mode says     |
+| an object gone since the job was begun | fails, says so        | fails              | passed over          |
+
+What is passed over is reported as a warning of this module's logger, in the executor's log.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Iterator
+from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from ..protocol.errors import CorruptRecordError
-from .batch_table import Selection
+from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
+from .arrow_batches import Constants, batches, constants
+from .batch_table import Selection, batch_size, whole_batches
 from .brokers import Brokers, Fetched
-from .columns import batches, constants
 from .options import TierOptions
 from .table_plan import TableSplit, TailSplit
-from .tier_plan import PlannedSplit
+from .tier_plan import PlannedSplit, TierError
+from .worker import WORKER
 
+BATCH_BYTES_MAX: Final = 128 * 1024 * 1024
+"""A batch that claims to be longer is none."""
 _log = logging.getLogger(__name__)
 
 
-def read_split(options: TierOptions, split: TableSplit, columns: StructType) -> Iterator[pa.RecordBatch]:
-    """CorruptRecordError names segment and position; RemoteStorageError, BrokersUnavailableError what was said."""
-    schema = to_arrow_schema(columns, timezone="UTC")
+def read_split(options: TierOptions, split: TableSplit, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """With the columns of the schema. CorruptRecordError names segment and position; TierError and
+    BrokersUnavailableError say what was wrong.
+    """
     if isinstance(split, TailSplit):
         return _read_tail(options, split, schema)
-    return _read_segment(options, split, schema)
+    return _SegmentReader(options, split, schema).read()
 
 
-def _read_segment(options: TierOptions, planned: PlannedSplit, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    split = planned.split
-    where = f"{planned.partition}, segment {split.segment.segment_id}"
-    data = memoryview(asyncio.run(_fetch(options, planned)))
-    if len(data) != split.end - split.start:
-        raise CorruptRecordError(
-            f"{where}: {len(data)} bytes where {split.end - split.start} are expected: the object is shorter than its "
-            "metadata says",
-            split.start + len(data),
-        )
+def read_windows(options: TierOptions, split: PlannedSplit) -> Iterator[memoryview]:
+    """Its bytes as they are stored, whole batches at a time. RemoteStorageError."""
+    return (data for _, data in _SegmentReader(options, split, pa.schema([])).windows())
 
-    def skip(error: CorruptRecordError) -> None:
-        _log.warning("%s: passed over: %s", where, error.at(split.start + error.position))
 
-    same = constants(planned.partition, split.segment.segment_id.id)
-    try:
-        yield from batches(data, split.selection, same, schema, skip if options.mode == "permissive" else None)
-    except CorruptRecordError as error:
-        raise CorruptRecordError(f"{where}: {error.reason}", split.start + error.position) from None
+class _SegmentReader:
+    """One split of a segment."""
+
+    def __init__(self, options: TierOptions, planned: PlannedSplit, schema: pa.Schema) -> None:
+        self._options = options
+        self._planned = planned
+        self._split = planned.split
+        self._schema = schema
+        self._where = f"{planned.partition}, segment {self._name()}"
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        segment = self._split.segment.segment_id.id if self._planned.store.is_remote else None
+        same = constants(self._planned.partition, segment)
+        try:
+            for position, data in self.windows():
+                yield from self._decoded(position, data, same)
+        except RemoteResourceNotFoundError as error:
+            what = f"{self._where} is gone ({error}): it was deleted since the job was planned, or lost"
+            if self._options.failondataloss:
+                raise TierError(f"{what}; run the job again, or set failOnDataLoss to false") from None
+            _log.warning("%s; passed over", what)
+        except RemoteStorageCorruptError as error:
+            if self._options.mode != "permissive":
+                raise TierError(f"{self._where}: {error}") from None
+            _log.warning("%s: passed over: %s", self._where, error)
+        except RemoteStorageError as error:
+            raise TierError(
+                f"{self._where}: the executor on {socket.gethostname()} cannot read what the driver could plan: "
+                f"{error}. Credentials that only the driver has are not handed on: give them as storage.* options, or "
+                "to every executor"
+            ) from None
+
+    def _decoded(self, position: int, data: memoryview, same: Constants) -> Iterator[pa.RecordBatch]:
+        def skip(error: CorruptRecordError) -> None:
+            _log.warning("%s: passed over: %s", self._where, error.at(position + error.position))
+
+        on_fault = skip if self._options.mode == "permissive" else None
+        try:
+            yield from batches(data, self._split.selection, same, self._schema, on_fault)
+        except CorruptRecordError as error:
+            raise CorruptRecordError(f"{self._where}: {error.reason}", position + error.position) from None
+
+    def windows(self) -> Iterator[tuple[int, memoryview]]:
+        """(position in the log, whole batches), all of the split; with what is no batch at the end of the last one."""
+        position, end = self._split.start, self._split.end
+        usual = max(self._options.splitbytes, 1)
+        wanted = end - position if end - position <= 2 * usual else usual
+        while position < end:
+            stop = min(end, position + wanted)
+            data = memoryview(self._fetch(position, stop))
+            used = len(data) if stop == end else whole_batches(data)
+            if used == 0:
+                wanted = max(2 * wanted, batch_size(data))
+                if wanted > BATCH_BYTES_MAX:
+                    yield position, data
+                    return
+                continue
+            yield position, data[:used]
+            position, wanted = position + used, usual
+
+    def _fetch(self, start: int, end: int) -> bytes:
+        store = WORKER.store(self._options, self._planned.store)
+        data = WORKER.run(store.fetch_log_segment(self._split.segment, start, end))
+        if len(data) != end - start:
+            raise RemoteStorageCorruptError(
+                f"bytes [{start}, {end}) of the log came back as {len(data)}: the object is shorter than its metadata "
+                "says"
+            )
+        return data
+
+    def _name(self) -> str:
+        segment, store = self._split.segment, self._planned.store
+        return str(segment.segment_id) if store.is_remote else f"{segment.start_offset} of {store.location}"
 
 
 def _read_tail(options: TierOptions, split: TailSplit, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -66,12 +142,3 @@ def _read_tail(options: TierOptions, split: TailSplit, schema: pa.Schema) -> Ite
 
 async def _next(fetches: object) -> Fetched | None:
     return await anext(fetches, None)  # type: ignore[call-overload, no-any-return]
-
-
-async def _fetch(options: TierOptions, planned: PlannedSplit) -> bytes:
-    storage = options.open_storage()
-    try:
-        split = planned.split
-        return await storage.fetch_log_segment(split.segment, split.start, split.end)
-    finally:
-        await storage.close()

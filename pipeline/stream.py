@@ -10,71 +10,108 @@ partition has left. With the trigger availableNow that end is taken once, at the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from ..protocol.topics import TopicPartition
+from .batch_table import OFFSET_END
+from .catalog import TierCatalog
 from .options import TierOptions
-from .planning import SplitPartition, planning
-from .splits import read_split
+from .partition import SplitPartition
+from .planning import Question, catalog_of, planning
 from .stream_offsets import Extents, Positions, advance, from_json, to_json
-from .table_plan import TablePlanner, TableSplit
+from .table_plan import PartitionExtent, TablePlanner, TableSplit
 from .tier_plan import Bounds, TierError
 
+T = TypeVar("T")
 StreamOffset = dict[str, dict[str, int]]
 
 
 class TierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives in a Python process of the driver; `read` in the executors."""
+    """Lives in a Python process of the driver; `read` in the executors, which need the options and columns alone."""
 
     def __init__(self, options: TierOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
+        self._catalog: TierCatalog | None = None
+        self._seen: dict[TopicPartition, PartitionExtent] = {}
         self._until: Extents | None = None
+
+    def __reduce__(self) -> tuple[type[TierStreamReader], tuple[TierOptions, StructType]]:
+        return type(self), (self._options, self._schema)
 
     def initialOffset(self) -> StreamOffset:
         async def first(planner: TablePlanner) -> Positions:
             return {extent.name: (await planner.bounds(extent)).first_offset for extent in await planner.extents()}
 
-        return to_json(planning(self._options, first))
+        return to_json(self._ask(first))
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._until = planning(self._options, _extents)
+        self._until = self._look({})
 
     def getDefaultReadLimit(self) -> ReadLimit:
         limit = self._options.maxoffsetspertrigger
         return super().getDefaultReadLimit() if limit is None else ReadMaxRows(limit)
 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
-        extents = planning(self._options, _extents) if self._until is None else self._until
+        positions = from_json(start)
+        extents = self._look(positions) if self._until is None else self._until
         count = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return to_json(advance(from_json(start), extents, count))
+        return to_json(advance(positions, extents, count))
 
     def reportLatestOffset(self) -> StreamOffset:
-        extents = planning(self._options, _extents)
+        """As of the last look."""
+        extents = _bounds(self._seen) if self._seen else self._look({})
         return to_json({name: bounds.end_offset for name, bounds in extents.items()})
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
-        async def splits(planner: TablePlanner) -> list[TableSplit]:
-            return await _splits(planner, from_json(start), from_json(end))
+        first, upto = from_json(start), from_json(end)
+        if not _holds(self._seen, first, upto):
+            self._look(first)
 
-        return [SplitPartition(split) for split in planning(self._options, splits)]
+        async def splits(planner: TablePlanner) -> list[TableSplit]:
+            return await _splits(planner, self._seen, first, upto)
+
+        return [SplitPartition(split) for split in self._ask(splits)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SplitPartition), partition
-        assert partition.split is not None, "a micro-batch has no empty splits"
-        return read_split(self._options, partition.split, self._schema)
+        return partition.read(self._options, self._schema)
+
+    def _look(self, positions: Positions) -> Extents:
+        """What is there now; what ends below `positions` is not looked for."""
+
+        async def extents(planner: TablePlanner) -> list[PartitionExtent]:
+            return await planner.extents(positions)
+
+        self._seen = {extent.name: extent for extent in self._ask(extents)}
+        return _bounds(self._seen)
+
+    def _ask(self, question: Question[T]) -> T:
+        self._catalog = self._catalog or catalog_of(self._options)
+        return planning(self._options, question, self._catalog)
 
 
-async def _extents(planner: TablePlanner) -> Extents:
-    return {extent.name: Bounds(extent.start_offset, extent.end_offset) for extent in await planner.extents()}
+def _bounds(seen: Mapping[TopicPartition, PartitionExtent]) -> Extents:
+    return {name: Bounds(extent.start_offset, extent.end_offset) for name, extent in seen.items()}
 
 
-async def _splits(planner: TablePlanner, start: Positions, end: Positions) -> list[TableSplit]:
-    extents = {extent.name: extent for extent in await planner.extents()}
+def _holds(seen: Mapping[TopicPartition, PartitionExtent], first: Positions, upto: Positions) -> bool:
+    """Whether all of it was there at the last look."""
+    return all(
+        name in seen and seen[name].start_offset <= first.get(name, OFFSET_END) and end <= seen[name].end_offset
+        for name, end in upto.items()
+    )
+
+
+async def _splits(
+    planner: TablePlanner, extents: Mapping[TopicPartition, PartitionExtent], start: Positions, end: Positions
+) -> list[TableSplit]:
     splits: list[TableSplit] = []
     for name, upto in end.items():
         extent = extents.get(name)

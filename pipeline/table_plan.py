@@ -11,21 +11,16 @@ ends at the moment of planning. Without brokers the table ends with the tier.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from uuid import UUID
 
 from ..protocol.topics import TopicPartition
-from ..remote.storage import RemoteStorageManager
-from .brokers import Brokers
+from .brokers import Brokers, LiveTopic
+from .catalog import TierCatalog, TieredPartition
 from .options import EARLIEST, LATEST, Offsets, TierOptions
-from .tier_plan import (
-    Bounds,
-    PlannedSplit,
-    TieredPartition,
-    TierError,
-    find_partitions,
-    offset_for_timestamp,
-    plan_partition,
-)
+from .pruning import EVERYTHING, Pruning
+from .tier_plan import Bounds, PlannedSplit, TierError, TierPlanner
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,39 +49,41 @@ TableSplit = PlannedSplit | TailSplit
 class TablePlanner:
     """`extents`, then `splits`. TierError, RemoteStorageError, BrokersUnavailableError."""
 
-    def __init__(self, options: TierOptions, storage: RemoteStorageManager, brokers: Brokers | None) -> None:
+    def __init__(
+        self, options: TierOptions, catalog: TierCatalog, brokers: Brokers | None, pruning: Pruning = EVERYTHING
+    ) -> None:
         self._options = options
-        self._storage = storage
+        self._catalog = catalog
+        self._tier = TierPlanner(catalog, options, pruning.min_timestamp_ms)
         self._brokers = brokers
+        self._pruning = pruning
 
-    async def extents(self) -> list[PartitionExtent]:
-        """As it is now, by name of the partition."""
+    async def extents(self, positions: Mapping[TopicPartition, int] | None = None) -> list[PartitionExtent]:
+        """As it is now, by name of the partition. Segments that end below `positions` need not be in the answer."""
         if self._brokers is None:
-            tiered = await find_partitions(self._storage, self._options)
-            extents = [self._of_tier(partition) for partition in tiered]
+            extents = [self._of_tier(tiered) for tiered in await self._tiered(None, positions)]
         else:
-            extents = await self._live_extents(self._brokers)
-        absent = sorted(set(self._options.topics) - {extent.name.topic for extent in extents})
+            extents = await self._live_extents(self._brokers, positions)
+        absent = sorted(set(filter(self._wants, self._options.topics)) - {extent.name.topic for extent in extents})
         if absent:
             where = "in the tier" if self._brokers is None else "in the tier or on the brokers"
             raise TierError(f"nothing of topic {', '.join(absent)} is {where} at {self._options.location}")
-        return extents
+        partitions = self._pruning.partitions
+        return [extent for extent in extents if partitions is None or extent.name.partition in partitions]
 
     async def splits(self, extent: PartitionExtent, bounds: Bounds) -> list[TableSplit]:
         """Every offset of `bounds` once."""
         splits: list[TableSplit] = []
         tier_end = min(bounds.end_offset, extent.tier_end_offset)
         if extent.tiered is not None and bounds.first_offset < tier_end:
-            splits += await plan_partition(
-                self._storage, extent.tiered, Bounds(bounds.first_offset, tier_end), self._options
-            )
+            splits += await self._tier.splits(extent.tiered, Bounds(bounds.first_offset, tier_end))
         first = max(bounds.first_offset, extent.tier_end_offset)
         if first < bounds.end_offset:
             splits.append(TailSplit(extent.name, first, bounds.end_offset))
         return splits
 
     async def bounds(self, extent: PartitionExtent) -> Bounds:
-        """What the options ask for, within what there is."""
+        """What the options and the filters ask for, within what there is."""
         options = self._options
         first = _asked(extent, options.startingoffsets, "startingOffsets", EARLIEST)
         end = _asked(extent, options.endingoffsets, "endingOffsets", LATEST)
@@ -94,17 +91,28 @@ class TablePlanner:
             first = await self._offset_for(extent, options.startingtimestamp)
         if options.endingtimestamp is not None:
             end = await self._offset_for(extent, options.endingtimestamp)
-        return Bounds(max(first, extent.start_offset), min(end, extent.end_offset))
+        first = max(first, extent.start_offset, self._pruning.first_offset)
+        return Bounds(first, min(end, extent.end_offset, self._pruning.end_offset))
+
+    def _wants(self, topic: str) -> bool:
+        return self._options.wants(topic) and (self._pruning.topics is None or topic in self._pruning.topics)
+
+    async def _tiered(
+        self, topic_ids: Mapping[str, UUID] | None, positions: Mapping[TopicPartition, int] | None
+    ) -> list[TieredPartition]:
+        return await self._catalog.refresh(self._wants, topic_ids, positions)
 
     def _of_tier(self, tiered: TieredPartition) -> PartitionExtent:
-        end = tiered.readable_end(self._options)
+        end = self._tier.readable_end(tiered)
         return PartitionExtent(tiered.name, tiered, tiered.start_offset, end, end)
 
-    async def _live_extents(self, brokers: Brokers) -> list[PartitionExtent]:
+    async def _live_extents(
+        self, brokers: Brokers, positions: Mapping[TopicPartition, int] | None
+    ) -> list[PartitionExtent]:
         topics = await brokers.topics(self._options.topics or None)
-        wanted = {topic.name: topic for topic in topics if self._options.wants(topic.name)}
+        wanted: dict[str, LiveTopic] = {topic.name: topic for topic in topics if self._wants(topic.name)}
         ids = {name: topic.topic_id for name, topic in wanted.items() if topic.topic_id is not None}
-        found = await find_partitions(self._storage, self._options, ids)
+        found = await self._tiered(ids, positions)
         tiered = {partition.name: partition for partition in found if partition.partition.topic in wanted}
         names = [TopicPartition(name, number) for name, topic in wanted.items() for number in topic.leaders]
         return [await self._live_extent(brokers, name, tiered.get(name)) for name in sorted(names)]
@@ -117,11 +125,11 @@ class TablePlanner:
         if tiered is None or tiered.end_offset == 0:
             return PartitionExtent(name, None, start, start, end)
         start = max(start, tiered.start_offset)
-        return PartitionExtent(name, tiered, start, max(start, tiered.readable_end(self._options)), end)
+        return PartitionExtent(name, tiered, start, max(start, self._tier.readable_end(tiered)), end)
 
     async def _offset_for(self, extent: PartitionExtent, timestamp_ms: int) -> int:
         if extent.tiered is not None:
-            found = await offset_for_timestamp(self._storage, extent.tiered, timestamp_ms)
+            found = await self._tier.offset_for_timestamp(extent.tiered, timestamp_ms)
             if found < extent.tiered.end_offset or self._brokers is None:
                 return found
         assert self._brokers is not None, extent

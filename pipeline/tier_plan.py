@@ -1,35 +1,36 @@
-"""From options to splits, by asking the store: listing, indexes, leader-epoch checkpoints. No broker is asked.
+"""From wanted offsets to splits, by asking the stores for indexes. No broker is asked.
 
-    list partitions -> survey each -> history of its youngest segment -> pieces -> cut at the offset index
+    pieces (which segment gives which offsets) -> aborted transactions -> cut at the offset index
 
-Failure points: a store that does not answer (RemoteStorageError), a gap between segments (`failOnDataLoss`). A topic
-that was deleted and made anew has two ids; the brokers say which one lives, else it is the one last written.
+Indexes are asked for where they are of use: of segments that are wanted in part, and of large ones while cutting them
+makes more tasks than there are. What spares reading: a segment whose largest timestamp lies below the wanted ones is
+left out.
+
+Failure points: a store that does not answer (RemoteStorageError), a gap between segments (`failOnDataLoss`).
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
-from uuid import UUID
 
-from ..log.checkpoints import decode_leader_epochs
-from ..log.epochs import EpochEntry
 from ..log.index import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
-from ..log.producer_snapshot import decode_snapshot
-from ..protocol.topics import TopicIdPartition, TopicPartition
-from ..remote.ledger import RemoteLogLedger
-from ..remote.lineage import Gap
-from ..remote.segment import RemoteLogSegmentMetadata
-from ..remote.storage import IndexType, ListsPartitions, RemoteStorageManager
-from ..remote.survey import Survey, survey
-from .batch_table import OFFSET_END, Selection
+from ..protocol.topics import TopicPartition
+from ..remote.storage import IndexType
+from ..remote.survey import at_once
+from .batch_table import OFFSET_END, TIMESTAMP_MIN, Selection
+from .catalog import TierCatalog, TieredPartition
 from .decode import decode
 from .options import TierOptions
-from .plan import Piece, Split, cut, history, pieces_of, youngest
+from .plan import Piece, Split, cut, is_whole, selections, whole
+from .stores import SegmentStore, StoreRef
 
-PARTITIONS_AT_ONCE_MAX: Final = 8
+INDEXES_AT_ONCE_MAX: Final = 16
+CUT_PIECES_MAX: Final = 512
+"""Of one partition: above it there are tasks enough, and the indexes of all segments too many bytes to read here."""
+SEARCH_BYTES: Final = 1024 * 1024
 
 
 class TierError(Exception):
@@ -45,162 +46,114 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class TieredPartition:
-    """What the tier holds of a partition. `end_offset` is exclusive; both 0 where nothing is there.
-
-    `stable_offset`: the first offset of the oldest transaction that is open where the tier ends, or that end. Whether
-    what lies from there on is committed the tier alone cannot tell.
-    """
-
-    partition: TopicIdPartition
-    ledger: RemoteLogLedger
-    history: tuple[EpochEntry, ...]
-    stable_offset: int
-
-    @property
-    def name(self) -> TopicPartition:
-        return self.partition.topic_partition
-
-    @property
-    def start_offset(self) -> int:
-        finished = self.ledger.finished()
-        return max(finished[0].start_offset, self.history[0].start_offset) if finished else 0
-
-    @property
-    def end_offset(self) -> int:
-        latest = youngest(self.ledger)
-        return latest.end_offset + 1 if latest else 0
-
-    def readable_end(self, options: TierOptions) -> int:
-        return self.stable_offset if options.isolation == "read_committed" else self.end_offset
-
-    def pieces(self, bounds: Bounds) -> tuple[list[Piece], list[Gap]]:
-        return pieces_of(self.ledger, self.history, bounds.first_offset, bounds.end_offset)
-
-
-@dataclass(frozen=True, slots=True)
 class PlannedSplit:
-    """A split with the partition that it belongs to."""
+    """A split with the partition that it belongs to, and the store that has it."""
 
     partition: TopicPartition
+    store: StoreRef
     split: Split
 
 
-async def find_partitions(
-    storage: RemoteStorageManager, options: TierOptions, topic_ids: Mapping[str, UUID] | None = None
-) -> list[TieredPartition]:
-    """The wanted partitions, by name; of several incarnations the one of `topic_ids`, or the one last written."""
-    if not isinstance(storage, ListsPartitions):
-        raise TierError(
-            f"{type(storage).__name__} cannot list its partitions; use another plugin for {options.location}"
-        )
-    wanted = [
-        partition
-        async for partition in storage.list_partitions()
-        if options.wants(partition.topic)
-        and (topic_ids is None or topic_ids.get(partition.topic, partition.topic_id) == partition.topic_id)
-    ]
-    slots = asyncio.Semaphore(PARTITIONS_AT_ONCE_MAX)
+class TierPlanner:
+    """Over what the catalog found last."""
 
-    async def look_at(partition: TopicIdPartition) -> TieredPartition:
-        async with slots:
-            return await _with_history(storage, await survey(storage, partition))
+    def __init__(self, catalog: TierCatalog, options: TierOptions, min_timestamp_ms: int = TIMESTAMP_MIN) -> None:
+        self._catalog = catalog
+        self._options = options
+        self._min_timestamp_ms = min_timestamp_ms
 
-    found = await asyncio.gather(*(look_at(partition) for partition in sorted(wanted)))
-    return _latest_incarnations(found)
+    def readable_end(self, partition: TieredPartition) -> int:
+        committed_only = self._options.isolation == "read_committed"
+        return partition.stable_offset if committed_only else partition.end_offset
 
+    async def splits(self, partition: TieredPartition, bounds: Bounds) -> list[PlannedSplit]:
+        """Every offset of `bounds` once. TierError where segments are missing."""
+        options = self._options
+        pieces, gaps = partition.pieces(bounds.first_offset, bounds.end_offset)
+        if gaps and options.failondataloss:
+            raise TierError(
+                f"{partition.name}: offsets {', '.join(map(str, gaps))} are in no segment of the tier; set "
+                "failOnDataLoss to false to read on behind them"
+            )
+        pieces = [piece for piece in pieces if self._may_be_wanted(piece)]
+        aborted = await self._aborted(partition, pieces) if options.isolation == "read_committed" else []
+        chosen = zip(pieces, selections(pieces, aborted, self._min_timestamp_ms), strict=True)
+        is_to_be_cut = len(pieces) <= CUT_PIECES_MAX
+        cuts = [partial(self._cut, partition, piece, selection, is_to_be_cut) for piece, selection in chosen]
+        found = await at_once(cuts, INDEXES_AT_ONCE_MAX)
+        return [
+            PlannedSplit(partition.name, partition.origins[split.segment.segment_id.id], split)
+            for splits in found
+            for split in splits
+        ]
 
-async def plan_partition(
-    storage: RemoteStorageManager, partition: TieredPartition, bounds: Bounds, options: TierOptions
-) -> list[PlannedSplit]:
-    pieces, gaps = partition.pieces(bounds)
-    if gaps and options.failondataloss:
-        raise TierError(
-            f"{partition.name}: offsets {', '.join(map(str, gaps))} are in no segment of the tier; set failOnDataLoss "
-            "to false to read on behind them"
-        )
-    aborted = await _aborted(storage, partition, pieces) if options.isolation == "read_committed" else []
-    planned = []
-    for piece in pieces:
-        index = await storage.fetch_index(piece.segment, IndexType.OFFSET)
-        entries = list(OffsetIndex.decode(index, piece.segment.start_offset))
-        planned += [PlannedSplit(partition.name, split) for split in cut(piece, entries, options.splitbytes, aborted)]
-    return planned
+    async def offset_for_timestamp(self, partition: TieredPartition, timestamp_ms: int) -> int:
+        """The first offset with this timestamp or a later one; the end of the tier if there is none (KIP-79)."""
+        pieces, _ = partition.pieces(partition.start_offset, partition.end_offset)
+        for piece in pieces:
+            if piece.segment.max_timestamp_ms >= timestamp_ms:
+                found = await self._search(self._store_of(partition, piece), piece, timestamp_ms)
+                if found is not None:
+                    return found
+        return partition.end_offset
 
+    def _may_be_wanted(self, piece: Piece) -> bool:
+        """A segment without any timestamp says nothing."""
+        return not 0 <= piece.segment.max_timestamp_ms < self._min_timestamp_ms
 
-async def _with_history(storage: RemoteStorageManager, found: Survey) -> TieredPartition:
-    ledger = found.ledger
-    latest = youngest(ledger)
-    if latest is None:
-        return TieredPartition(ledger.partition, ledger, (), 0)
-    checkpoint = decode_leader_epochs(await storage.fetch_index(latest, IndexType.LEADER_EPOCH))
-    producers = decode_snapshot(await storage.fetch_index(latest, IndexType.PRODUCER_SNAPSHOT))
-    open_since = [first for entry in producers if (first := entry.current_txn_first_offset) is not None]
-    stable = min([latest.end_offset + 1, *open_since])
-    return TieredPartition(ledger.partition, ledger, history(ledger, checkpoint), stable)
+    def _store_of(self, partition: TieredPartition, piece: Piece) -> SegmentStore:
+        return self._catalog.store(partition.origins[piece.segment.segment_id.id])
 
+    async def _cut(
+        self, partition: TieredPartition, piece: Piece, selection: Selection, is_to_be_cut: bool
+    ) -> list[Split]:
+        size, split_bytes = piece.segment.segment_size_in_bytes, self._options.splitbytes
+        if size <= split_bytes or (is_whole(piece) and not is_to_be_cut):
+            return [whole(piece, selection)] if size else []
+        data = await self._store_of(partition, piece).fetch_index(piece.segment, IndexType.OFFSET)
+        index = list(OffsetIndex.decode(data, piece.segment.start_offset))
+        return list(cut(piece, index, split_bytes if is_to_be_cut else size, selection))
 
-def _latest_incarnations(found: Iterable[TieredPartition]) -> list[TieredPartition]:
-    latest: dict[TopicPartition, TieredPartition] = {}
-    for partition in found:
-        other = latest.get(partition.name)
-        if other is None or _newest(partition) > _newest(other):
-            latest[partition.name] = partition
-    return [latest[name] for name in sorted(latest)]
+    async def _aborted(self, partition: TieredPartition, pieces: Sequence[Piece]) -> list[AbortedTransaction]:
+        """Of the pieces' segments, and of those behind until no transaction can reach back: an entry lies with the
+        marker, which may come segments later.
+        """
+        if not pieces:
+            return []
+        looks = [partial(self._transactions, partition, piece) for piece in pieces]
+        indexes = await at_once(looks, INDEXES_AT_ONCE_MAX)
+        aborted = {transaction for index in indexes for transaction in index}
+        end_offset = pieces[-1].end_offset
+        behind, _ = partition.pieces(end_offset, OFFSET_END)
+        for piece in behind:
+            found, is_complete = (await self._transactions(partition, piece)).collect(0, end_offset)
+            aborted.update(found)
+            if is_complete:
+                break
+        return list(aborted)
 
+    async def _transactions(self, partition: TieredPartition, piece: Piece) -> TransactionIndex:
+        if piece.segment.txn_index_empty:
+            return TransactionIndex()
+        store = self._store_of(partition, piece)
+        return TransactionIndex.decode(await store.fetch_index(piece.segment, IndexType.TRANSACTION))
 
-def _newest(partition: TieredPartition) -> int:
-    return max((segment.max_timestamp_ms for segment in partition.ledger.finished()), default=-1)
-
-
-async def _aborted(
-    storage: RemoteStorageManager, partition: TieredPartition, pieces: list[Piece]
-) -> list[AbortedTransaction]:
-    """Of the pieces' segments and all behind them: an entry lies with the marker, which may come segments later."""
-    if not pieces:
-        return []
-    first = pieces[0].segment.start_offset
-    rest, _ = partition.pieces(Bounds(first, OFFSET_END))
-    aborted: set[AbortedTransaction] = set()
-    for piece in rest:
-        if not piece.segment.txn_index_empty:
-            index = TransactionIndex.decode(await storage.fetch_index(piece.segment, IndexType.TRANSACTION))
-            aborted.update(index)
-    return sorted(aborted, key=lambda transaction: (transaction.last_offset, transaction.producer_id))
-
-
-async def offset_for_timestamp(storage: RemoteStorageManager, partition: TieredPartition, timestamp_ms: int) -> int:
-    """The first offset with this timestamp or a later one; the end of the tier if there is none (KIP-79)."""
-    pieces, _ = partition.pieces(Bounds(partition.start_offset, partition.end_offset))
-    for piece in pieces:
-        if piece.segment.max_timestamp_ms >= timestamp_ms:
-            found = await _search(storage, piece, timestamp_ms)
+    async def _search(self, store: SegmentStore, piece: Piece, timestamp_ms: int) -> int | None:
+        segment = piece.segment
+        times = TimeIndex.decode(await store.fetch_index(segment, IndexType.TIMESTAMP), segment.start_offset)
+        index = OffsetIndex.decode(await store.fetch_index(segment, IndexType.OFFSET), segment.start_offset)
+        first = max(piece.first_offset, times.lookup(timestamp_ms).offset)
+        selection = Selection(first, piece.end_offset)
+        for split in cut(Piece(segment, first, piece.end_offset), list(index), SEARCH_BYTES, selection):
+            found = await _first_at_or_after(store, split, timestamp_ms)
             if found is not None:
                 return found
-    return partition.end_offset
+        return None
 
 
-async def _search(storage: RemoteStorageManager, piece: Piece, timestamp_ms: int) -> int | None:
-    segment = piece.segment
-    times = TimeIndex.decode(await storage.fetch_index(segment, IndexType.TIMESTAMP), segment.start_offset)
-    index = OffsetIndex.decode(await storage.fetch_index(segment, IndexType.OFFSET), segment.start_offset)
-    first = max(piece.first_offset, times.lookup(timestamp_ms).offset)
-    for split in cut(Piece(segment, first, piece.end_offset), list(index), _SEARCH_BYTES):
-        found = await _first_at_or_after(storage, segment, split, timestamp_ms)
-        if found is not None:
-            return found
-    return None
-
-
-_SEARCH_BYTES: Final = 1024 * 1024
-
-
-async def _first_at_or_after(
-    storage: RemoteStorageManager, segment: RemoteLogSegmentMetadata, split: Split, timestamp_ms: int
-) -> int | None:
-    data = memoryview(await storage.fetch_log_segment(segment, split.start, split.end))
-    selection = Selection(split.selection.first_offset, split.selection.end_offset)
-    for columns in decode(data, ("offset", "timestamp"), selection):
+async def _first_at_or_after(store: SegmentStore, split: Split, timestamp_ms: int) -> int | None:
+    data = memoryview(await store.fetch_log_segment(split.segment, split.start, split.end))
+    for columns in decode(data, ("offset", "timestamp"), split.selection):
         late = columns["timestamp"].cast("int64").to_numpy() >= timestamp_ms * 1000
         if late.any():
             return int(columns["offset"].to_numpy()[late.argmax()])

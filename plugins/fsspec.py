@@ -153,14 +153,16 @@ class FsspecObjectStore:
 
         await self._call(key_prefix, discard)
 
-    async def list(self, key_prefix: str) -> AsyncIterator[tuple[str, int]]:
+    async def list(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
         def find(_: Abandoned) -> list[tuple[str, int]]:
             self._fs.invalidate_cache()
             found = self._fs.find(self._path(key_prefix), detail=True)
             return [(path, int(entry["size"])) for path, entry in sorted(found.items())]
 
         for path, size in await self._call(key_prefix, find):
-            yield key_prefix + path.rpartition("/")[2], size
+            key = key_prefix + path.rpartition("/")[2]
+            if key > start_after:
+                yield key, size
 
     async def directories(self, key_prefix: str) -> AsyncIterator[str]:
         directory = self._path(key_prefix).rstrip("/")

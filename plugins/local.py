@@ -145,15 +145,14 @@ class DirectoryObjectStore:
                 if name.startswith(object_name(key_prefix)):
                     await _remove(self._unfinished / name)
 
-    async def list(self, key_prefix: str) -> AsyncIterator[tuple[str, int]]:
+    async def list(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
         directory = self._root / key_prefix
         async with storage_errors(key_prefix):
             if not await aiofiles.os.path.isdir(directory):
                 return
-            for name in sorted(await aiofiles.os.listdir(directory)):
-                size = await self.size(key_prefix + name)
-                if size is not None:
-                    yield key_prefix + name, size
+            for key, size in await _sizes(directory, key_prefix):
+                if key > start_after:
+                    yield key, size
 
     async def directories(self, key_prefix: str) -> AsyncIterator[str]:
         directory = self._root / key_prefix
@@ -188,6 +187,19 @@ def _copy(path: Path, temporary: Path, size: int, abandoned: Abandoned) -> bool:
     finally:
         os.close(source)
     return True
+
+
+@aiofiles.os.wrap
+def _sizes(directory: Path, key_prefix: str) -> list[tuple[str, int]]:
+    """By name; a file that goes meanwhile is left out."""
+    found = []
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            try:
+                found.append((key_prefix + entry.name, entry.stat().st_size))
+            except FileNotFoundError:
+                continue
+    return sorted(found)
 
 
 async def _remove(path: Path) -> None:

@@ -79,8 +79,8 @@ class ObjectStore(Protocol):
     async def discard_unfinished(self, key_prefix: str) -> None:
         """Remove what interrupted `put`s of keys with this beginning left behind."""
 
-    def list(self, key_prefix: str) -> AsyncIterator[tuple[str, int]]:
-        """(key, size in bytes) of every object below the prefix."""
+    def list(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
+        """(key, size in bytes) of every object below the prefix whose key comes behind `start_after`."""
 
     def directories(self, key_prefix: str) -> AsyncIterator[str]:
         """What stands before the next `/` behind the prefix, which ends with one or is empty; each once."""
@@ -107,7 +107,7 @@ async def deadline(what: str, timeout_s: float) -> AsyncIterator[None]:
 
 
 class ObjectRemoteStorage:
-    """The calls of the port, and `ListsPartitions`, over an `ObjectStore`."""
+    """The calls of the port, and all that a storage may offer besides, over an `ObjectStore`."""
 
     def __init__(self, store: ObjectStore, config: StorageConfig) -> None:
         self._store = store
@@ -156,8 +156,23 @@ class ObjectRemoteStorage:
             await self._store.discard_unfinished(f"{directory}/{segment_stem(metadata)}.")
 
     async def list_objects(self, partition: TopicIdPartition) -> AsyncIterator[RemoteObject]:
-        async for key, size in self._store.list(partition_directory(partition) + "/"):
+        async for listed in self.list_objects_from(partition, 0):
+            yield listed
+
+    async def list_objects_from(self, partition: TopicIdPartition, start_offset: int) -> AsyncIterator[RemoteObject]:
+        directory = partition_directory(partition) + "/"
+        async for key, size in self._store.list(directory, f"{directory}{start_offset:020d}" if start_offset else ""):
             yield describe_object(key, size, partition)
+
+    async def read_object(self, key: str, start: int = 0, end: int | None = None) -> bytes:
+        async with deadline(f"fetch of {key}", self._timeout_s):
+            return await self._store.get(key, start, end)
+
+    def list_keys(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
+        return self._store.list(key_prefix, start_after)
+
+    def list_directories(self, key_prefix: str) -> AsyncIterator[str]:
+        return self._store.directories(key_prefix)
 
     async def list_partitions(self) -> AsyncIterator[TopicIdPartition]:
         async for directory in self._store.directories(""):

@@ -264,8 +264,9 @@ class S3ObjectStore:
 
         await self._call(key_prefix, abort_all)
 
-    async def list(self, key_prefix: str) -> AsyncIterator[tuple[str, int]]:
-        async for page in self._pages(key_prefix):
+    async def list(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
+        behind = {"StartAfter": self._prefix + start_after} if start_after else {}
+        async for page in self._pages(key_prefix, **behind):
             for entry in page.get("Contents", []):
                 yield entry["Key"].removeprefix(self._prefix), entry["Size"]
 

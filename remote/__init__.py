@@ -19,8 +19,10 @@ from .segment import (
 )
 from .storage import (
     IndexType,
+    ListsFromOffset,
     ListsPartitions,
     LogSegmentData,
+    ReadsObjects,
     RemoteObject,
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
@@ -33,8 +35,10 @@ from .storage import (
 __all__ = [
     "IllegalTransitionError",
     "IndexType",
+    "ListsFromOffset",
     "ListsPartitions",
     "LogSegmentData",
+    "ReadsObjects",
     "RemoteLogEvent",
     "RemoteLogLedger",
     "RemoteLogMetadataError",

@@ -115,3 +115,25 @@ class ListsPartitions(Protocol):
 
     def list_partitions(self) -> AsyncIterator[TopicIdPartition]:
         """Every partition of which there is at least one object, in no particular order."""
+
+
+@runtime_checkable
+class ListsFromOffset(Protocol):
+    """What a storage may offer besides: a listing that leaves out what is known already (for streams)."""
+
+    def list_objects_from(self, partition: TopicIdPartition, start_offset: int) -> AsyncIterator[RemoteObject]:
+        """As `list_objects`, of the segments alone that begin at `start_offset` or above."""
+
+
+@runtime_checkable
+class ReadsObjects(Protocol):
+    """What a storage may offer besides: its objects by key, for who reads a layout that is not the storage's own."""
+
+    async def read_object(self, key: str, start: int = 0, end: int | None = None) -> bytes:
+        """Bytes [start, end), cut at the object's end; None is the end. RemoteResourceNotFoundError."""
+
+    def list_keys(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
+        """(key, size in bytes) of every object below the prefix that comes behind `start_after`."""
+
+    def list_directories(self, key_prefix: str) -> AsyncIterator[str]:
+        """What stands before the next `/` behind the prefix, which ends with one or is empty; each once."""

@@ -16,9 +16,11 @@ So a copy that is under way looks like an orphan, and a deletion that is under w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
+from uuid import UUID
 
 from ..log.checkpoints import decode_leader_epochs
 from ..log.epochs import EpochEntry, LeaderEpochCache
@@ -37,12 +39,15 @@ from .segment import (
 )
 from .storage import (
     IndexType,
+    ListsFromOffset,
     RemoteObject,
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
     RemoteStorageError,
     RemoteStorageManager,
 )
+
+T = TypeVar("T")
 
 SEGMENTS_AT_ONCE_MAX: Final = 16
 TAIL_BYTES: Final = 64 * 1024
@@ -61,41 +66,86 @@ class Survey:
     findings: tuple[Finding, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What a look at a store found: `listed` are the segments that are there and readable, those known before
+    included; `described` are the others of them. Below `log_start_offset` nothing is to be read any more.
+    """
+
+    listed: frozenset[UUID]
+    described: tuple[RemoteLogSegmentMetadata, ...]
+    findings: tuple[Finding, ...] = ()
+    log_start_offset: int = 0
+
+
 async def survey(storage: RemoteStorageManager, partition: TopicIdPartition) -> Survey:
     """RemoteStorageError if the store cannot be asked, or if its names do not tell where segments begin."""
+    sighting = await sight(storage, partition)
     ledger = RemoteLogLedger(partition)
-    findings: list[Finding] = []
-    slots = asyncio.Semaphore(SEGMENTS_AT_ONCE_MAX)
+    for metadata in sighting.described:
+        enter(ledger, metadata)
+    return Survey(ledger, sighting.findings)
 
-    async def look_at(segment_id: RemoteLogSegmentId, parts: Parts) -> None:
+
+def enter(ledger: RemoteLogLedger, metadata: RemoteLogSegmentMetadata) -> None:
+    """As a readable segment."""
+    ledger.apply(metadata)
+    finished = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+    ledger.apply(RemoteLogSegmentMetadataUpdate(metadata.segment_id, finished, NOT_TOLD, NOT_TOLD))
+
+
+async def sight(
+    storage: RemoteStorageManager,
+    partition: TopicIdPartition,
+    known: Collection[UUID] = (),
+    start_offset: int = 0,
+) -> Sighting:
+    """The segments that begin at `start_offset` or above; those of `known` ids are not looked at again. The errors are
+    those of `survey`.
+    """
+    segments = await _segments(storage, partition, start_offset)
+    unknown = [segment for segment in segments.items() if segment[0].id not in known]
+    looks = (partial(_look_at, storage, segment_id, parts) for segment_id, parts in unknown)
+    found = await at_once(looks, SEGMENTS_AT_ONCE_MAX)
+    described = tuple(one for one in found if isinstance(one, RemoteLogSegmentMetadata))
+    listed = {segment_id.id for segment_id, parts in segments.items() if segment_id.id in known and None in parts}
+    findings = sorted((one for one in found if isinstance(one, Finding)), key=str)
+    return Sighting(frozenset(listed.union(one.segment_id.id for one in described)), described, tuple(findings))
+
+
+async def at_once(calls: Iterable[Callable[[], Awaitable[T]]], limit: int) -> list[T]:
+    """Their results in order, `limit` of them under way; the first error ends all."""
+    slots = asyncio.Semaphore(limit)
+
+    async def run(call: Callable[[], Awaitable[T]]) -> T:
         async with slots:
-            found = await _look_at(storage, segment_id, parts)
-        if isinstance(found, Finding):
-            findings.append(found)
-            return
-        ledger.apply(found)
-        finished = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
-        ledger.apply(RemoteLogSegmentMetadataUpdate(segment_id, finished, NOT_TOLD, NOT_TOLD))
+            return await call()
 
-    segments = await _segments(storage, partition)
-    tasks = [asyncio.create_task(look_at(*segment)) for segment in segments.items()]
+    tasks = [asyncio.create_task(run(call)) for call in calls]
     try:
-        await asyncio.gather(*tasks)
+        return await asyncio.gather(*tasks)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    return Survey(ledger, tuple(sorted(findings, key=str)))
 
 
 async def _segments(
-    storage: RemoteStorageManager, partition: TopicIdPartition
+    storage: RemoteStorageManager, partition: TopicIdPartition, start_offset: int
 ) -> dict[RemoteLogSegmentId, dict[IndexType | None, RemoteObject]]:
     segments: dict[RemoteLogSegmentId, dict[IndexType | None, RemoteObject]] = {}
-    async for listed in storage.list_objects(partition):
+    async for listed in _listing(storage, partition, start_offset):
         if listed.segment_id is not None:
             segments.setdefault(listed.segment_id, {})[listed.kind] = listed
     return segments
+
+
+def _listing(
+    storage: RemoteStorageManager, partition: TopicIdPartition, start_offset: int
+) -> AsyncIterator[RemoteObject]:
+    if start_offset and isinstance(storage, ListsFromOffset):
+        return storage.list_objects_from(partition, start_offset)
+    return storage.list_objects(partition)
 
 
 async def _look_at(

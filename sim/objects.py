@@ -8,6 +8,8 @@ Each broker gets an `ObjectRemoteStorage`, as of every plugin, over its own way 
 | `error_share`            | the call fails, nothing happened                                                     |
 | `lost_reply_share`       | the call fails, and it happened                                                      |
 | `half_upload_share`      | the call fails, and leaves an unfinished part, which only `discard_unfinished` takes |
+| `hung_upload_s`          | half of the uploads are answered that much later, and have their effect then, also   |
+|                          | if the caller has given up, or has died                                              |
 | outage (`is_out`)       | every call fails, after a delay                                                      |
 | `list_delay_s`           | a listing does not show what was put or deleted within that time                     |
 | the caller dies          | its upload leaves an unfinished part                                                 |
@@ -31,6 +33,7 @@ LATENCY_S: Final = 0.010
 JITTER_S: Final = 0.010
 BYTES_PER_S: Final = 100e6
 PIECE_BYTES: Final = 1024 * 1024
+HUNG_SHARE: Final = 0.5
 
 
 @dataclass(slots=True)
@@ -40,12 +43,14 @@ class StoreFaults:
     error_share: float = 0.0
     lost_reply_share: float = 0.0
     half_upload_share: float = 0.0
+    hung_upload_s: float = 0.0
     slow_factor: float = 1.0
     list_delay_s: float = 0.0
     is_out: bool = False
 
     def heal(self) -> None:
         self.error_share = self.lost_reply_share = self.half_upload_share = self.list_delay_s = 0.0
+        self.hung_upload_s = 0.0
         self.slow_factor, self.is_out = 1.0, False
 
 
@@ -63,6 +68,8 @@ class SimObjectStore:
     def __init__(self, network: Network, rng: Random, counters: Counter[str]) -> None:
         self.objects: dict[str, bytes] = {}
         self.unfinished: dict[str, bytes] = {}
+        self.late: set[str] = set()
+        """What was put by uploads that hung: nobody may know of it."""
         self.faults = StoreFaults()
         self.network = network
         self.rng = rng
@@ -78,6 +85,12 @@ class SimObjectStore:
     def put(self, key: str, data: bytes) -> None:
         self.objects[key] = data
         self._change_listing(key, len(data))
+
+    async def put_late(self, key: str, data: bytes, delay_s: float) -> None:
+        """Whoever waits for it or not."""
+        self.late.add(key)
+        self.network.loop.call_later(delay_s, self.put, key, data, context=self.network.context)
+        await asyncio.sleep(delay_s)
 
     def remove(self, key: str) -> None:
         if self.objects.pop(key, None) is not None:
@@ -119,7 +132,11 @@ class _Way:
         if self._hits("half upload", store.faults.half_upload_share):
             raise RemoteStorageError(f"{key}: the upload broke off (injected)")
         store.unfinished.pop(key, None)
-        store.put(key, b"".join(parts))
+        data = b"".join(parts)
+        if store.faults.hung_upload_s and self._hits("hung upload", HUNG_SHARE):
+            await store.put_late(key, data, store.faults.hung_upload_s)
+        else:
+            store.put(key, data)
         self._lose_reply("put", key)
 
     async def get(self, key: str, start: int, end: int | None) -> bytes:
@@ -147,10 +164,10 @@ class _Way:
         for key in [key for key in self._store.unfinished if key.startswith(key_prefix)]:
             del self._store.unfinished[key]
 
-    async def list(self, key_prefix: str) -> AsyncIterator[tuple[str, int]]:
+    async def list(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
         await self._begin("list")
         for key, size in self._store.listing():
-            if key.startswith(key_prefix):
+            if key.startswith(key_prefix) and key > start_after:
                 yield key, size
 
     async def directories(self, key_prefix: str = "") -> AsyncIterator[str]:

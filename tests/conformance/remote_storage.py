@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,10 @@ from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.remote.storage import (
     IndexType,
+    ListsFromOffset,
     ListsPartitions,
     LogSegmentData,
+    ReadsObjects,
     RemoteObject,
     RemoteResourceNotFoundError,
     RemoteStorageError,
@@ -210,6 +213,33 @@ class RemoteStorageConformance:
         for number, partition in enumerate(partitions, start=1):
             await storage.copy_log_segment_data(make_metadata(3, number=number, partition=partition), make_data(b"abc"))
         assert sorted([partition async for partition in storage.list_partitions()]) == sorted(partitions)
+
+    async def test_list_objects_from(self, storage: RemoteStorageManager) -> None:
+        """Optional: `ListsFromOffset`."""
+        if not isinstance(storage, ListsFromOffset):
+            pytest.skip("does not list from an offset")
+        for number, start in enumerate((0, 5, 12), start=1):
+            metadata = make_metadata(3, number=number)
+            await storage.copy_log_segment_data(replace(metadata, start_offset=start, end_offset=99), make_data(b"abc"))
+        for start_offset, expected in ((0, {0, 5, 12}), (5, {5, 12}), (6, {12}), (13, set())):
+            found = [entry async for entry in storage.list_objects_from(PARTITION, start_offset)]
+            assert {entry.start_offset for entry in found} == expected
+
+    async def test_read_objects(self, storage: RemoteStorageManager) -> None:
+        """Optional: `ReadsObjects`."""
+        if not isinstance(storage, ReadsObjects):
+            pytest.skip("does not give its objects by key")
+        assert [name async for name in storage.list_directories("")] == []
+        await storage.copy_log_segment_data(make_metadata(3), make_data(b"abc"))
+        (directory,) = [name async for name in storage.list_directories("") if not name.startswith(".")]
+        keys = {key: size async for key, size in storage.list_keys(f"{directory}/")}
+        log = max(keys, key=lambda key: key.endswith(".log"))
+        assert keys[log] == 3
+        assert await storage.read_object(log) == b"abc"
+        assert await storage.read_object(log, 1, 2) == b"b"
+        assert {key async for key, _ in storage.list_keys(f"{directory}/", log)} == {key for key in keys if key > log}
+        with pytest.raises(RemoteResourceNotFoundError):
+            await storage.read_object(f"{directory}/absent")
 
     @pytest.mark.parametrize("length", [230, 231, 249])
     @pytest.mark.parametrize("number", [3, 2_147_483_647])

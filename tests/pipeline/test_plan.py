@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tierfetch.log.epochs import EpochEntry
 from tierfetch.log.index import AbortedTransaction, OffsetPosition
-from tierfetch.pipeline.plan import Piece, cut, history, overlapping, pieces_of, youngest
+from tierfetch.pipeline.batch_table import Selection
+from tierfetch.pipeline.plan import Piece, cut, history, is_whole, pieces_of, selections, youngest
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.ledger import RemoteLogLedger
 from tierfetch.remote.lineage import Gap
@@ -98,12 +99,12 @@ def test_history_is_the_youngest_segments() -> None:
     old, young = segment(1, 0, 199), segment(2, 60, 99, (3, 60))
     ledger = ledger_of(old, young)
     assert youngest(ledger).segment_id == young.segment_id
-    assert history(ledger, [EpochEntry(0, 0), EpochEntry(3, 60), EpochEntry(4, 100)]) == (
+    assert history(young, [EpochEntry(0, 0), EpochEntry(3, 60), EpochEntry(4, 100)]) == (
         EpochEntry(0, 0),
         EpochEntry(3, 60),
     )
-    assert history(ledger, []) == (EpochEntry(3, 60),)
-    assert history(ledger_of(), []) == ()
+    assert history(young, []) == (EpochEntry(3, 60),)
+    assert youngest(ledger_of()) is None
 
 
 @given(st.integers(0, 2**32))
@@ -120,7 +121,7 @@ def test_splits_hold_every_wanted_offset_once(seed: int) -> None:
     metadata = segment(1, 0, offset - 1, size=position)
     first = rng.randrange(offset)
     piece = Piece(metadata, first, rng.randrange(first + 1, offset + 1))
-    splits = list(cut(piece, index, rng.randrange(1, 1500)))
+    splits = list(cut(piece, index, rng.randrange(1, 1500), Selection()))
     starts = {at for at, _, _ in batches} | {position}
     assert {split.start for split in splits} | {split.end for split in splits} <= starts
     seen = [
@@ -137,11 +138,35 @@ def test_splits_hold_every_wanted_offset_once(seed: int) -> None:
 
 def test_splits_leave_out_bytes_that_are_not_wanted() -> None:
     index = [OffsetPosition(at * 10 + 9, at * 100) for at in range(1, 10)]
-    splits = list(cut(Piece(segment(1, 0, 99), 35, 52), index, 100))
+    splits = list(cut(Piece(segment(1, 0, 99), 35, 52), index, 100, Selection()))
     assert [(split.start, split.end) for split in splits] == [(200, 300), (300, 400), (400, 500), (500, 600)]
 
 
 @pytest.mark.parametrize(("first", "end", "count"), [(0, 10, 0), (0, 11, 1), (20, 30, 1), (21, 30, 0)])
 def test_aborted_transactions_go_with_the_splits_that_they_touch(first: int, end: int, count: int) -> None:
     aborted = [AbortedTransaction(1, 10, 20, 21)]
-    assert len(overlapping(aborted, Piece(segment(1, 0, 99), first, end))) == count
+    (selection,) = selections([Piece(segment(1, 0, 99), first, end)], aborted)
+    assert len(selection.aborted) == count
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 200), st.integers(0, 60)), max_size=20),
+    st.lists(st.integers(1, 40), min_size=1, max_size=8),
+)
+def test_each_piece_has_the_aborted_transactions_that_reach_into_it(
+    spans: list[tuple[int, int]], sizes: list[int]
+) -> None:
+    aborted = [AbortedTransaction(number, first, first + size, 0) for number, (first, size) in enumerate(spans)]
+    pieces, at = [], 0
+    for size in sizes:
+        pieces.append(Piece(segment(1, 0, 999), at, at + size))
+        at += size
+    for piece, selection in zip(pieces, selections(pieces, aborted), strict=True):
+        assert set(selection.aborted) == {
+            one for one in aborted if one.first_offset < piece.end_offset and one.last_offset >= piece.first_offset
+        }
+
+
+@pytest.mark.parametrize(("first", "end", "expected"), [(0, 100, True), (0, 99, False), (1, 100, False)])
+def test_a_piece_is_whole_or_not(first: int, end: int, expected: bool) -> None:
+    assert is_whole(Piece(segment(1, 0, 99), first, end)) is expected

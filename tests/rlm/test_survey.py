@@ -14,7 +14,7 @@ from tierfetch.remote.findings import FindingKind
 from tierfetch.remote.ledger import RemoteLogLedger
 from tierfetch.remote.segment import RemoteLogSegmentMetadata
 from tierfetch.remote.storage import IndexType, RemoteObject, RemoteStorageError
-from tierfetch.remote.survey import NOT_TOLD, survey
+from tierfetch.remote.survey import NOT_TOLD, sight, survey
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
@@ -142,3 +142,17 @@ async def test_foreign_objects_are_told_once() -> None:
     surveyed = await survey(guest, segments[0].segment_id.topic_id_partition)
     report = await audit_survey(surveyed, guest, now_ms=NOW_MS)
     assert [finding.kind for finding in report.findings] == [FindingKind.FOREIGN]
+
+
+async def test_what_is_known_is_not_looked_at_again() -> None:
+    storage, segments = await sample_in_memory()
+    partition = segments[0].segment_id.topic_id_partition
+    known = {metadata.segment_id.id for metadata in segments[:-1]}
+    for metadata in segments[:-1]:
+        for kind in IndexType:
+            storage.objects.pop((metadata.segment_id, kind), None)
+    sighting = await sight(storage, partition, known)
+    assert [metadata.segment_id for metadata in sighting.described] == [segments[-1].segment_id]
+    assert sighting.listed == known | {segments[-1].segment_id.id}
+    del storage.objects[segments[0].segment_id, None]
+    assert segments[0].segment_id.id not in (await sight(storage, partition, known)).listed

@@ -1,0 +1,1 @@
+"""How segments lie in a store: one module for each layout, all behind `stores.SegmentStore`."""

@@ -1,0 +1,189 @@
+"""The layout of Aiven's tiered storage plugin (Aiven-Open/tiered-storage-for-apache-kafka), read from its manifests.
+
+    [prefix/]<topic>-<topic uuid>/<partition>/<20-digit start offset>-<segment uuid>.{log,indexes,rsm-manifest}
+
+The manifest is written last and says all that planning needs: one small GET for each segment, none for its indexes. It
+travels with the segment's metadata, so that reading is one ranged GET of the chunks that hold the wanted bytes. What
+the manifest does not fit (a chunk that is short, that cannot be decrypted or decompressed) is corruption, said at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+import zstandard
+
+from ...log.errors import CorruptFileError
+from ...protocol.topics import TopicIdPartition, uuid_from_text, uuid_to_text
+from ...remote.findings import Finding, FindingKind
+from ...remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from ...remote.storage import (
+    IndexType,
+    ReadsObjects,
+    RemoteResourceNotFoundError,
+    RemoteStorageCorruptError,
+    RemoteStorageManager,
+)
+from ...remote.survey import Sighting, at_once
+from .aiven_keys import KeyRing, decrypt_chunk
+from .aiven_manifest import Manifest, chunks_of, decode_manifest, metadata_of
+
+MANIFESTS_AT_ONCE_MAX: Final = 32
+MANIFESTS_KEPT_MAX: Final = 64
+_DIRECTORY: Final = re.compile(r"(.+)-([\w-]{22})")
+_PARTITION: Final = re.compile(r"\d{1,10}")
+_NAME: Final = re.compile(r"(\d{20})-([\w-]{22})\.(log|indexes|rsm-manifest)")
+_LOG, _INDEXES, _MANIFEST = "log", "indexes", "rsm-manifest"
+
+Parts = dict[str, int]
+"""Sizes of the objects of a segment, by the end of their names."""
+
+
+class AivenLayout:
+    """A `SegmentStore` over any plugin that gives its objects by key."""
+
+    def __init__(self, storage: RemoteStorageManager, keys: KeyRing) -> None:
+        assert isinstance(storage, ReadsObjects), storage
+        self._storage, self._objects = storage, storage
+        self._keys = keys
+        self._manifests: OrderedDict[UUID, Manifest] = OrderedDict()
+
+    async def partitions(self, wants: Callable[[str], bool]) -> list[TopicIdPartition]:
+        found = []
+        async for directory in self._objects.list_directories(""):
+            match = _DIRECTORY.fullmatch(directory)
+            if match is None or not wants(match[1]):
+                continue
+            async for name in self._objects.list_directories(f"{directory}/"):
+                if _PARTITION.fullmatch(name):
+                    found.append(TopicIdPartition(uuid_from_text(match[2]), match[1], int(name)))
+        return sorted(found)
+
+    async def sight(self, partition: TopicIdPartition, known: Collection[UUID] = (), start_offset: int = 0) -> Sighting:
+        segments = await self._segments(partition, start_offset)
+        unknown = [stem for stem in segments if _id_of(stem) not in known]
+        looks = (partial(self._look_at, partition, stem, segments[stem]) for stem in unknown)
+        found = await at_once(looks, MANIFESTS_AT_ONCE_MAX)
+        described = tuple(one for one in found if isinstance(one, RemoteLogSegmentMetadata))
+        listed = {_id_of(stem) for stem, parts in segments.items() if _LOG in parts} & set(known)
+        findings = sorted((one for one in found if isinstance(one, Finding)), key=str)
+        return Sighting(frozenset(listed.union(one.segment_id.id for one in described)), described, tuple(findings))
+
+    async def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
+        end = min(end, metadata.segment_size_in_bytes)
+        if start >= end:
+            return b""
+        key = _key(metadata, _LOG)
+        manifest = self._manifest(metadata)
+        chunks = chunks_of(manifest, start, end)
+        stored = memoryview(await self._objects.read_object(key, chunks.start, chunks.end))
+        if len(stored) != chunks.end - chunks.start:
+            raise RemoteStorageCorruptError(
+                f"{key}: bytes [{chunks.start}, {chunks.end}) came back as {len(stored)} bytes: the object is shorter "
+                "than its manifest says"
+            )
+        parts, at = [], 0
+        for number, (size, original) in enumerate(
+            zip(chunks.transformed_sizes, chunks.original_sizes, strict=True), start=chunks.first_chunk
+        ):
+            parts.append(self._restored(manifest, stored[at : at + size], original, f"{key}, chunk {number}"))
+            at += size
+        parts[-1] = parts[-1][: len(parts[-1]) - (chunks.original_start + sum(chunks.original_sizes) - end)]
+        parts[0] = parts[0][start - chunks.original_start :]
+        return b"".join(parts)
+
+    async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+        key = _key(metadata, _INDEXES)
+        manifest = self._manifest(metadata)
+        wanted = manifest.segment_indexes.range_of(index_type)
+        if wanted is None:
+            raise RemoteResourceNotFoundError(f"{key}: the segment has no {index_type.value}")
+        if not wanted.size:
+            return b""
+        data = await self._objects.read_object(key, wanted.position, wanted.position + wanted.size)
+        if len(data) != wanted.size:
+            raise RemoteStorageCorruptError(f"{key}: {index_type.value}: {len(data)} bytes instead of {wanted.size}")
+        return bytes(self._decrypted(manifest, memoryview(data), f"{key}, {index_type.value}"))
+
+    async def close(self) -> None:
+        await self._storage.close()
+
+    async def _segments(self, partition: TopicIdPartition, start_offset: int) -> dict[str, Parts]:
+        """By the common beginning of their names."""
+        directory = _directory(partition)
+        segments: dict[str, Parts] = {}
+        start_after = f"{directory}/{start_offset:020d}" if start_offset else ""
+        async for key, size in self._objects.list_keys(f"{directory}/", start_after):
+            if match := _NAME.fullmatch(key.rpartition("/")[2]):
+                segments.setdefault(f"{match[1]}-{match[2]}", {})[match[3]] = size
+        return segments
+
+    async def _look_at(
+        self, partition: TopicIdPartition, stem: str, parts: Parts
+    ) -> RemoteLogSegmentMetadata | Finding:
+        subject = str(RemoteLogSegmentId(partition, _id_of(stem)))
+        name = f"{_directory(partition)}/{stem}.{_MANIFEST}"
+        if _MANIFEST not in parts:
+            return Finding(FindingKind.ORPHAN, subject, "no manifest: a copy that is under way, or was abandoned")
+        if missing := {_LOG, _INDEXES} - parts.keys():
+            return Finding(FindingKind.MISSING, subject, f"the manifest is there, .{', .'.join(sorted(missing))} not")
+        try:
+            raw = await self._objects.read_object(name)
+            metadata = metadata_of(decode_manifest(raw, name), raw, name)
+        except RemoteResourceNotFoundError as error:
+            return Finding(FindingKind.MISSING, subject, str(error))
+        except CorruptFileError as error:
+            return Finding(FindingKind.CORRUPT, subject, str(error))
+        if str(metadata.segment_id) != subject or _stem(metadata) != stem:
+            told = f"{metadata.segment_id} from offset {metadata.start_offset}"
+            return Finding(FindingKind.CORRUPT, subject, f"{name}: describes {told}")
+        return metadata
+
+    def _manifest(self, metadata: RemoteLogSegmentMetadata) -> Manifest:
+        segment = metadata.segment_id.id
+        manifest = self._manifests.get(segment)
+        if manifest is None:
+            assert metadata.custom_metadata is not None, metadata
+            manifest = decode_manifest(metadata.custom_metadata, _key(metadata, _MANIFEST))
+            self._manifests[segment] = manifest
+            if len(self._manifests) > MANIFESTS_KEPT_MAX:
+                self._manifests.popitem(last=False)
+        return manifest
+
+    def _restored(self, manifest: Manifest, chunk: memoryview, original_size: int, what: str) -> bytes:
+        data = self._decrypted(manifest, chunk, what)
+        if manifest.compression:
+            try:
+                data = zstandard.ZstdDecompressor().decompress(data, max_output_size=original_size)
+            except zstandard.ZstdError as error:
+                raise RemoteStorageCorruptError(f"{what}: {error}") from error
+        if len(data) != original_size:
+            raise RemoteStorageCorruptError(f"{what}: {len(data)} bytes where the manifest says {original_size}")
+        return bytes(data)
+
+    def _decrypted(self, manifest: Manifest, chunk: memoryview, what: str) -> bytes | memoryview:
+        encryption = manifest.encryption
+        if encryption is None:
+            return chunk
+        return decrypt_chunk(chunk, self._keys.data_key(encryption.data_key), encryption.aad, what)
+
+
+def _directory(partition: TopicIdPartition) -> str:
+    return f"{partition.topic}-{uuid_to_text(partition.topic_id)}/{partition.partition}"
+
+
+def _stem(metadata: RemoteLogSegmentMetadata) -> str:
+    return f"{metadata.start_offset:020d}-{uuid_to_text(metadata.segment_id.id)}"
+
+
+def _id_of(stem: str) -> UUID:
+    return uuid_from_text(stem.partition("-")[2])
+
+
+def _key(metadata: RemoteLogSegmentMetadata, suffix: str) -> str:
+    return f"{_directory(metadata.segment_id.topic_id_partition)}/{_stem(metadata)}.{suffix}"

@@ -1,0 +1,264 @@
+"""The `.rsm-manifest` of Aiven's tiered storage plugin, version 1: what a segment is, and where its bytes are. Pure.
+
+The log is cut into chunks of one size; each is transformed (compressed with zstd, then encrypted, either or none) on
+its own, and all are put into one object, one behind the other. The manifest says how long each came out:
+
+| chunk index | because                            | sizes of the transformed chunks                                   |
+|-------------|------------------------------------|-------------------------------------------------------------------|
+| `fixed`     | not compressed                     | one size for all, and that of the last                            |
+| `variable`  | compressed                         | a list: binary, compressed with zstd, in base64                   |
+
+The binary list, big-endian: count int32; if there are two or more, base int32, width int8, and each but the last as
+its distance from the base in `width` bytes; the last as int32.
+
+The indexes lie in one object, each at its position, encrypted if the log is, never compressed. Source: the README and
+the documentation in the sources of Aiven-Open/tiered-storage-for-apache-kafka.
+"""
+
+from __future__ import annotations
+
+import struct
+from base64 import b64decode
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Annotated, Final, Literal
+
+import zstandard
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from ...log.epochs import EpochEntry, LeaderEpochCache
+from ...log.errors import CorruptFileError
+from ...protocol.topics import TopicIdPartition, uuid_from_text
+from ...remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from ...remote.storage import IndexType
+
+SIZES_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of a decompressed list of sizes: a segment of 2 GiB in chunks of 128 bytes."""
+_COUNT = struct.Struct(">i")
+_BASE_AND_WIDTH = struct.Struct(">iB")
+_WIDTH_MAX: Final = 4
+
+Size = Annotated[int, Field(ge=0)]
+
+
+class _Model(BaseModel):
+    """Written by another system: what it adds later is passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel)
+
+
+class IndexRange(_Model):
+    """Bytes of the `.indexes` object."""
+
+    position: Size
+    size: Size
+
+
+class SegmentIndexes(_Model):
+    """`transaction` is None where no transaction was aborted."""
+
+    offset: IndexRange
+    timestamp: IndexRange
+    producer_snapshot: IndexRange
+    leader_epoch: IndexRange
+    transaction: IndexRange | None = None
+
+    def range_of(self, kind: IndexType) -> IndexRange | None:
+        match kind:
+            case IndexType.OFFSET:
+                return self.offset
+            case IndexType.TIMESTAMP:
+                return self.timestamp
+            case IndexType.PRODUCER_SNAPSHOT:
+                return self.producer_snapshot
+            case IndexType.LEADER_EPOCH:
+                return self.leader_epoch
+            case IndexType.TRANSACTION:
+                return self.transaction
+
+
+class FixedChunks(_Model):
+    """All transformed chunks are of one size, but for the last."""
+
+    type: Literal["fixed"]
+    original_chunk_size: int = Field(gt=0)
+    original_file_size: Size
+    transformed_chunk_size: Size
+    final_transformed_chunk_size: Size
+
+    def transformed_sizes(self) -> list[int]:
+        count = -(-self.original_file_size // self.original_chunk_size)
+        return [self.transformed_chunk_size] * (count - 1) + [self.final_transformed_chunk_size] * (count > 0)
+
+
+class VariableChunks(_Model):
+    """Each transformed chunk has a size of its own."""
+
+    type: Literal["variable"]
+    original_chunk_size: int = Field(gt=0)
+    original_file_size: Size
+    transformed_chunks: str
+
+    def transformed_sizes(self) -> list[int]:
+        try:
+            packed = zstandard.ZstdDecompressor().decompress(
+                b64decode(self.transformed_chunks, validate=True), max_output_size=SIZES_BYTES_MAX
+            )
+            return _sizes(packed)
+        except (ValueError, zstandard.ZstdError, struct.error) as error:
+            raise CorruptFileError(f"manifest: the list of chunk sizes: {error}") from error
+
+
+class Encryption(_Model):
+    """`data_key`: KEY ID:base64 of the AES key, encrypted with the RSA key of that name."""
+
+    data_key: str
+    aad: Base64Bytes
+
+
+class _TopicPartition(_Model):
+    topic: str
+    partition: Size
+
+
+class _TopicIdPartition(_Model):
+    topic_id: str
+    topic_partition: _TopicPartition
+
+
+class _SegmentId(_Model):
+    topic_id_partition: _TopicIdPartition
+    id: str
+
+
+class SegmentDescription(_Model):
+    """Kafka's metadata of the segment, without its size. Offsets inclusive."""
+
+    remote_log_segment_id: _SegmentId
+    start_offset: Size
+    end_offset: Size
+    max_timestamp_ms: int
+    broker_id: int
+    event_timestamp_ms: int
+    segment_leader_epochs: dict[int, Size] = Field(min_length=1)
+
+
+class Manifest(_Model):
+    """Version 1."""
+
+    version: Literal["1"]
+    chunk_index: Annotated[FixedChunks | VariableChunks, Field(discriminator="type")]
+    segment_indexes: SegmentIndexes
+    compression: bool
+    encryption: Encryption | None = None
+    remote_log_segment_metadata: SegmentDescription
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRange:
+    """The chunks that hold a range of the log: bytes [start, end) of the object, the size of each chunk there and
+    back, and where the first begins in the log.
+    """
+
+    start: int
+    end: int
+    transformed_sizes: tuple[int, ...]
+    original_sizes: tuple[int, ...]
+    original_start: int
+    first_chunk: int
+
+
+def decode_manifest(data: bytes, name: str) -> Manifest:
+    """CorruptFileError with `name` in front says which field is wrong."""
+    try:
+        return Manifest.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the document"
+        raise CorruptFileError(f"{name}: {where}: {first['msg']}") from None
+
+
+def metadata_of(manifest: Manifest, raw: bytes, name: str) -> RemoteLogSegmentMetadata:
+    """With the manifest as its custom metadata, so that whoever reads the segment needs no look at it again.
+    CorruptFileError.
+    """
+    described = manifest.remote_log_segment_metadata
+    named = described.remote_log_segment_id
+    where = named.topic_id_partition
+    epochs = sorted(described.segment_leader_epochs.items())
+    entries = LeaderEpochCache(EpochEntry(epoch, start) for epoch, start in epochs).range(
+        described.start_offset, described.end_offset + 1
+    )
+    if (
+        not entries
+        or entries[0].start_offset != described.start_offset
+        or described.end_offset < entries[0].start_offset
+    ):
+        raise CorruptFileError(
+            f"{name}: offsets {described.start_offset} to {described.end_offset} with the leader epochs {epochs}"
+        )
+    try:
+        partition = TopicIdPartition(
+            uuid_from_text(where.topic_id), where.topic_partition.topic, where.topic_partition.partition
+        )
+        segment_id = RemoteLogSegmentId(partition, uuid_from_text(named.id))
+    except ValueError as error:
+        raise CorruptFileError(f"{name}: {error}") from error
+    transaction = manifest.segment_indexes.transaction
+    return RemoteLogSegmentMetadata(
+        segment_id=segment_id,
+        start_offset=described.start_offset,
+        end_offset=described.end_offset,
+        max_timestamp_ms=described.max_timestamp_ms,
+        broker_id=described.broker_id,
+        event_timestamp_ms=described.event_timestamp_ms,
+        segment_size_in_bytes=manifest.chunk_index.original_file_size,
+        segment_leader_epochs=entries,
+        custom_metadata=raw,
+        txn_index_empty=transaction is None or transaction.size == 0,
+    )
+
+
+def chunks_of(manifest: Manifest, start: int, end: int) -> ChunkRange:
+    """Those that hold bytes [start, end) of the log, which must lie within it. CorruptFileError if the sizes cannot
+    be.
+    """
+    index = manifest.chunk_index
+    size, total = index.original_chunk_size, index.original_file_size
+    assert 0 <= start < end <= total, (start, end, total)
+    sizes = index.transformed_sizes()
+    if len(sizes) != -(-total // size):
+        raise CorruptFileError(f"manifest: {len(sizes)} chunks of {size} bytes for a log of {total}")
+    begins = list(accumulate(sizes, initial=0))
+    first, behind = start // size, -(-end // size)
+    return ChunkRange(
+        start=begins[first],
+        end=begins[behind],
+        transformed_sizes=tuple(sizes[first:behind]),
+        original_sizes=tuple(min(size, total - at * size) for at in range(first, behind)),
+        original_start=first * size,
+        first_chunk=first,
+    )
+
+
+def _sizes(packed: bytes) -> list[int]:
+    (count,) = _COUNT.unpack_from(packed)
+    if count < 0:
+        raise ValueError(f"{count} chunks")
+    if count == 0:
+        return []
+    (last,) = _COUNT.unpack_from(packed, len(packed) - _COUNT.size)
+    if count == 1:
+        expected, before = 2 * _COUNT.size, []
+    else:
+        base, width = _BASE_AND_WIDTH.unpack_from(packed, _COUNT.size)
+        begin = _COUNT.size + _BASE_AND_WIDTH.size
+        end = begin + (count - 1) * width
+        expected = end + _COUNT.size
+        if not 0 < width <= _WIDTH_MAX:
+            raise ValueError(f"{width} bytes for a size")
+        before = [base + int.from_bytes(packed[at : at + width], "big") for at in range(begin, end, width)]
+    if len(packed) != expected or last < 0 or min(before, default=0) < 0:
+        raise ValueError(f"{len(packed)} bytes where {expected} are expected for {count} chunks")
+    return [*before, last]

@@ -1,0 +1,31 @@
+"""One task of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from .options import TierOptions
+from .splits import read_split
+from .table_plan import TableSplit
+
+
+class SplitPartition(InputPartition):
+    """A split; None where there is nothing to read, for Spark wants at least one."""
+
+    def __init__(self, split: TableSplit | None) -> None:
+        super().__init__(None)
+        self.split = split
+
+    def __repr__(self) -> str:
+        return f"SplitPartition({self.split})"
+
+    def read(self, options: TierOptions, columns: StructType) -> Iterator[pa.RecordBatch]:
+        """In an executor; the errors are those of `read_split`."""
+        if self.split is None:
+            return iter(())
+        return read_split(options, self.split, to_arrow_schema(columns, timezone="UTC"))

@@ -1,0 +1,64 @@
+"""What a Python process of Spark keeps from one task to the next: an event loop, and the stores that it has opened.
+
+Opening a store costs as much as reading a small split (an SDK's client, threads), so each is opened once. Nothing of it
+goes from process to process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import pickle
+from collections import OrderedDict
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+from .options import TierOptions
+from .stores import SegmentStore, StoreRef, open_store
+
+T = TypeVar("T")
+
+STORES_MAX: Final = 8
+"""Kept open between tasks; what was used longest ago is closed before the next one."""
+
+
+class Worker:
+    """One caller at a time."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._stores: OrderedDict[bytes, SegmentStore] = OrderedDict()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(self._run(work))
+
+    async def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        while len(self._stores) > STORES_MAX:
+            _, oldest = self._stores.popitem(last=False)
+            await oldest.close()
+        return await work
+
+    def store(self, options: TierOptions, ref: StoreRef) -> SegmentStore:
+        """PluginError, RemoteStorageError."""
+        key = pickle.dumps((ref, options.location, options.plugin, _secrets(options)))
+        store = self._stores.get(key)
+        if store is None:
+            store = self._stores[key] = open_store(options, ref)
+        self._stores.move_to_end(key)
+        return store
+
+    def close(self) -> None:
+        while self._stores:
+            _, store = self._stores.popitem()
+            self._runner.run(store.close())
+        self._runner.close()
+
+
+def _secrets(options: TierOptions) -> list[tuple[str, str]]:
+    given = [*options.storage.items(), *options.encryption.items()]
+    return [(key, value.get_secret_value()) for key, value in given]
+
+
+WORKER: Final = Worker()
+"""Of this process."""
+atexit.register(WORKER.close)
