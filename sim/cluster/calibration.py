@@ -5,15 +5,20 @@ start           process start until the first question of a replica: `start_s` (
 setup           `setup_s` of work, `setup_parallel` at a time on a broker, and `setup_round_trips` to the leader
 aux state       when it adopts from the tier: `aux_s` of work as above, `aux_gets` one after the other, `aux_bytes`
 retry           when it adopts from the tier: `retry_s`, in which nothing happens, once and for all replicas together
-bulk, catch-up  at most `fetch_bytes_per_s` for each of `fetchers` connections to a leader, of which each byte that
-                producers write meanwhile to the broker's partitions takes `produce_weight`; CPU of both ends
+bulk, catch-up  `fetchers` connections to a leader, each one fetch after the other: a fetch brings up to
+                `fetch_partition_bytes` of each replica, `fetch_response_bytes` in all, and takes `fetch_s`, the round
+                trip and its bytes at `fetch_bytes_per_s`. Each byte that producers write meanwhile to the broker's
+                partitions takes `produce_weight` bytes of that; CPU of both ends
 throttle        does not hold back the last `throttle_burst_bytes`: the debt of a fetch is waited for after it
 ISR expansion   `isr_expansion_s` from caught up until clients see it in the ISR
 
 So n partitions of `bytes` in all, from one leader, with nothing else in the way, are in the ISR after
 
     start_s + n / setup_parallel * (setup_s + aux_s) + retry_s + ceil(n / setup_parallel) * aux_gets * tier latency
-      + bytes / (fetchers * fetch_bytes_per_s - produce_weight * produced bytes/s) + isr_expansion_s
+      + bytes / (fetchers * pace(n) - produce_weight * produced bytes/s) + isr_expansion_s
+
+    pace(n) = size / (fetch_s + round trip + size / fetch_bytes_per_s)
+    size    = min(n * fetch_partition_bytes, fetch_response_bytes)        n replicas of one connection
 
 which is what `pace_fit` reads the constants off. What it does not know: how they change with the version of a system, a
 JVM's options, or on another machine; measure again there (`tierfetch model calibrate`).
@@ -36,6 +41,7 @@ KAFKA_POLICIES: Final = frozenset({Policy.KAFKA, Policy.KAFKA_LAST_TIERED})
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 BytesPerS = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class CalibrationError(ValueError):
@@ -61,6 +67,9 @@ class Calibration(_Measured):
     retry_s: Seconds
     fetch_bytes_per_s: BytesPerS
     fetchers: Annotated[int, Field(gt=0)]
+    fetch_s: Seconds = 0.0
+    fetch_partition_bytes: Size = 1 << 20
+    fetch_response_bytes: Size = 10 << 20
     produce_weight: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
     throttle_burst_bytes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     leader_cpu_s_per_gb: Seconds
@@ -68,6 +77,11 @@ class Calibration(_Measured):
     isr_expansion_s: Seconds
     session_timeout_s: Annotated[Seconds, Field(description="A dead broker is fenced after so long.")]
     election_s: Annotated[Seconds, Field(description="From the fence until a new leader takes records.")]
+
+    def pace(self, replicas: float, round_trip_s: float = 0.0) -> float:
+        """Bytes for each second of one connection that fetches so many replicas, without live produce."""
+        size = min(replicas * self.fetch_partition_bytes, self.fetch_response_bytes)
+        return size / (self.fetch_s + round_trip_s + size / self.fetch_bytes_per_s)
 
 
 class MachineRates(_Measured):

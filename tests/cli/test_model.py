@@ -1,0 +1,232 @@
+"""`tierfetch model` on the example cluster: tables, documents, reports, and what is refused."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tierfetch.cli.model import model
+from tierfetch.cli.model.document import ModelDocument
+from tierfetch.cli.model.failover import FailoverDocument
+from tierfetch.cli.model.quantities import count, duration, share, size
+from tierfetch.sim.cluster.inventory import Policy
+from tierfetch.tests.sim.model.builders import EXAMPLE
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(model, [str(argument) for argument in arguments])
+
+
+def model_on_example(command: str, *arguments: str | Path) -> Result:
+    return run(command, "--cluster", EXAMPLE, *arguments)
+
+
+def edited(tmp_path: Path, old: str, new: str) -> Path:
+    text = EXAMPLE.read_text()
+    assert old in text
+    path = tmp_path / "cluster.yaml"
+    path.write_text(text.replace(old, new))
+    return path
+
+
+def test_S1_replace_answers_first_and_then_tells_what_it_rests_on() -> None:
+    result = model_on_example("replace", "--broker", "3")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0] == "Broker 3 of 6 (15 replicas, 709.2 GB on disk) dies and comes back empty"
+    assert lines[1].startswith("All 15 replicas are in sync after ")
+    for text in ("Fullest resources at their peak", "Last replicas to join the ISR", "customers-3", "Calibration: "):
+        assert text in result.stdout
+
+
+def test_S1_replace_as_json_is_one_document() -> None:
+    result = model_on_example("replace", "--broker", "3", "--json", "--policy", "kafka", "--down", "60")
+    document = ModelDocument.model_validate_json(result.stdout)
+    (outcome,) = document.outcomes
+    assert (outcome.policy, outcome.system, outcome.moves, outcome.never_join) == ("kafka", "kafka", 15, 0)
+    assert outcome.duration_s == pytest.approx(document.moves[0].joined_s)
+    assert sum(row.bulk_bytes for row in document.moves) == pytest.approx(outcome.bulk_bytes)
+    assert all(row.from_broker == row.to_broker == 3 for row in document.moves)
+    assert document.traffic.brokers[0].broker == 3
+    assert outcome.progress.under_replicated[0] == 15
+    assert outcome.progress.under_replicated[-1] == 0
+    assert all(row.first_fetch_s > 60 for row in document.moves)
+
+
+def test_S1_compare_has_a_row_for_each_policy() -> None:
+    document = ModelDocument.model_validate_json(model_on_example("compare", "--broker", "3", "--json").stdout)
+    assert {outcome.policy for outcome in document.outcomes} == {policy.value for policy in Policy}
+    by_policy = {outcome.policy: outcome for outcome in document.outcomes}
+    assert (
+        by_policy["tier-first"].duration_s < by_policy["kafka-last-tiered"].duration_s < by_policy["kafka"].duration_s
+    )
+    assert by_policy["tier-first"].leader_bytes < 0.15 * by_policy["local-log-start"].leader_bytes
+    shown = model_on_example("compare", "--broker", "3").stdout
+    assert all(f"│ {policy.value} " in shown for policy in Policy)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "scenario"),
+    [
+        (("--add", "2"), "2 brokers join 6: "),
+        (("--remove", "2"), "Broker 2 of 6 gives away everything: 15 replicas move in "),
+        (("--even",), "6 brokers are filled evenly: "),
+    ],
+)
+def test_S2_rebalance_is_planned_and_simulated(arguments: tuple[str, ...], scenario: str) -> None:
+    document = ModelDocument.model_validate_json(model_on_example("rebalance", *arguments, "--json").stdout)
+    assert document.scenario.startswith(scenario)
+    assert document.outcomes[0].never_join == 0
+    assert document.outcomes[0].urp_minutes == 0
+    if arguments[0] == "--add":
+        assert {row.to_broker for row in document.moves} == {7, 8}
+    if arguments[0] == "--remove":
+        assert {row.from_broker for row in document.moves} == {2}
+
+
+def test_S2_a_plan_of_kafkas_tool(tmp_path: Path) -> None:
+    plan = {
+        "version": 1,
+        "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2, 6], "log_dirs": ["any"] * 3}],
+    }
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan))
+    document = ModelDocument.model_validate_json(model_on_example("rebalance", "--plan", path, "--json").stdout)
+    assert [(row.name, row.from_broker, row.to_broker) for row in document.moves] == [("orders-0", 3, 6)]
+    plan["partitions"][0]["replicas"] = [1, 2, 60]
+    path.write_text(json.dumps(plan))
+    refused = model_on_example("rebalance", "--plan", path)
+    assert (refused.exit_code, refused.stderr) == (1, "Error: orders-0: there is no broker 60\n")
+
+
+def test_S2_a_plan_of_ours_brings_its_waves_and_its_throttle(tmp_path: Path) -> None:
+    rows = [{"topic": "orders", "partition": index, "replicas": [1, 2, 6]} for index in (0, 6)]
+    details = {"waves": [[0], [1]], "throttle_bytes_per_s": 123_000_000}
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({"version": 1, "partitions": rows, "tierfetch": details}))
+    document = ModelDocument.model_validate_json(model_on_example("rebalance", "--plan", path, "--json").stdout)
+    assert {row.name: row.wave for row in document.moves} == {"orders-0": 0, "orders-6": 1}
+    assert document.cluster.throttle_bytes_per_s == 123_000_000
+
+
+def test_failover() -> None:
+    arguments = ("failover", "--broker", "3", "--broker", "1")
+    document = FailoverDocument.model_validate_json(model_on_example(*arguments, "--json").stdout)
+    assert (document.lost_leader, document.under_replicated, document.leaderless) == (10, 25, 0)
+    assert document.below_min_isr == len(document.below_min_isr_partitions) == 5
+    assert sum(row.leaders_after for row in document.brokers) == 30
+    shown = model_on_example(*arguments).stdout
+    assert "5 partitions fall below min.insync.replicas" in shown
+    assert "10 partitions take nothing for " in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "headings"),
+    [
+        (("replace", "--broker", "3"), ("What the bootstrap policy changes", "What gets full", "Words")),
+        (("compare", "--broker", "3"), ("How it goes", "Network traffic of the moves")),
+        (("rebalance", "--add", "1"), ("How it goes", "Last replicas to join")),
+        (("failover", "--broker", "3"), ("Who carries the load", "Words")),
+    ],
+)
+def test_a_report_is_one_file_that_explains_itself(tmp_path: Path, arguments, headings) -> None:
+    cluster = edited(tmp_path, "name: shop", "name: <b>shop</b> & co")
+    page = tmp_path / "report.html"
+    result = run(arguments[0], "--cluster", cluster, *arguments[1:], "--html", page)
+    assert result.exit_code == 0, result.output
+    assert f"Report: {page}" in result.stdout
+    text = page.read_text()
+    assert all(f"<h2>{heading}</h2>" in text for heading in headings)
+    assert "&lt;b&gt;shop&lt;/b&gt; &amp; co" in text
+    assert "<b>shop</b>" not in text
+    assert text.count("<script") >= 2
+    assert 'src="http' not in text
+
+
+def test_what_is_unwise_is_said_beside_the_document(tmp_path: Path) -> None:
+    cluster = edited(tmp_path, "min_insync_replicas: 2", "min_insync_replicas: 4")
+    result = run("replace", "--cluster", cluster, "--broker", "3")
+    assert result.exit_code == 0
+    assert "3 in sync, min_insync_replicas is 4" in result.stderr
+    assert "more like these" in result.stderr
+    as_json = run("replace", "--cluster", cluster, "--broker", "3", "--json")
+    assert len(ModelDocument.model_validate_json(as_json.stdout).warnings) > 5
+
+
+def test_replicas_that_never_join_are_the_answer(tmp_path: Path) -> None:
+    cluster = edited(tmp_path, "throttle_bytes_per_s: 400 MB/s", "throttle_bytes_per_s: 1 MB/s")
+    result = run("replace", "--cluster", cluster, "--broker", "3", "--html", tmp_path / "r.html")
+    assert result.exit_code == 0, result.output
+    assert "of 15 replicas never join the ISR" in result.stdout
+    assert "producers write faster than the replica can copy" in (tmp_path / "r.html").read_text()
+    document = run("compare", "--cluster", cluster, "--broker", "3", "--json").stdout
+    assert ModelDocument.model_validate_json(document).outcomes[0].duration_s is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "message"),
+    [
+        (("replace",), 2, "Missing option '--broker'"),
+        (("replace", "--broker", "30"), 2, "no broker 30 in shop: it has 6, among them [1, 2, 3, 4, 5, 6]"),
+        (("replace", *(f"--broker={each}" for each in range(1, 7))), 2, "nothing is left to copy from"),
+        (("replace", "--broker", "3", "--throttle", "quick"), 2, "'quick' is no quantity"),
+        (("replace", "--broker", "3", "--calibration", "absent.json"), 1, "absent.json: cannot be read: No such file"),
+        (("replace", "--broker", "3", "--calibration", EXAMPLE), 1, "Invalid JSON"),
+        (("rebalance",), 2, "give exactly one of --add, --remove, --even and --plan"),
+        (("rebalance", "--add", "1", "--even"), 2, "give exactly one of"),
+        (("rebalance", "--plan", "absent.json"), 1, "absent.json: No such file"),
+        (("rebalance", "--remove", "99"), 2, "no broker 99 in shop"),
+        (("failover", "--broker", "99"), 2, "no broker 99 in shop"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(arguments, exit_code: int, message: str) -> None:
+    result = model_on_example(*arguments)
+    assert result.exit_code == exit_code, result.output
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_every_problem_of_an_inventory_is_said_at_once(tmp_path: Path) -> None:
+    cluster = edited(tmp_path, "  cores: 16\n", "")
+    result = run("replace", "--cluster", cluster, "--broker", "3")
+    assert result.exit_code == 1
+    assert len([line for line in result.stderr.splitlines() if "cores is missing" in line]) == 6
+    absent = run("replace", "--cluster", tmp_path / "no.yaml", "--broker", "3")
+    assert (absent.exit_code, "no.yaml: cannot be read" in absent.stderr) == (1, True)
+
+
+def test_without_numpy_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str, package: str) -> None:
+        raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
+
+    monkeypatch.setattr(importlib, "import_module", refuse)
+    result = run("replace")
+    assert result.exit_code == 1
+    assert "pip install 'tierfetch[model]'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "none"),
+        (0.4, "0.40 s"),
+        (12.34, "12.3 s"),
+        (247, "4 min 07 s"),
+        (3599.6, "1 h 00 min"),
+        (7260, "2 h 01 min"),
+        (183_600, "2 d 3 h"),
+        (None, "never"),
+        (float("inf"), "never"),
+    ],
+)
+def test_durations(seconds, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_other_quantities() -> None:
+    assert (size(1.2e9), share(0.256), share(None)) == ("1.2 GB", "26 %", "any")
+    assert (count(1, "partition"), count(2000, "partition")) == ("1 partition", "2,000 partitions")
