@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from ..broker.cluster_view import ClusterImage
 from ..broker.node import Broker
@@ -24,6 +25,9 @@ from .replica_checkers import (
 )
 
 Brokers = Mapping[int, Broker | None]
+
+DIRECTORY: Final = Path("/data")
+"""Where simulated brokers keep their logs."""
 
 
 def not_converged(brokers: Brokers, image: ClusterImage) -> list[tuple[str, str]]:
@@ -63,7 +67,6 @@ def replica_anomalies(
     name: TopicPartition,
     brokers: Brokers,
     files: Mapping[int, SimFilesystem],
-    directory: Path,
     store: SimObjectStore,
     image: ClusterImage,
 ) -> list[Anomaly]:
@@ -73,7 +76,7 @@ def replica_anomalies(
         return []
     hosted = {node_id: _hosted(brokers.get(node_id), name) for node_id in registration.replicas}
     replicas = [
-        _replica_state(node_id, partition, files[node_id], directory / str(name))
+        _replica_state(node_id, partition, files[node_id], DIRECTORY / str(name))
         for node_id, partition in hosted.items()
         if partition is not None
     ]

@@ -89,9 +89,12 @@ class ControllerProcess:
     service: ControllerService
     failed: asyncio.Future[str]
 
-    def __init__(self, config: ControllerConfig, machine: NodeEnvironment) -> None:
+    def __init__(
+        self, config: ControllerConfig, machine: NodeEnvironment, *, listeners: Sequence[QuorumListener] = ()
+    ) -> None:
         self.config = config
         self._machine = machine
+        self._listeners = listeners
 
     async def __aenter__(self) -> Self:
         machine = self._machine
@@ -103,6 +106,7 @@ class ControllerProcess:
             now_ms=machine.now_ms,
             lock=machine.lock_directory,
             check_broker_configs=check_dynamic_configs,
+            listeners=self._listeners,
         )
         await self.service.__aenter__()
         self.failed = asyncio.get_running_loop().create_future()

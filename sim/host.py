@@ -202,7 +202,6 @@ class Host:
             now_ms=self.clock.now_ms,
             lock_directory=self._lock_directory,
             open_remote_storage=lambda name, config, prefix: world.store.storage(self.name),
-            cluster_view=world.cluster.view(),
         )
 
     def _lock_directory(self, directory: Path) -> _Lock:

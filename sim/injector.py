@@ -8,7 +8,7 @@ a link is blocked while any active fault blocks it, a node is down while any kee
 |------------------------------|-------------------------------------------------------------------------------------|
 | crashes, wipes, pauses       | at once; a keeper for each node starts it again when nothing keeps it down          |
 | links, clocks, disks, store  | knobs of the world, set anew after each begin and end                               |
-| moves of leadership          | by whoever stands in for the controller                                             |
+| who leads, who votes         | asked when the fault begins, or told while it lasts (`Leaders`)                     |
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import permutations
 from typing import Protocol
 
@@ -28,6 +29,8 @@ from .world import World
 
 DOWN_KINDS = frozenset({FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH, FaultKind.POWER_FAILURE, FaultKind.WIPE})
 RESTART_RETRY_S = 0.5
+VOTER_LIVES_S = 0.05
+"""At most, after its vote, while voters crash."""
 START_FAILURES = (OSError, StartError, QuorumStartError, ProcessDiedError)
 
 
@@ -47,6 +50,15 @@ class Losses(Protocol):
     def process_ended(self, host: str) -> None: ...
 
 
+class Leaders(Protocol):
+    """What the injector has to know, and have done, about who leads."""
+
+    def move_leaders(self) -> None: ...
+
+    def quorum_leader(self) -> str | None:
+        """The host that leads the quorum now."""
+
+
 class FaultInjector:
     """Runs one schedule against `nodes`, each of which `start` brings up."""
 
@@ -56,15 +68,18 @@ class FaultInjector:
         nodes: Mapping[str, Callable[[], Awaitable[None]]],
         everyone: Sequence[str],
         losses: Losses,
-        move_leaders: Callable[[], None],
+        leaders: Leaders,
     ) -> None:
         self.injected: Counter[str] = Counter()
+        self.on_fault: Callable[[], None] = lambda: None
+        """Called after each begin and end."""
         self._world = world
         self._starts = nodes
         self._everyone = sorted(everyone)
         self._losses = losses
-        self._move_leaders = move_leaders
-        self._active: list[Fault] = []
+        self._leaders = leaders
+        self._active: dict[int, Fault] = {}
+        """By their place in the schedule."""
         self._down: Counter[str] = Counter()
         self._rng = world.rng("injector")
 
@@ -73,12 +88,13 @@ class FaultInjector:
         began_s = self._world.now_s
         moments = [(fault.at_ms, 1, index, fault) for index, fault in enumerate(schedule.faults)]
         moments += [(fault.end_ms, 0, index, fault) for index, fault in enumerate(schedule.faults)]
-        for at_ms, is_begin, _, fault in sorted(moments, key=lambda moment: moment[:3]):
+        for at_ms, is_begin, index, fault in sorted(moments, key=lambda moment: moment[:3]):
             await asyncio.sleep(max(0.0, began_s + at_ms / 1000 - self._world.now_s))
             if is_begin:
-                self._begin(fault)
+                self._begin(index, fault)
             else:
-                self._end(fault)
+                self._end(index)
+            self.on_fault()
         await asyncio.sleep(max(0.0, began_s + schedule.safety_ms / 1000 - self._world.now_s))
 
     async def keep(self, name: str) -> None:
@@ -92,42 +108,55 @@ class FaultInjector:
                     self._world.record(name, f"cannot start: {error}")
             await asyncio.sleep(RESTART_RETRY_S * self._rng.uniform(0.2, 1.0))
 
+    @property
+    def active(self) -> list[Fault]:
+        """Those that last now."""
+        return list(self._active.values())
+
+    def has_voted(self, host: str) -> None:
+        """A node has voted for another one."""
+        if any(fault.kind is FaultKind.CRASH_VOTER for fault in self._active.values()):
+            self._world.loop.call_later(VOTER_LIVES_S * self._rng.random(), self._crash_voter, host)
+
+    def _crash_voter(self, host: str) -> None:
+        if self._world.host(host).is_up:
+            self.injected["crash voter, crashes"] += 1
+            self._crash((host,), self._rng.choice(("process", "machine")))
+
     # -- begin and end ------------------------------------------------------------------------------------------------
 
-    def _begin(self, fault: Fault) -> None:
+    def _begin(self, index: int, fault: Fault) -> None:
+        if fault.kind is FaultKind.ISOLATE_LEADER:
+            leader = self._leaders.quorum_leader()
+            fault = replace(fault, targets=() if leader is None else (leader,))
         if not self._can_happen(fault):
             self.injected[f"{fault.kind}, skipped"] += 1
             return
         self.injected[str(fault.kind)] += 1
         self._world.record("faults", f"begin {fault}")
-        self._active.append(fault)
+        self._active[index] = fault
+        self._down.update(fault.targets if fault.kind in DOWN_KINDS else ())
         match fault.kind:
             case FaultKind.PROCESS_CRASH:
                 self._crash(fault.targets, "process")
             case FaultKind.MACHINE_CRASH | FaultKind.POWER_FAILURE:
                 self._crash(fault.targets, "machine")
             case FaultKind.WIPE:
-                self._crash(fault.targets, "process")
-                for name in fault.targets:
-                    self._world.host(name).wipe()
-                    self._losses.wiped(name)
+                self._wipe(fault.targets[0])
             case FaultKind.PAUSE:
                 self._world.host(fault.targets[0]).pause()
             case FaultKind.MOVE_LEADER:
-                self._move_leaders()
+                self._leaders.move_leaders()
             case _:
                 self._set_knobs()
 
-    def _end(self, fault: Fault) -> None:
-        if fault not in self._active:
-            return
-        self._active.remove(fault)
-        if fault.kind is FaultKind.MOVE_LEADER:
+    def _end(self, index: int) -> None:
+        fault = self._active.pop(index, None)
+        if fault is None or fault.kind in (FaultKind.MOVE_LEADER, FaultKind.CRASH_VOTER):
             return
         self._world.record("faults", f"end   {fault.kind} {','.join(fault.targets)}")
         if fault.kind in DOWN_KINDS:
-            for name in fault.targets:
-                self._down[name] -= 1
+            self._down.subtract(fault.targets)
         elif fault.kind is FaultKind.PAUSE:
             host = self._world.host(fault.targets[0])
             if host.is_paused and not self._is_active(FaultKind.PAUSE, fault.targets[0]):
@@ -137,11 +166,11 @@ class FaultInjector:
 
     def _can_happen(self, fault: Fault) -> bool:
         """One that needs a running node has one."""
-        if fault.kind is FaultKind.POWER_FAILURE:
-            return True
+        if fault.kind is FaultKind.ISOLATE_LEADER:
+            return bool(fault.targets)
         if fault.kind is FaultKind.WIPE and not self._losses.may_wipe(fault.targets[0]):
             return False
-        if fault.kind in DOWN_KINDS:
+        if fault.kind in DOWN_KINDS - {FaultKind.POWER_FAILURE}:
             return self._world.host(fault.targets[0]).is_up
         if fault.kind is FaultKind.PAUSE:
             host = self._world.host(fault.targets[0])
@@ -150,8 +179,6 @@ class FaultInjector:
 
     def _crash(self, names: Sequence[str], kind: CrashKind) -> None:
         running = [name for name in names if self._world.host(name).is_up]
-        for name in names:
-            self._down[name] += 1
         for name in running:
             self._losses.before_crash(name)
         for name in names if kind == "machine" else running:
@@ -160,8 +187,13 @@ class FaultInjector:
         if kind == "machine":
             self._losses.machines_crashed(names)
 
+    def _wipe(self, name: str) -> None:
+        self._crash((name,), "process")
+        self._world.host(name).wipe()
+        self._losses.wiped(name)
+
     def _is_active(self, kind: FaultKind, target: str) -> bool:
-        return any(fault.kind is kind and target in fault.targets for fault in self._active)
+        return any(fault.kind is kind and target in fault.targets for fault in self.active)
 
     # -- knobs --------------------------------------------------------------------------------------------------------
 
@@ -174,11 +206,9 @@ class FaultInjector:
 
     def _set_links(self) -> None:
         network = self._world.network
-        blocked = {pair for fault in self._active for pair in self._blocked(fault)}
-        slow = {
-            pair: f.value for f in self._active if f.kind is FaultKind.SLOW_LINK for pair in permutations(f.targets)
-        }
-        jitter_ms = max((f.value for f in self._active if f.kind is FaultKind.REORDERING), default=0.0)
+        blocked = {pair for fault in self.active for pair in self._blocked(fault)}
+        slow = {pair: f.value for f in self.active if f.kind is FaultKind.SLOW_LINK for pair in permutations(f.targets)}
+        jitter_ms = max((f.value for f in self.active if f.kind is FaultKind.REORDERING), default=0.0)
         for source, target in permutations(self._everyone, 2):
             if (source, target) in blocked:
                 network.block(source, target)
@@ -191,7 +221,7 @@ class FaultInjector:
     def _blocked(self, fault: Fault) -> Iterator[tuple[str, str]]:
         if fault.kind is FaultKind.ONE_WAY:
             yield fault.targets[0], fault.targets[1]
-        elif fault.kind is FaultKind.PARTITION:
+        elif fault.kind in (FaultKind.PARTITION, FaultKind.ISOLATE_LEADER):
             for one in fault.targets:
                 for other in self._everyone:
                     if other not in fault.targets:
@@ -200,7 +230,7 @@ class FaultInjector:
 
     def _set_machine(self, name: str) -> None:
         host = self._world.host(name)
-        mine = [fault for fault in self._active if name in fault.targets]
+        mine = [fault for fault in self.active if name in fault.targets]
         host.clock.skew_ms = int(sum(fault.value for fault in mine if fault.kind is FaultKind.CLOCK_JUMP))
         host.clock.drift_ppm = sum(fault.value for fault in mine if fault.kind is FaultKind.CLOCK_DRIFT)
         host.disk_faults.slow_factor = max((f.value for f in mine if f.kind is FaultKind.SLOW_DISK), default=1.0)
@@ -209,10 +239,11 @@ class FaultInjector:
 
     def _set_store(self) -> None:
         faults = self._world.store.faults
-        faults.is_out = any(fault.kind is FaultKind.STORE_OUTAGE for fault in self._active)
+        faults.is_out = any(fault.kind is FaultKind.STORE_OUTAGE for fault in self.active)
         faults.error_share = self._largest(FaultKind.STORE_ERRORS)
         faults.lost_reply_share = self._largest(FaultKind.LOST_REPLIES)
         faults.half_upload_share = self._largest(FaultKind.HALF_UPLOADS)
+        faults.hung_upload_s = self._largest(FaultKind.HUNG_UPLOADS)
 
     def _largest(self, kind: FaultKind) -> float:
-        return max((fault.value for fault in self._active if fault.kind is kind), default=0.0)
+        return max((fault.value for fault in self.active if fault.kind is kind), default=0.0)

@@ -91,6 +91,12 @@ class PartitionInvariants:
         for node_id in replicas:
             self._doubts[node_id] = min(from_offset, self._doubts.get(node_id, from_offset))
 
+    def first_difference(self, status: ReplicaStatus) -> int:
+        """Where the replica's log is not the committed one any more; its end if there is no such offset."""
+        end = min(status.log_end_offset, self.committed_end)
+        found = first_difference(status.epochs, self._committed, status.log_start_offset, end)
+        return status.log_end_offset if found is None else found
+
     def _violated(self, invariant: str, detail: str) -> InvariantViolationError:
         return InvariantViolationError(invariant, f"{self.name}: {detail}")
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
-from ..broker.cluster_view import ClusterImage
+from ..broker.cluster_view import ClusterImage, PartitionRegistration
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import iter_batches
-from ..protocol.topics import TopicPartition
+from ..protocol.topics import TopicIdPartition
 from .checkers import Excuse
 from .filesystem import SimFilesystem
 from .losses import PartitionLosses
@@ -23,33 +24,45 @@ from .world import World
 FLUSH_NEVER = 2**63 - 1
 
 
+class Cluster(Protocol):
+    """Who is in which ISR. `version` changes with `image`."""
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+    @property
+    def version(self) -> int: ...
+
+
 class LossTracker:
     """Of the brokers in `node_ids` (by host name), whose logs lie in `directory`."""
 
     def __init__(
         self,
         world: World,
+        cluster: Cluster,
         observer: ReplicaObserver,
         node_ids: Mapping[str, int],
         directory: Path,
-        on_crash: Callable[[str], None],
+        on_crash: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.excuses: list[Excuse] = []
-        self.losses: dict[TopicPartition, PartitionLosses] = {}
+        self.losses: dict[TopicIdPartition, PartitionLosses] = {}
         observer.losses = self.losses
         self._world = world
+        self._cluster = cluster
         self._observer = observer
         self._node_ids = node_ids
         self._directory = directory
         self._on_crash = on_crash
-        self._images_seen = 0
-        self._ends_before: dict[tuple[int, TopicPartition], int] = {}
+        self._version = -1
+        self._ends_before: dict[tuple[int, TopicIdPartition], int] = {}
 
     def may_wipe(self, host: str) -> bool:
         """Another live replica must be in sync, and level, in each partition."""
-        node_id, image = self._node_ids[host], self._world.cluster.image
+        node_id, image = self._node_ids[host], self._cluster.image
         for name, replicas, _ in self._partitions():
-            registration = image.partition(name)
+            registration = _registration(image, name)
             committed_end = self._observer.of(name).committed_end
             others = [
                 status
@@ -80,7 +93,7 @@ class LossTracker:
                     end_before = self._ends_before.get((node_id, name), 0)
                     self._of(name, flush_messages).machine_crashed(
                         node_id,
-                        surviving_end=surviving_end(files, self._directory / str(name)),
+                        surviving_end=surviving_end(files, self._directory / str(name.topic_partition)),
                         committed_end=min(end_before, self._observer.of(name).committed_end),
                     )
         self.evaluate()
@@ -94,33 +107,55 @@ class LossTracker:
 
     def follow_cluster(self) -> None:
         """After every event: an ISR may have changed."""
-        if len(self._world.cluster.history) != self._images_seen:
-            self._images_seen = len(self._world.cluster.history)
+        if self._cluster.version != self._version:
+            self._version = self._cluster.version
             self.evaluate()
 
     def evaluate(self) -> None:
         """Has any partition lost something that it may lose? After every loss and every change of an ISR."""
+        image = self._cluster.image
         for name, losses in sorted(self.losses.items()):
-            registration = self._world.cluster.image.partition(name)
+            registration = _registration(image, name)
             invariants = self._observer.of(name)
             if registration is None:
                 continue
             from_offset = losses.excused_from(registration.isr, invariants.committed_end)
             if from_offset is not None:
-                self._world.record("losses", f"{name}: permitted from {from_offset} of {invariants.committed_end}")
-                self.excuses.append(Excuse(str(name), from_offset, int(self._world.now_s * 1000)))
-                invariants.forgive(from_offset, registration.replicas)
+                self._excuse(name, from_offset, registration.replicas)
 
-    def _of(self, name: TopicPartition, flush_messages: int) -> PartitionLosses:
+    def elected_uncleanly(self, name: TopicIdPartition, leader: int) -> None:
+        """An operator had a replica lead that is out of the ISR: what it has not is lost."""
+        registration = _registration(self._cluster.image, name)
+        status = self._observer.status(leader, name)
+        invariants = self._observer.of(name)
+        if registration is None or status is None:
+            return
+        from_offset = invariants.first_difference(status)
+        if from_offset < invariants.committed_end:
+            self._excuse(name, from_offset, registration.replicas)
+
+    def _excuse(self, name: TopicIdPartition, from_offset: int, replicas: Sequence[int]) -> None:
+        invariants = self._observer.of(name)
+        text = f"{name.topic_partition}: permitted from {from_offset} of {invariants.committed_end}"
+        self._world.record("losses", text)
+        self.excuses.append(Excuse(str(name.topic_partition), from_offset, int(self._world.now_s * 1000)))
+        invariants.forgive(from_offset, replicas)
+
+    def _of(self, name: TopicIdPartition, flush_messages: int) -> PartitionLosses:
         return self.losses.setdefault(name, PartitionLosses(flush_messages))
 
-    def _partitions(self) -> Iterator[tuple[TopicPartition, tuple[int, ...], int]]:
+    def _partitions(self) -> Iterator[tuple[TopicIdPartition, tuple[int, ...], int]]:
         """All of the cluster: name, replicas, flush.messages."""
-        image: ClusterImage = self._world.cluster.image
-        for topic_name, topic in sorted(image.topics.items()):
+        image: ClusterImage = self._cluster.image
+        for _, topic in sorted(image.topics.items()):
             flush_messages = int(topic.configs.get("flush.messages", FLUSH_NEVER))
             for number, registration in sorted(topic.partitions.items()):
-                yield TopicPartition(topic_name, number), registration.replicas, flush_messages
+                yield topic.id_partition(number), registration.replicas, flush_messages
+
+
+def _registration(image: ClusterImage, name: TopicIdPartition) -> PartitionRegistration | None:
+    """None if the topic is gone, or there is another one of that name."""
+    return image.partition(name.topic_partition) if image.topic_names.get(name.topic_id) == name.topic else None
 
 
 def surviving_end(files: SimFilesystem, directory: Path) -> int:

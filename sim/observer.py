@@ -13,7 +13,7 @@ from typing import Any
 
 from ..broker.node import Broker
 from ..broker.partition import Partition
-from ..protocol.topics import TopicPartition
+from ..protocol.topics import TopicIdPartition
 from .invariants import PartitionInvariants, ReplicaStatus
 from .losses import PartitionLosses
 from .process import Process
@@ -26,13 +26,17 @@ class ReplicaObserver:
     """Of all replicas of a run. `hosts` gives the broker that runs as a process, None while it is not up."""
 
     def __init__(self, broker_of: Callable[[Process], Broker | None], record: Record) -> None:
-        self.invariants: dict[TopicPartition, PartitionInvariants] = {}
-        self.losses: Mapping[TopicPartition, PartitionLosses] = {}
+        self.invariants: dict[TopicIdPartition, PartitionInvariants] = {}
+        self.losses: Mapping[TopicIdPartition, PartitionLosses] = {}
         self.looks = 0
         self._broker_of = broker_of
         self._record = record
-        self._fingerprints: dict[tuple[int, TopicPartition], tuple[Any, ...]] = {}
-        self._statuses: dict[tuple[int, TopicPartition], ReplicaStatus] = {}
+        self._fingerprints: dict[tuple[int, TopicIdPartition], tuple[Any, ...]] = {}
+        self._hosted: dict[int, int] = {}
+        """How many replicas a node had."""
+        self.on_commit: Callable[[TopicIdPartition, ReplicaStatus], None] = lambda *_: None
+        """Told when a leader's high watermark rose."""
+        self._statuses: dict[tuple[int, TopicIdPartition], ReplicaStatus] = {}
 
     def on_event(self, process: Process | None) -> None:
         """InvariantViolationError if something must not be."""
@@ -40,7 +44,11 @@ class ReplicaObserver:
         if process is None or broker is None:
             return
         node_id = broker.config.node_id
-        for name, partition in broker.hosted.partitions.items():
+        hosted = broker.hosted.partitions
+        if len(hosted) < self._hosted.get(node_id, 0):
+            self._forget_what_left(node_id, {partition.partition for partition in hosted.values()})
+        self._hosted[node_id] = len(hosted)
+        for partition in hosted.values():
             log = partition.log
             fingerprint = (
                 log.high_watermark,
@@ -52,7 +60,7 @@ class ReplicaObserver:
                 partition.registration,
                 log,
             )
-            key = (node_id, name)
+            key = (node_id, partition.partition)
             if self._fingerprints.get(key) != fingerprint:
                 self._fingerprints[key] = fingerprint
                 self._look(key, partition, process)
@@ -60,18 +68,27 @@ class ReplicaObserver:
     def process_ended(self, node_id: int) -> None:
         """What it believed is gone."""
         for key in [key for key in self._fingerprints if key[0] == node_id]:
-            del self._fingerprints[key]
-            self._statuses.pop(key, None)
-            self.of(key[1]).forget(node_id)
+            self._forget(key)
+        self._hosted.pop(node_id, None)
 
-    def of(self, name: TopicPartition) -> PartitionInvariants:
-        return self.invariants.setdefault(name, PartitionInvariants(str(name)))
+    def _forget_what_left(self, node_id: int, hosted: set[TopicIdPartition]) -> None:
+        """Replicas that are hosted no more."""
+        for key in [key for key in self._fingerprints if key[0] == node_id and key[1] not in hosted]:
+            self._forget(key)
 
-    def status(self, node_id: int, name: TopicPartition) -> ReplicaStatus | None:
+    def _forget(self, key: tuple[int, TopicIdPartition]) -> None:
+        del self._fingerprints[key]
+        self._statuses.pop(key, None)
+        self.of(key[1]).forget(key[0])
+
+    def of(self, name: TopicIdPartition) -> PartitionInvariants:
+        return self.invariants.setdefault(name, PartitionInvariants(str(name.topic_partition)))
+
+    def status(self, node_id: int, name: TopicIdPartition) -> ReplicaStatus | None:
         """As of the last event; None if the node is down or has no such replica."""
         return self._statuses.get((node_id, name))
 
-    def _look(self, key: tuple[int, TopicPartition], partition: Partition, process: Process) -> None:
+    def _look(self, key: tuple[int, TopicIdPartition], partition: Partition, process: Process) -> None:
         self.looks += 1
         node_id, name = key
         now = _status(node_id, process.number, partition)
@@ -79,12 +96,14 @@ class ReplicaObserver:
         self._statuses[key] = now
         text = _transition(before, now)
         if text:
-            self._record(process.host, f"{name} {_columns(now)} {text}")
+            self._record(process.host, f"{name.topic_partition} {_columns(now)} {text}")
         invariants = self.of(name)
         invariants.observe(now)
         losses = self.losses.get(name)
         if losses is not None:
             losses.is_running(node_id, now.log_end_offset, invariants.committed_end)
+        if now.leads_epoch is not None and (before is None or now.high_watermark > before.high_watermark):
+            self.on_commit(name, now)
 
 
 def _status(node_id: int, incarnation: int, partition: Partition) -> ReplicaStatus:

@@ -1,13 +1,12 @@
-"""The quorum's scenario: three controllers and an observer, appends, snapshots, and the faults of a schedule.
+"""The quorum's scenario: three or five voters and an observer, appends, snapshots, and the faults of a schedule.
 
     start -> appenders begin -> safety phase: the schedule's faults -> heal, and start what is down
           -> appenders end -> converge, within `CONVERGE_S` -> look at every log -> judge
 
-After every event, over the table of `invariants` for the one partition of the metadata log:
+After every event, over the tables of `quorum_watch`:
 
 | invariant             | violated when                                                                             |
 |-----------------------|-------------------------------------------------------------------------------------------|
-| one vote an epoch     | a node's vote in an epoch is another one than it was, also after a crash                  |
 | same state machine    | two nodes apply different records at one offset, or one applies an offset twice           |
 
 The quorum flushes before it acknowledges: no crash excuses a loss. Voters are never wiped here, for a static quorum
@@ -34,18 +33,18 @@ from .checkers import Anomaly, FinalLog, check_history
 from .controllers import QuorumProcess, controller_config, controller_host
 from .history import ACKS_ALL, History, Poll, Send
 from .injector import FaultInjector
-from .invariants import InvariantViolationError, PartitionInvariants, ReplicaStatus
+from .invariants import InvariantViolationError
 from .process import Process, current_process
+from .quorum_watch import QuorumWatch
 from .replica_checkers import ReplicaState, batches_of, check_partition
 from .report import Tallies
-from .schedule import FaultKind, Schedule, generate
+from .schedule import Schedule, Targets, generate
 from .tasks import first_error
 from .world import World
 
 T = TypeVar("T")
 
-VOTERS: Final = (1, 2, 3)
-OBSERVER: Final = 4
+OBSERVER: Final = 9
 PARTITION: Final = f"{CLUSTER_METADATA_TOPIC}-0"
 DIRECTORY: Final = Path("/metadata") / PARTITION
 SAFETY_MS: Final = 20_000
@@ -55,30 +54,49 @@ RUN_LIMIT_S: Final = 600.0
 APPEND_TIMEOUT_S: Final = 5.0
 LOOK_FOR_LEADER_S: Final = 0.05
 RECORD_BYTES: Final = 16
-VOTE_SETTLED_S: Final = 1.0
+SMALL_FETCH_BYTES: Final = 250
+"""Of a fetch that brings a batch or two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumOptions:
     """What a seed chooses beside its faults."""
 
+    voters: int
     appenders: int
     batch_records_max: int
     gap_ms: int
     fetch_timeout_ms: int
     election_timeout_ms: int
     snapshot_every_records: int
+    fetch_max_bytes: int
 
     @classmethod
     def drawn(cls, rng: Random) -> QuorumOptions:
         return cls(
+            voters=rng.choice((3, 3, 5)),
             appenders=rng.choice((1, 2, 3)),
             batch_records_max=rng.choice((1, 3)),
             gap_ms=rng.choice((60, 200)),
             fetch_timeout_ms=rng.choice((700, 2_000)),
             election_timeout_ms=rng.choice((300, 1_000)),
             snapshot_every_records=rng.choice((0, 40, 150)),
+            fetch_max_bytes=rng.choice((SMALL_FETCH_BYTES, 8 * 1024 * 1024)),
         )
+
+    @property
+    def voter_ids(self) -> tuple[int, ...]:
+        return tuple(range(1, self.voters + 1))
+
+    @property
+    def nodes(self) -> dict[str, int]:
+        """Voters and the observer, by host."""
+        return {controller_host(node_id): node_id for node_id in (*self.voter_ids, OBSERVER)}
+
+    def schedule(self, rng: Random) -> Schedule:
+        """Without what a static quorum does not promise to survive."""
+        wiped = (controller_host(OBSERVER),)
+        return generate(rng, Targets(nodes=tuple(self.nodes), wiped=wiped, has_quorum=True), SAFETY_MS)
 
     @property
     def overrides(self) -> dict[str, str]:
@@ -86,6 +104,7 @@ class QuorumOptions:
             "controller.quorum.fetch.timeout.ms": str(self.fetch_timeout_ms),
             "controller.quorum.election.timeout.ms": str(self.election_timeout_ms),
             "controller.quorum.request.timeout.ms": "1000",
+            "controller.quorum.fetch.max.bytes": str(self.fetch_max_bytes),
         }
 
 
@@ -130,20 +149,18 @@ class QuorumRun:
         self.options = options or QuorumOptions.drawn(world.rng("options"))
         self.history = History()
         self.anomalies: list[Anomaly] = []
-        self.invariants = PartitionInvariants(PARTITION)
-        self._nodes = {controller_host(node_id): node_id for node_id in (*VOTERS, OBSERVER)}
-        self.schedule = schedule or quorum_schedule(world.rng("faults"), self._nodes)
+        self._nodes = self.options.nodes
+        self.schedule = schedule or self.options.schedule(world.rng("faults"))
         self.injector = FaultInjector(
-            world, {name: self._starter(name) for name in self._nodes}, tuple(self._nodes), self, self._resign_leader
+            world, {name: self._starter(name) for name in self._nodes}, tuple(self._nodes), self, self
         )
+        self._watch = QuorumWatch(PARTITION, self._nodes, self._replica, world.record)
+        self._watch.on_vote = self.injector.has_voted
         self._checked = 0
         self._stopping = asyncio.Event()
         self._values = 0
         self._machines: dict[int, _StateMachine] = {}
-        self._fingerprints: dict[int, tuple[object, ...]] = {}
-        self._votes: dict[tuple[int, int], tuple[int, float]] = {}
-        """By node and epoch: for whom, and when that was first seen."""
-        self._began_s: dict[int, float] = {}
+        self._starts = 0
         self._truth: dict[int, tuple[tuple[int, int], ...]] = {}
         """Records by the base offset of their batch, as the first node applied them."""
 
@@ -248,47 +265,8 @@ class QuorumRun:
     # -- after every event --------------------------------------------------------------------------------------------
 
     def _on_event(self, process: Process | None) -> None:
-        node_id = None if process is None else self._nodes.get(process.host)
-        replica = None if process is None or node_id is None else self._replica(process.host)
-        if process is None or node_id is None or replica is None:
-            return
-        known, voted_id, log = replica.leader_and_epoch, replica.voted_id, replica.log
-        offsets = (replica.high_watermark, log.log_end_offset, log.epochs.version)
-        fingerprint = (replica.state, known, voted_id, offsets, process.number)
-        if self._fingerprints.get(node_id) == fingerprint:
-            return
-        before = self._fingerprints.get(node_id)
-        self._fingerprints[node_id] = fingerprint
-        if before is None or before[:3] != fingerprint[:3]:
-            text = f"{PARTITION} epoch={known.epoch} {replica.state.value} leader={known.leader_id} voted={voted_id}"
-            self.world.record(process.host, f"{text} hw={replica.high_watermark} end={log.log_end_offset}")
-        if before is None or before[-1] != process.number:
-            self._began_s[node_id] = self.world.now_s
-        if voted_id is not None:
-            self._check_vote(node_id, known.epoch, voted_id)
-        self.invariants.observe(
-            ReplicaStatus(
-                node_id=node_id,
-                incarnation=process.number,
-                leader_epoch=known.epoch,
-                leads_epoch=known.epoch if replica.state is RaftState.LEADER else None,
-                log_start_offset=log.log_start_offset,
-                local_log_start_offset=log.log_start_offset,
-                high_watermark=replica.high_watermark,
-                log_end_offset=log.log_end_offset,
-                epochs=log.epochs.entries,
-            )
-        )
-
-    def _check_vote(self, node_id: int, epoch: int, voted_id: int) -> None:
-        """A vote of an earlier process counts unless that ended so soon that it may not have written, nor sent, it."""
-        earlier, at_s = self._votes.setdefault((node_id, epoch), (voted_id, self.world.now_s))
-        if earlier == voted_id:
-            return
-        if not at_s < self._began_s[node_id] < at_s + VOTE_SETTLED_S:
-            detail = f"node {node_id} voted for {earlier} and for {voted_id} in {epoch}"
-            raise InvariantViolationError("one vote an epoch", detail)
-        self._votes[node_id, epoch] = voted_id, self.world.now_s
+        if process is not None and process.host in self._nodes:
+            self._watch.on_event(process)
 
     def applied(self, process: str, batch: CommittedBatch, records: tuple[tuple[int, int], ...]) -> None:
         """A node has applied a committed batch."""
@@ -315,11 +293,15 @@ class QuorumRun:
 
     def wiped(self, host: str) -> None:
         """Only the observer is."""
-        self.invariants.forget(self._nodes[host])
 
     def process_ended(self, host: str) -> None:
-        self._fingerprints.pop(self._nodes[host], None)
-        self.invariants.forget(self._nodes[host])
+        self._watch.process_ended(host)
+
+    # -- what the injector asks ---------------------------------------------------------------------------------------
+
+    def quorum_leader(self) -> str | None:
+        found = self._leader()
+        return None if found is None else found[0]
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
@@ -328,12 +310,14 @@ class QuorumRun:
 
     async def _start(self, name: str) -> None:
         node_id, host = self._nodes[name], self.world.host(name)
-        config = controller_config(node_id if node_id in VOTERS else VOTERS[0], VOTERS, self.options.overrides)
-        if node_id not in VOTERS:
+        voters = self.options.voter_ids
+        config = controller_config(node_id if node_id in voters else voters[0], voters, self.options.overrides)
+        if node_id not in voters:
             # As a broker follows the metadata log: with the voters' configuration, and a node id that is none of them.
             listeners = tuple(replace(listener, host=name) for listener in config.listeners)
             config = config.model_copy(update={"node_id": node_id, "listeners": listeners})
-        machine = self._machines[node_id] = _StateMachine(self, f"{name}/{len(self._votes)}-{self.world.now_s}")
+        self._starts += 1
+        machine = self._machines[node_id] = _StateMachine(self, f"{name}/{self._starts}")
         await host.start(lambda environment: QuorumProcess(config, environment, listeners=[machine]))
 
     def _replica(self, name: str) -> QuorumNode | None:
@@ -368,7 +352,8 @@ class QuorumRun:
             raise TimeoutError
         return task.result()
 
-    def _resign_leader(self) -> None:
+    def move_leaders(self) -> None:
+        """The leader resigns."""
         found = self._leader()
         if found is not None and not self.world.host(found[0]).is_paused:
             name, replica = found
@@ -436,17 +421,6 @@ def _seen(task: asyncio.Task[T]) -> None:
     """Whoever waited for it may have given up."""
     if not task.cancelled():
         task.exception()
-
-
-def quorum_schedule(rng: Random, nodes: Sequence[str] | dict[str, int]) -> Schedule:
-    """As of any cluster, but without what a static quorum does not promise to survive."""
-    names = tuple(nodes)
-    schedule = generate(rng, names, SAFETY_MS, has_store=False)
-    observer = controller_host(OBSERVER)
-    faults = [
-        replace(fault, targets=(observer,)) if fault.kind is FaultKind.WIPE else fault for fault in schedule.faults
-    ]
-    return replace(schedule, faults=tuple(faults))
 
 
 def encode(offset: int, value: int) -> bytes:

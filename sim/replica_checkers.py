@@ -4,6 +4,7 @@
 |--------------------|-----------------------------------------------------------------------------------------------|
 | divergence         | two replicas, or a replica and the tier, differ in a byte of a batch below the high watermark |
 | gap                | an offset of a log lies in neither tier; or a replica's batches do not follow each other      |
+| missing object     | a remote segment on the leader's lineage is finished, and its object is not in the tier       |
 | epoch mismatch     | a batch's leader epoch is not the one that the leader-epoch cache has for its offset          |
 | producer mismatch  | a producer's state is not what the batches of the whole log say                               |
 | not converged      | replicas end at different offsets, or below it, or an ISR is not whole                        |
@@ -149,6 +150,8 @@ def _tier_divergences(
     leader: ReplicaState, reference: Mapping[int, StoredBatch], tier: Sequence[TieredSegment]
 ) -> Iterator[Anomaly]:
     for segment in tier:
+        if segment.batches is None:
+            yield Anomaly("missing object", leader.partition, f"of the finished remote segment {segment.name}")
         for batch in segment.batches or ():
             if leader.log_start_offset <= batch.base_offset < leader.high_watermark:
                 yield from _differs(leader.partition, f"remote segment {segment.name}", batch, reference)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from ..protocol.errors import KafkaError
-from .brokers import BrokersRun
+from .governed import GovernedRun
 from .invariants import InvariantViolationError
 from .quorum import QuorumRun
 from .report import RunReport, Tallies
@@ -35,7 +35,10 @@ class Run(Protocol):
     def tallies(self) -> Tallies: ...
 
 
-SCENARIOS: Final[Mapping[str, Callable[[World, Schedule | None], Run]]] = {"brokers": BrokersRun, "quorum": QuorumRun}
+SCENARIOS: Final[Mapping[str, Callable[[World, Schedule | None], Run]]] = {
+    "governed": GovernedRun,
+    "quorum": QuorumRun,
+}
 
 
 def scenario_of(seed: int) -> str:

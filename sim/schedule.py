@@ -20,9 +20,14 @@ fails any more and everything must converge. Each fault ends by itself; at the e
 | store errors    | -               | probability            | calls fail before they had an effect                   |
 | lost replies    | -               | probability            | calls had their effect, and fail                       |
 | half uploads    | -               | probability            | uploads end in the middle                              |
+| hung uploads    | -               | seconds                | uploads take that much longer, and have their effect   |
+|                 |                 |                        | even if nobody waits for them any more                 |
 | slow disk       | node            | factor                 | each call takes that many times as long                |
 | full disk       | node            | -                      | writes fail: no space is left                          |
 | move leader     | -               | -                      | at once: another in-sync replica leads each partition  |
+| isolate leader  | -               | -                      | no packet to or from who leads the quorum at its start |
+| crash voter     | -               | -                      | a node that votes for another crashes a moment later,  |
+|                 |                 |                        | and is started again at once                           |
 
 Swarm testing (Groce et al.): each seed takes a random subset of the kinds, so that rare combinations become common.
 """
@@ -56,15 +61,27 @@ class FaultKind(StrEnum):
     STORE_ERRORS = "store errors"
     LOST_REPLIES = "lost replies"
     HALF_UPLOADS = "half uploads"
+    HUNG_UPLOADS = "hung uploads"
     SLOW_DISK = "slow disk"
     FULL_DISK = "full disk"
     MOVE_LEADER = "move leader"
+    ISOLATE_LEADER = "isolate leader"
+    CRASH_VOTER = "crash voter"
 
 
 STORE_KINDS = frozenset(
-    {FaultKind.STORE_OUTAGE, FaultKind.STORE_ERRORS, FaultKind.LOST_REPLIES, FaultKind.HALF_UPLOADS}
+    {
+        FaultKind.STORE_OUTAGE,
+        FaultKind.STORE_ERRORS,
+        FaultKind.LOST_REPLIES,
+        FaultKind.HALF_UPLOADS,
+        FaultKind.HUNG_UPLOADS,
+    }
 )
 """These need a remote store."""
+
+QUORUM_KINDS = frozenset({FaultKind.ISOLATE_LEADER, FaultKind.CRASH_VOTER})
+"""These need a quorum."""
 
 ONE_NODE = frozenset(
     {
@@ -88,6 +105,8 @@ _WEIGHTS: Mapping[FaultKind, int] = {
     FaultKind.PARTITION: 3,
     FaultKind.ONE_WAY: 2,
     FaultKind.MOVE_LEADER: 3,
+    FaultKind.ISOLATE_LEADER: 3,
+    FaultKind.CRASH_VOTER: 2,
 }
 _DURATION_MS: Mapping[FaultKind, tuple[int, int]] = {
     FaultKind.POWER_FAILURE: (300, 4_000),
@@ -95,6 +114,8 @@ _DURATION_MS: Mapping[FaultKind, tuple[int, int]] = {
     FaultKind.SLOW_LINK: (1_000, 10_000),
     FaultKind.CLOCK_DRIFT: (1_000, 20_000),
     FaultKind.MOVE_LEADER: (0, 0),
+    FaultKind.ISOLATE_LEADER: (100, 3_000),
+    FaultKind.CRASH_VOTER: (2_000, 20_000),
 }
 _VALUES: Mapping[FaultKind, Sequence[float]] = {
     FaultKind.SLOW_LINK: (20, 100, 400),
@@ -104,6 +125,7 @@ _VALUES: Mapping[FaultKind, Sequence[float]] = {
     FaultKind.STORE_ERRORS: (0.1, 0.5),
     FaultKind.LOST_REPLIES: (0.1, 0.5),
     FaultKind.HALF_UPLOADS: (0.2, 0.7),
+    FaultKind.HUNG_UPLOADS: (0.5, 3, 8),
     FaultKind.SLOW_DISK: (10, 100, 1_000),
 }
 _DEFAULT_DURATION_MS = (100, 6_000)
@@ -160,11 +182,20 @@ class Schedule:
 _SCHEDULES = TypeAdapter(Schedule)
 
 
-def generate(
-    rng: Random, nodes: Sequence[str], safety_ms: int, *, has_store: bool, clients: Sequence[str] = ()
-) -> Schedule:
-    """A schedule for these nodes; clients are cut off from nodes by partitions, too."""
-    kinds = _swarm(rng, has_store=has_store)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """What faults may hit: nodes, of which the disks of `wiped` may be lost; clients, which are only cut off."""
+
+    nodes: tuple[str, ...]
+    wiped: tuple[str, ...]
+    clients: tuple[str, ...] = ()
+    has_store: bool = False
+    has_quorum: bool = False
+
+
+def generate(rng: Random, targets: Targets, safety_ms: int) -> Schedule:
+    """A schedule for these."""
+    kinds = _swarm(rng, targets)
     mean_gap_ms = rng.choice((400, 1_000, 3_000))
     faults: list[Fault] = []
     at_ms = rng.randrange(0, 2 * mean_gap_ms)
@@ -172,7 +203,7 @@ def generate(
     while at_ms < safety_ms:
         kind = rng.choices(kinds, [_WEIGHTS.get(each, 1) for each in kinds])[0]
         if kind is not FaultKind.WIPE or at_ms - last_loss_ms >= _LOSS_GAP_MS:
-            faults.append(_fault(rng, kind, at_ms, safety_ms, nodes, clients))
+            faults.append(_fault(rng, kind, at_ms, safety_ms, targets))
             last_loss_ms = faults[-1].end_ms if kind is FaultKind.WIPE else last_loss_ms
         at_ms += 1 + int(rng.expovariate(1 / mean_gap_ms))
     return Schedule(safety_ms, tuple(faults))
@@ -182,30 +213,31 @@ _LOSS_GAP_MS = 8_000
 """Between the return of a wiped node and the next wipe: to lose every copy by wipes is no test of the software."""
 
 
-def _swarm(rng: Random, *, has_store: bool) -> list[FaultKind]:
-    possible = [kind for kind in FaultKind if has_store or kind not in STORE_KINDS]
+def _swarm(rng: Random, targets: Targets) -> list[FaultKind]:
+    refused = frozenset() if targets.has_store else STORE_KINDS
+    refused |= frozenset() if targets.has_quorum else QUORUM_KINDS
+    refused |= frozenset() if targets.wiped else {FaultKind.WIPE}
+    possible = [kind for kind in FaultKind if kind not in refused]
     share = rng.choice((0.25, 0.5, 0.8))
     return [kind for kind in possible if rng.random() < share] or [rng.choice(possible)]
 
 
-def _fault(
-    rng: Random, kind: FaultKind, at_ms: int, safety_ms: int, nodes: Sequence[str], clients: Sequence[str]
-) -> Fault:
+def _fault(rng: Random, kind: FaultKind, at_ms: int, safety_ms: int, targets: Targets) -> Fault:
     shortest, longest = _DURATION_MS.get(kind, _DEFAULT_DURATION_MS)
     duration_ms = min(safety_ms - at_ms, rng.randint(shortest, longest))
     value = rng.choice(_VALUES[kind]) if kind in _VALUES else 0
-    return Fault(at_ms, kind, _targets(rng, kind, nodes, clients), duration_ms, value)
+    return Fault(at_ms, kind, _targets(rng, kind, targets), duration_ms, value)
 
 
-def _targets(rng: Random, kind: FaultKind, nodes: Sequence[str], clients: Sequence[str]) -> tuple[str, ...]:
+def _targets(rng: Random, kind: FaultKind, targets: Targets) -> tuple[str, ...]:
+    nodes, everyone = targets.nodes, [*targets.nodes, *targets.clients]
     if kind in ONE_NODE:
-        return (rng.choice(nodes),)
+        return (rng.choice(targets.wiped if kind is FaultKind.WIPE else nodes),)
     if kind is FaultKind.POWER_FAILURE:
-        return tuple(nodes)
+        return nodes
     if kind is FaultKind.PARTITION:
-        everyone = [*nodes, *clients]
         side = rng.sample(everyone, rng.randint(1, len(everyone) - 1))
         return tuple(sorted(side))
     if kind in (FaultKind.ONE_WAY, FaultKind.SLOW_LINK):
-        return tuple(rng.sample([*nodes, *clients] if rng.random() < 0.3 else list(nodes), 2))
+        return tuple(rng.sample(everyone if rng.random() < 0.3 else nodes, 2))
     return ()

@@ -34,6 +34,9 @@ POLL_WAIT_MS: Final = 300
 RETRY_MIN_S: Final = 0.05
 RETRY_MAX_S: Final = 0.4
 TRANSACTION_BATCHES_MAX: Final = 4
+LONG_SHARE: Final = 0.3
+"""Of transactions that stay open for so long that segments are closed meanwhile."""
+LONG_S: Final = (1.0, 4.0)
 
 RETRIABLE: Final = frozenset(
     {
@@ -126,6 +129,8 @@ class Producer:
                 if not is_whole:
                     break
                 await self._shared.pause(self._rng.expovariate(1 / self._pace.gap_s))
+            if self._rng.random() < LONG_SHARE:
+                await self._shared.pause(self._rng.uniform(*LONG_S))
             await self._end(transaction, producer, commit=is_whole and self._rng.random() < 0.6)
 
     async def _send(self, transaction: int | None) -> bool:

@@ -43,7 +43,6 @@ from .loop import make_loop
 from .network import Network
 from .objects import SimObjectStore
 from .process import Process, current_process
-from .static_cluster import SimCluster
 
 T = TypeVar("T")
 
@@ -65,7 +64,6 @@ class World:
         self.loop = make_loop(self.rng("loop"))
         self.network = Network(self.loop, self.rng("network"))
         self.counters: Counter[str] = Counter()
-        self.cluster = SimCluster(self.network, self.rng("cluster"))
         self.store = SimObjectStore(self.network, self.rng("store"), self.counters)
         self.hosts: dict[str, Host] = {}
         self.lines = 0
@@ -158,7 +156,6 @@ class World:
             for host in self.hosts.values():
                 host.discard()
             self.network.close()
-            self.cluster.close()
             self._unwind([*self._buried, *asyncio.all_tasks(self.loop)])
             self._buried.clear()
             for _ in range(COLLECTIONS_MAX):

@@ -15,8 +15,9 @@ from tierfetch.controller.image import MetadataImage
 from tierfetch.controller.registrations import NO_LEADER, PartitionKey
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.sim.metadata_invariants import check_image
 
-from .harness import check_invariants, same
+from .harness import same
 from .nodes import NODES, Cluster, ask
 
 BROKERS = (1, 2, 3)
@@ -179,7 +180,7 @@ class Chaos:
             for node_id in NODES:
                 if self.cluster.controllers[node_id].node is not None:
                     image = self.cluster.image(node_id)
-                    check_invariants(image)
+                    check_image(image)
                     self._check_progress(node_id, image)
 
     def _check_progress(self, node_id: int, image: MetadataImage) -> None:

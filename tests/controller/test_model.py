@@ -17,11 +17,14 @@ from tierfetch.controller.snapshot import snapshot_records
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.extensions import thin_replica
-from tierfetch.tests.sim.planted.controller_core import BUGS
+from tierfetch.sim.metadata_invariants import check_change
+from tierfetch.tests.sim.planted.controller_bugs import CONTROLLER_MODEL
+from tierfetch.tests.sim.planted.registry import shown_by
 
 from .harness import CONFIG, Harness, directory, same
 from .test_f_features_thin import report
 
+BUGS = shown_by(CONTROLLER_MODEL)
 BROKERS = range(1, 6)
 TOPICS = ("a", "b", "c")
 brokers = st.sampled_from(BROKERS)
@@ -281,15 +284,8 @@ class ControllerModel(RuleBasedStateMachine):
 
     def check_change(self, key: PartitionKey, before: PartitionRegistration, now: PartitionRegistration) -> None:
         """One record: from one registration to the next."""
-        assert now.partition_epoch == before.partition_epoch + 1, (key, before, now)
-        must_rise = now.leader != before.leader or not set(before.replicas) <= set(now.replicas)
-        assert now.leader_epoch - before.leader_epoch in ((1,) if must_rise else (0, 1)), (key, before, now)
+        check_change(self.cluster.image.name(key), before, now)
         assert now.isr or not before.isr or self.is_registering, (key, before, now)
-        new = set(now.replicas) - set(before.replicas)
-        assert new <= set(now.adding_replicas), (key, before, now)
-        if before.is_reassigning and not now.is_reassigning:
-            kept = set(before.adding_replicas) & set(now.replicas)
-            assert kept <= set(now.isr), (key, before, now)
         if now.leader not in (NO_LEADER, *before.isr) and now.leader_recovery_state == RECOVERING:
             topic = self.cluster.image.topics[key.topic_id].name
             allowed = self.is_operator_electing or self.cluster.core.state.is_unclean_election_enabled(topic)

@@ -7,27 +7,29 @@ Both look for the coordinator again after every failure, as clients do.
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from random import Random
 from typing import Any
-from uuid import UUID
 
 import pytest
 
-from tierfetch.broker import static_changes
-from tierfetch.broker.cluster_view import NewTopic
-from tierfetch.broker.config import parse
 from tierfetch.broker.node import Broker
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address, BrokerUnavailableError, KafkaClient
 from tierfetch.protocol.entities import build_entity
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
-from tierfetch.sim.operator import Operator
 from tierfetch.sim.world import World
+from tierfetch.tests.sim.cluster import BROKERS, PORT, Cluster, broker_host
 
-NODES = {"broker-1": 1, "broker-2": 2, "broker-3": 3}
-PORT = 9092
+NODES = {broker_host(number): number for number in BROKERS}
+BROKER_KEYS = {
+    "broker.heartbeat.interval.ms": "300",
+    "replica.lag.time.max.ms": "2000",
+    "replica.fetch.backoff.ms": "200",
+    "replica.socket.timeout.ms": "3000",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.backoff.ms": "500",
+}
 CRASHES = 4
 NONE = ErrorCode.none
 
@@ -196,22 +198,20 @@ class Scenario:
     def __init__(self, world: World) -> None:
         self.world = world
         self.rng = world.rng("scenario")
-        self.operator = Operator(world, NODES, 1.0, world.rng("operator"))
+        self.cluster = Cluster(world, controller_keys={"broker.session.timeout.ms": "1000"}, broker_keys=BROKER_KEYS)
         self.cleaned_bytes = 0
 
     async def run(self) -> None:
-        for name in NODES:
-            await self._start(name)
-        self._create("t", {})
+        await self.cluster.start()
+        await self.cluster.create_topic()
         compact = {"cleanup.policy": "compact", "internal.segment.bytes": "1500", "min.cleanable.dirty.ratio": "0.1"}
-        self._create(GROUP_METADATA_TOPIC, {**compact, "min.insync.replicas": "2"})
+        await self.cluster.create_topic(GROUP_METADATA_TOPIC, **compact, **{"min.insync.replicas": "2"})
         clients = [GroupClient(group, self.world.rng(group)) for group in ("g", "m")]
         actors = [Committer(clients[0]), MemberOf(clients[1])]
         once = [Committer(GroupClient(f"once-{number}", self.world.rng(f"once-{number}"))) for number in range(5)]
-        tasks = [asyncio.create_task(self.operator.run())]
         for number, committer in enumerate(once):
             await committer.commit_once(number)
-        tasks += [asyncio.create_task(each.run()) for each in actors]
+        tasks = [asyncio.create_task(each.run()) for each in actors]
         for _ in range(CRASHES):
             await self._pass(self.rng.uniform(1.0, 4.0), tasks)
             await self._crash_one(tasks)
@@ -234,47 +234,23 @@ class Scenario:
         """One at a time, once all are in sync: what is acknowledged is on two others. Mostly the coordinator, cut off
         for a moment before: what it then acknowledges is on none.
         """
-        leader = self.world.cluster.image.topics[GROUP_METADATA_TOPIC].partitions[0].leader
-        coordinator = next(name for name, number in NODES.items() if number == leader)
+        coordinator = self.cluster.leader(GROUP_METADATA_TOPIC)
         name = self.rng.choice([*sorted(NODES), *4 * [coordinator]])
         self.world.network.partition({name}, NODES.keys() - {name})
         await self._pass(self.rng.uniform(0.05, 0.4), tasks)
         broker = self.world.host(name).node
         assert isinstance(broker, Broker)
         self.cleaned_bytes += broker.logs.cleaner.cleaned_bytes
-        self.operator.crashed(name)
         self.world.host(name).crash(self.rng.choice(("process", "machine")))
         self.world.network.heal()
         await self._pass(self.rng.uniform(0.1, 3.0), tasks)
-        await self._start(name)
+        await self.cluster.start_node(name)
         for _ in range(200):
-            registration = self.world.cluster.image.topics[GROUP_METADATA_TOPIC].partitions[0]
+            registration = self.cluster.registration(GROUP_METADATA_TOPIC)
             if len(registration.isr) == len(NODES):
                 return
             await self._pass(0.2, tasks)
         raise AssertionError(f"never in sync again: {registration}")
-
-    async def _start(self, name: str) -> None:
-        properties = {
-            "node.id": str(NODES[name]),
-            "listeners": f"PLAINTEXT://{name}:{PORT}",
-            "log.dirs": str(Path("/data")),
-            "static.cluster.file": "/unused/cluster.yaml",
-            "replica.lag.time.max.ms": "2000",
-            "replica.fetch.backoff.ms": "200",
-            "replica.socket.timeout.ms": "3000",
-            "group.initial.rebalance.delay.ms": "0",
-            "log.cleaner.backoff.ms": "500",
-        }
-        config, warnings = parse(properties, name)
-        assert not warnings, warnings
-        await self.world.host(name).start(lambda environment: Broker(config, environment))
-
-    def _create(self, name: str, configs: dict[str, str]) -> None:
-        ids = tuple(NODES.values())
-        topic = NewTopic(name, 1, len(ids), (ids,), configs)
-        topic_id = UUID(int=self.rng.getrandbits(128), version=4)
-        self.world.cluster.change(lambda image: static_changes.create_topic(image, topic, topic_id))
 
 
 @pytest.mark.slow

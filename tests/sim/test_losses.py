@@ -39,7 +39,7 @@ def test_what_was_not_committed_needs_no_excuse() -> None:
 
 def test_a_member_that_is_level_again_counts_again() -> None:
     losses = PartitionLosses(NEVER)
-    losses.wiped(1)
+    losses.machine_crashed(1, surviving_end=0, committed_end=10)
     losses.is_running(1, 5, 10)
     assert losses.excused_from([1], 10) == 0
     losses.is_running(1, 10, 10)
@@ -48,3 +48,13 @@ def test_a_member_that_is_level_again_counts_again() -> None:
 
 def test_an_empty_isr_excuses_nothing() -> None:
     assert PartitionLosses(NEVER).excused_from([], 10) is None
+
+
+def test_a_wiped_member_never_leads_and_decides_nothing() -> None:
+    losses = PartitionLosses(NEVER)
+    losses.wiped(1)
+    assert losses.has_lost(1)
+    assert losses.excused_from([1], 10) is None
+    assert losses.excused_from([1, 2], 10) is None
+    losses.machine_crashed(2, surviving_end=4, committed_end=10)
+    assert losses.excused_from([1, 2], 10) == 4

@@ -81,6 +81,23 @@ def test_a_half_upload_shows_nothing_and_a_delete_takes_it_away():
     simulate(scenario(), world)
 
 
+def test_an_upload_that_hangs_has_its_effect_when_nobody_waits_any_more(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tierfetch.sim.objects.HUNG_SHARE", 1.0)
+
+    async def scenario():
+        storage = world.store.storage("a")
+        world.store.faults.hung_upload_s = 5
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await storage.copy_log_segment_data(METADATA, make_data(LOG))
+        assert not world.store.objects
+        await asyncio.sleep(5)
+        assert world.store.objects.keys() == world.store.late
+        assert len(world.store.late) == 1
+
+    simulate(scenario(), world := World(1))
+
+
 def test_an_outage_fails_everything_until_it_ends():
     async def scenario():
         storage = world.store.storage("a")

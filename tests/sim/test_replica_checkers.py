@@ -83,7 +83,7 @@ def test_divergence_between_replicas_and_from_the_tier() -> None:
 def test_an_offset_in_neither_tier() -> None:
     assert kinds(replica(1, 2), replica(2, 2), tier=()) == ["gap", "gap"]
     without_object = replace(TIER[0], batches=None)
-    assert kinds(replica(1), replica(2, 2), tier=(without_object,)) == ["gap"]
+    assert kinds(replica(1), replica(2, 2), tier=(without_object,)) == ["missing object", "gap"]
 
 
 def test_a_hole_between_batches() -> None:

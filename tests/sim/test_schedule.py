@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.sim.schedule import STORE_KINDS, Fault, FaultKind, Schedule, generate
+from tierfetch.sim.schedule import QUORUM_KINDS, STORE_KINDS, Fault, FaultKind, Schedule, Targets, generate
 from tierfetch.sim.shrink import shrink
 
 NODES = ("broker-1", "broker-2", "broker-3")
+ALL = Targets(nodes=NODES, wiped=NODES[:2], clients=("client-1",), has_store=True, has_quorum=True)
 
 
-@given(st.integers(0, 10_000), st.booleans())
-def test_generated_schedules_are_valid_repeatable_and_whole_in_json(seed: int, has_store: bool) -> None:
-    schedule = generate(Random(seed), NODES, 20_000, has_store=has_store, clients=("client-1",))
-    assert schedule == generate(Random(seed), NODES, 20_000, has_store=has_store, clients=("client-1",))
+@given(st.integers(0, 10_000), st.booleans(), st.booleans())
+def test_generated_schedules_are_valid_repeatable_and_whole_in_json(seed: int, store: bool, quorum: bool) -> None:
+    targets = replace(ALL, has_store=store, has_quorum=quorum)
+    schedule = generate(Random(seed), targets, 20_000)
+    assert schedule == generate(Random(seed), targets, 20_000)
     assert Schedule.from_json(schedule.to_json()) == schedule
-    assert has_store or not STORE_KINDS & {fault.kind for fault in schedule.faults}
+    kinds = {fault.kind for fault in schedule.faults}
+    assert store or not STORE_KINDS & kinds
+    assert quorum or not QUORUM_KINDS & kinds
+
+
+def test_only_disks_that_may_be_lost_are_wiped() -> None:
+    faults = [fault for seed in range(60) for fault in generate(Random(seed), ALL, 20_000).faults]
+    assert {fault.targets for fault in faults if fault.kind is FaultKind.WIPE} == {NODES[:1], NODES[1:2]}
 
 
 def test_every_kind_is_generated() -> None:
-    kinds = {fault.kind for seed in range(60) for fault in generate(Random(seed), NODES, 20_000, has_store=True).faults}
+    kinds = {fault.kind for seed in range(60) for fault in generate(Random(seed), ALL, 20_000).faults}
     assert kinds == set(FaultKind)
 
 
 def test_a_partition_has_two_sides() -> None:
     for seed in range(60):
-        for fault in generate(Random(seed), NODES, 20_000, has_store=True, clients=("client-1",)).faults:
+        for fault in generate(Random(seed), ALL, 20_000).faults:
             if fault.kind is FaultKind.PARTITION:
                 assert 0 < len(fault.targets) < 4, fault
 
@@ -44,7 +54,7 @@ def test_faults_outside_the_safety_phase_are_refused() -> None:
 
 
 def test_shrinking_keeps_what_fails_and_little_else() -> None:
-    schedule = generate(Random(5), NODES, 60_000, has_store=True)
+    schedule = generate(Random(5), ALL, 60_000)
     crash = Fault(30_000, FaultKind.POWER_FAILURE, NODES, 4_000)
     move = Fault(31_000, FaultKind.MOVE_LEADER)
     faults = sorted([*schedule.faults, crash, move], key=lambda fault: fault.at_ms)
@@ -60,7 +70,7 @@ def test_shrinking_keeps_what_fails_and_little_else() -> None:
 
 
 def test_shrinking_stops_at_its_budget() -> None:
-    schedule = generate(Random(5), NODES, 60_000, has_store=True)
+    schedule = generate(Random(5), ALL, 60_000)
     runs = []
 
     def passes(candidate: Schedule) -> bool:

@@ -8,57 +8,57 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from random import Random
-from uuid import UUID
 
 import pytest
 
-from tierfetch.broker import static_changes
-from tierfetch.broker.cluster_view import NewTopic
-from tierfetch.broker.node import Broker
 from tierfetch.broker.partition import Partition
-from tierfetch.protocol.client import Address
+from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import Record, build_batch, iter_records
 from tierfetch.protocol.topics import TopicPartition
-from tierfetch.sim.brokers import DIRECTORY, PORT, BrokersOptions
+from tierfetch.sim.brokers_state import DIRECTORY
 from tierfetch.sim.client import AttemptFailedError, SimClient
 from tierfetch.sim.history import ACKS_ALL
 from tierfetch.sim.replica_checkers import batches_of
 from tierfetch.sim.world import World
+from tierfetch.tests.sim.cluster import Cluster, broker_host
 
 T = TopicPartition("t", 0)
-A, B = "broker-1", "broker-2"
+A, B = broker_host(1), broker_host(2)
 IDS = {A: 1, B: 2}
-OPTIONS = replace(BrokersOptions.drawn(Random(1)), follows_tier=False, lag_time_max_ms=30_000)
+CONTROLLER_KEYS = {"broker.session.timeout.ms": "1000", "fast.failover.enable": "false"}
+BROKER_KEYS = {"broker.heartbeat.interval.ms": "250", "replica.fetch.backoff.ms": "200"}
 
 
 class Pair:
-    """Brokers A and B with one partition; nobody detects failures, so the ISR stays as it is."""
+    """Brokers A and B with one partition."""
 
     def __init__(self, world: World, leader: str) -> None:
         self.world = world
         self.leader = leader
-        self.client = SimClient("client", [Address(name, PORT) for name in IDS], Random(7))
+        self.cluster = Cluster(
+            world, brokers=tuple(IDS.values()), controller_keys=CONTROLLER_KEYS, broker_keys=BROKER_KEYS
+        )
+        self.client = SimClient("client", self.cluster.addresses, Random(7))
+        self.until = self.cluster.until
 
     async def begin(self) -> None:
-        for name in IDS:
-            await self.start(name)
-        replicas = (IDS[self.leader], *(number for name, number in IDS.items() if name != self.leader))
-        topic = NewTopic(T.topic, 1, 2, (replicas,), {"retention.ms": "-1"})
-        self.world.cluster.change(lambda image: static_changes.create_topic(image, topic, UUID(int=5)))
-        await self.until(lambda: all(T in self.world.host(name).node.hosted.partitions for name in IDS))
-        await self.until(lambda: self.leads(self.leader))
+        await self.cluster.start()
+        replicas = sorted(IDS.values(), key=lambda number: number != IDS[self.leader])
+        await self.cluster.create_topic(T.topic, *replicas, **{"retention.ms": "-1"})
 
     def leads(self, name: str) -> bool:
         return self.replica(name).leadership is not None
 
+    def is_in_sync(self, name: str) -> bool:
+        return IDS[name] in self.cluster.registration().isr
+
     async def start(self, name: str) -> None:
-        config = OPTIONS.broker_config(name).model_copy(update={"remote_log_storage_system_enable": False})
-        await self.world.host(name).start(lambda environment: Broker(config, environment))
+        await self.cluster.start_node(name)
+        await self.until(lambda: T in self.cluster.broker(IDS[name]).hosted.partitions)
 
     def replica(self, name: str) -> Partition:
-        return self.world.host(name).node.hosted.partitions[T]
+        return self.cluster.replica(IDS[name])
 
     async def produce(self, value: bytes, acks: int = ACKS_ALL) -> int:
         batch = build_batch([Record(0, 1_000, None, value)], base_offset=0)
@@ -67,19 +67,10 @@ class Pair:
                 return await self.client.produce(T, batch, acks)
             except AttemptFailedError:
                 await asyncio.sleep(0.1)
-            except Exception as error:
-                if "NOT_LEADER" not in str(error) and "NOT_AVAILABLE" not in str(error):
+            except KafkaError as error:
+                if error.code not in (ErrorCode.not_leader_or_follower, ErrorCode.leader_not_available):
                     raise
                 await asyncio.sleep(0.1)
-
-    def elect(self, name: str) -> None:
-        partition = self.world.cluster.image.topics[T.topic].id_partition(0)
-        self.world.cluster.change(lambda image: static_changes.elect_leader(image, partition, IDS[name]))
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(60):
-            while not condition():  # noqa: ASYNC110 - virtual time waits for free
-                await asyncio.sleep(0.01)
 
     async def until_equal(self) -> None:
         def position(name: str) -> tuple[int, int, int]:
@@ -123,7 +114,7 @@ async def follower_that_has_not_heard(pair: Pair) -> None:
 
 async def take_over(pair: Pair) -> None:
     """A leads; B comes back, if it is down, and follows."""
-    pair.elect(A)
+    await pair.until(lambda: pair.leads(A))
     assert await pair.produce(b"m3") == 2
     if not pair.world.host(B).is_up:
         await pair.start(B)
@@ -138,16 +129,9 @@ def test_E4_scenario_1_no_record_is_lost_when_the_follower_that_restarted_leads(
         await pair.start(A)
         await pair.until(lambda: pair.replica(A).log.high_watermark == 2)
         assert pair.values(A) == [b"m1", b"m2"]
+        await pair.until(lambda: pair.is_in_sync(A))
         pair.world.host(B).crash(crash)
-        pair.world.cluster.change(lambda image: static_changes.fence_broker(image, IDS[B]))
-        await take_over_without(pair)
-
-    async def take_over_without(pair: Pair) -> None:
-        await pair.until(lambda: pair.leads(A))
-        assert await pair.produce(b"m3") == 2
-        await pair.start(B)
-        await pair.until_equal()
-        assert pair.values(A) == [b"m1", b"m2", b"m3"]
+        await take_over(pair)
 
     simulate(B, scenario)
 
@@ -163,6 +147,8 @@ def test_E4_scenario_1_when_the_leader_restarts_before_it_answers_the_epoch_requ
         pair.world.host(B).crash("process")
         pair.world.network.unblock(B, A)
         await pair.start(B)
+        await pair.until(lambda: pair.is_in_sync(A))
+        await pair.cluster.elect(IDS[A])
         await take_over(pair)
 
     simulate(B, scenario)
@@ -177,13 +163,14 @@ def test_E4_scenario_2_logs_never_diverge_after_both_lost_power() -> None:
         await pair.replica(A).log.flush()
         for name in IDS:
             pair.world.host(name).crash("machine")
-        await pair.start(B)
-        has_lost = pair.replica(B).log.log_end_offset == 1
-        pair.elect(B)
+        await pair.until(lambda: len(pair.cluster.decided_isr()) == 1)
+        first, second = sorted(IDS, key=lambda name: IDS[name] not in pair.cluster.decided_isr())
+        await pair.start(first)
+        has_lost = pair.replica(first).log.log_end_offset == 1
+        assert first == B or not has_lost, "A had flushed it"
         offset = await pair.produce(b"m3", acks=1)
         assert offset == (1 if has_lost else 2)
-        await pair.start(A)
-        assert pair.values(A)[:2] == [b"m1", b"m2"], "A had flushed it"
+        await pair.start(second)
         await pair.until_equal()
         assert pair.values(A) == ([b"m1", b"m3"] if has_lost else [b"m1", b"m2", b"m3"])
         return has_lost

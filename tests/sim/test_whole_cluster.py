@@ -4,95 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
+from random import Random
 
 import pytest
 
-from tierfetch.broker.node import Broker, StartError
-from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address
-from tierfetch.protocol.errors import ErrorCode
+from tierfetch.broker.node import StartError
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.quorum.errors import QuorumStartError
-from tierfetch.sim.controllers import CONTROLLER_PORT, ControllerProcess, controller_config, controller_host
+from tierfetch.sim.checkers import check_history
+from tierfetch.sim.client import SimClient
+from tierfetch.sim.history import ACKS_ALL, History
+from tierfetch.sim.host import CrashKind
+from tierfetch.sim.observer import ReplicaObserver
+from tierfetch.sim.workload import Pace, Producer, Reader, Shared
 from tierfetch.sim.world import World
-from tierfetch.tests.sim.cluster import BROKERS, Client, broker_config
+from tierfetch.tests.sim.cluster import BROKERS, Client, Cluster
 
-NODES = (11, 12, 13)
-VOTERS = ",".join(f"{node}@{controller_host(node)}:{CONTROLLER_PORT}" for node in NODES)
-
-
-class WholeCluster:
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.topic_id = None
-
-    async def start(self) -> None:
-        for names in ([controller_host(node) for node in NODES], [f"broker-{number}" for number in BROKERS]):
-            async with asyncio.TaskGroup() as group:
-                for name in names:
-                    group.create_task(self.start_node(name))
-
-    def broker(self, number: int) -> Broker:
-        return self.world.host(f"broker-{number}").node
-
-    async def start_node(self, name: str) -> None:
-        """A broker or a controller, by the name of its host."""
-        host, (kind, _, number) = self.world.host(name), name.partition("-")
-        if kind == "controller":
-            await host.start(lambda machine: ControllerProcess(controller_config(int(number), NODES), machine))
-            return
-        config = broker_config(int(number), static_cluster_file=None, **{"controller.quorum.voters": VOTERS})
-        await host.start(lambda machine: Broker(config, replace(machine, cluster_view=None)))
-
-    async def make_topic(self) -> None:
-        """`t`, of one partition that brokers 1, 2 and 3 have."""
-        view = self.broker(1).view
-        body = {
-            "topics": [
-                {
-                    "name": "t",
-                    "num_partitions": -1,
-                    "replication_factor": -1,
-                    "assignments": [{"partition_index": 0, "broker_ids": list(BROKERS)}],
-                    "configs": [{"name": "min.insync.replicas", "value": "2"}],
-                }
-            ],
-            "timeout_ms": 10_000,
-            "validate_only": False,
-        }
-        client = WholeClient(self, self.world, "admin")
-        response = await client.host.run(client.client.request(Address("broker-1", 9092), ApiKey.CREATE_TOPICS, body))
-        assert response.topics[0].error_code is ErrorCode.none, response
-        while not all(number in self.broker(2).view.image.brokers for number in BROKERS):  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
-        await asyncio.sleep(1)
-        self.topic_id = view.image.topics["t"].topic_id
-
-
-class WholeClient(Client):
-    """Asks whom any running broker names."""
-
-    def __init__(self, cluster: WholeCluster, world: World, name: str = "client-1") -> None:
-        super().__init__(world, name)
-        self.cluster = cluster
-
-    def image(self):
-        nodes = [self.world.host(f"broker-{number}").node for number in BROKERS]
-        return max(
-            (node.view.image for node in nodes if node is not None),
-            key=lambda image: image.topics["t"].partitions[0].partition_epoch,
-        )
+T = TopicPartition("t", 0)
 
 
 def simulate(scenario, seed: int = 1):
     with World(seed) as world:
-        cluster = WholeCluster(world)
+        cluster = Cluster(world, controllers=3)
 
         async def work():
             await cluster.start()
-            await cluster.make_topic()
-            return await scenario(world, cluster, WholeClient(cluster, world))
+            await cluster.create_topic(**{"min.insync.replicas": "2"})
+            return await scenario(world, cluster, Client(cluster))
 
         result = world.run(work(), limit_s=300)
         assert world.loop.failures == []
@@ -124,10 +62,10 @@ def test_the_controllers_replace_a_leader_that_crashes_and_take_it_back():
     async def scenario(world, cluster, client):
         producing = asyncio.ensure_future(client.host.run(produce(client, 150)))
         await asyncio.sleep(3)
-        before = client.image().topics["t"].partitions[0]
+        before = cluster.registration()
         world.host(f"broker-{before.leader}").crash("machine")
         await asyncio.sleep(12)
-        during = client.image().topics["t"].partitions[0]
+        during = cluster.registration()
         assert during.leader != before.leader
         assert before.leader not in during.isr
         await cluster.start_node(f"broker-{before.leader}")
@@ -135,7 +73,7 @@ def test_the_controllers_replace_a_leader_that_crashes_and_take_it_back():
         assert len(acknowledged) > 50
         assert set(acknowledged) <= set(await client.host.run(client.fetch(0)))
         await asyncio.sleep(5)
-        assert sorted(client.image().topics["t"].partitions[0].isr) == list(BROKERS)
+        assert sorted(cluster.registration().isr) == list(BROKERS)
 
     simulate(scenario)
 
@@ -143,11 +81,11 @@ def test_the_controllers_replace_a_leader_that_crashes_and_take_it_back():
 class Operator:
     """Breaks a node after the other, and mends it."""
 
-    def __init__(self, world: World, cluster: WholeCluster) -> None:
+    def __init__(self, world: World, cluster: Cluster) -> None:
         self.world = world
         self.cluster = cluster
         self.rng = world.rng("operator")
-        self.hosts = [f"broker-{number}" for number in BROKERS] + [controller_host(node) for node in NODES]
+        self.hosts = [*cluster.brokers, *cluster.controllers]
 
     async def work(self, until_s: float) -> None:
         while self.world.now_s < until_s:
@@ -187,8 +125,8 @@ def test_a_whole_cluster_survives_what_the_seed_breaks(seed):
         await Operator(world, cluster).work(world.now_s + 60)
         acknowledged = await producing
         await asyncio.sleep(30)
-        assert sorted(client.image().topics["t"].partitions[0].isr) == list(BROKERS)
-        logs = [cluster.broker(number).hosted.partitions[TopicPartition("t", 0)].log for number in BROKERS]
+        assert sorted(cluster.registration().isr) == list(BROKERS)
+        logs = [cluster.replica(number).log for number in BROKERS]
         assert len({(log.log_end_offset, log.high_watermark) for log in logs}) == 1
         values = set()
         while len(values) < logs[0].high_watermark and (more := await client.host.run(client.fetch(len(values)))):
@@ -200,3 +138,45 @@ def test_a_whole_cluster_survives_what_the_seed_breaks(seed):
         assert world.loop.events - events < 10 * 500, "idle nodes rest"
 
     simulate(scenario, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("kind", ["process", "machine"])
+def test_C2_C5_acknowledged_records_survive_the_leader_and_the_active_controller(seed: int, kind: CrashKind) -> None:
+    async def scenario(world: World, cluster: Cluster, _: Client) -> None:
+        shared = Shared(History(), lambda: int(world.now_s * 1000), asyncio.Event())
+        producer = Producer(
+            "p", T, ACKS_ALL, SimClient("p", cluster.addresses, Random(seed)), shared, Random(seed), Pace()
+        )
+        producing = asyncio.ensure_future(world.host("producers").run(producer.run()))
+        await asyncio.sleep(3)
+        controller, leader = cluster.active_controller(), cluster.leader()
+        world.host(controller).crash(kind)
+        world.host(leader).crash(kind)
+        before = shared.history.acknowledged
+        await asyncio.sleep(25)
+        assert shared.history.acknowledged > before, "another broker leads, under another controller"
+        await cluster.start_node(controller)
+        await cluster.start_node(leader)
+        await asyncio.sleep(5)
+        shared.stopping.set()
+        await producing
+        reader = Reader("judge", T, SimClient("judge", cluster.addresses, Random(2)), shared, Random(2))
+        verdict = check_history(shared.history, {str(T): await reader.read_all()})
+        assert verdict.anomalies == ()
+        assert verdict.records_checked > before
+
+    with World(seed) as world:
+        cluster = Cluster(world, controllers=3, broker_keys={"replica.lag.time.max.ms": "1500"})
+        observer = ReplicaObserver(
+            lambda process: world.host(process.host).node if process.host in cluster.brokers else None, world.record
+        )
+        world.loop.on_event = observer.on_event
+
+        async def work() -> None:
+            await cluster.start()
+            await cluster.create_topic(**{"min.insync.replicas": "2", "retention.ms": "-1"})
+            await scenario(world, cluster, Client(cluster))
+
+        world.run(work(), limit_s=300)

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierfetch.tests.sim.planted.quorum_core import BUGS
+from tierfetch.tests.sim.planted.quorum_core_bugs import MODEL
+from tierfetch.tests.sim.planted.registry import shown_by
 
 from .explore import Exploration, explore
 from .model import Bounds
 from .node import forget_all
 
+BUGS = shown_by(MODEL)
 NOTHING_LOST = {"crashes": 0, "losses": 0, "appends": 0}
 
 

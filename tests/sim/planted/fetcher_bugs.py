@@ -20,7 +20,9 @@ from tierfetch.sim.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
 
-@planted("a follower truncates to its high watermark (before KIP-101)", file="fetcher/bootstrap.py", scenario="brokers")
+@planted(
+    "a follower truncates to its high watermark (before KIP-101)", file="fetcher/bootstrap.py", scenario="governed"
+)
 def truncate_to_high_watermark() -> Iterator[None]:
     original = ReplicaFetcher._carry_out
 
@@ -36,7 +38,7 @@ def truncate_to_high_watermark() -> Iterator[None]:
         yield
 
 
-@planted("the leader overlooks a diverging log that is not longer", file="fetcher/epoch_fetch.py", scenario="brokers")
+@planted("the leader overlooks a diverging log that is not longer", file="fetcher/epoch_fetch.py", scenario="governed")
 def overlooked_divergence() -> Iterator[None]:
     original = epoch_fetch.check_divergence
 
@@ -48,7 +50,7 @@ def overlooked_divergence() -> Iterator[None]:
         yield
 
 
-@planted("consumers read past the high watermark", file="fetcher/epoch_fetch.py", scenario="brokers")
+@planted("consumers read past the high watermark", file="fetcher/epoch_fetch.py", scenario="governed")
 def read_past_high_watermark() -> Iterator[None]:
     original = LeaderView.end_visible_to
 
@@ -61,14 +63,14 @@ def read_past_high_watermark() -> Iterator[None]:
         yield
 
 
-@planted("acks=all is answered before the high watermark", file="broker/partition.py", scenario="brokers")
+@planted("acks=all is answered before the high watermark", file="broker/partition.py", scenario="governed")
 def answered_too_early() -> Iterator[None]:
     with patch.object(Partition, "committed", lambda self, *_: None):
         yield
 
 
 @planted(
-    "the high watermark is that of a majority, not of the ISR", file="fetcher/leader_replicas.py", scenario="brokers"
+    "the high watermark is that of a majority, not of the ISR", file="fetcher/leader_replicas.py", scenario="governed"
 )
 def majority_of_isr() -> Iterator[None]:
     def high_watermark(self: LeaderReplicas, leader_end_offset: int, now_ms: int) -> int | None:
@@ -85,7 +87,7 @@ def majority_of_isr() -> Iterator[None]:
 @planted(
     "a replica joins the ISR before it has caught up",
     file="fetcher/leader_replicas.py",
-    scenario="brokers",
+    scenario="governed",
     faults=(FaultKind.PROCESS_CRASH, FaultKind.SLOW_LINK, FaultKind.SLOW_DISK),
 )
 def joins_too_early() -> Iterator[None]:
@@ -101,7 +103,7 @@ def joins_too_early() -> Iterator[None]:
 @planted(
     "the producer snapshot is not adopted from the tier",
     file="fetcher/aux_state.py",
-    scenario="brokers",
+    scenario="governed",
     faults=(FaultKind.WIPE,),
     follows_tier=(True,),
     bootstrap_policy=("tier-first", "earliest-pending-upload"),
@@ -121,7 +123,7 @@ def snapshot_dropped() -> Iterator[None]:
 @planted(
     "the epoch index that is adopted is not the leader's lineage",
     file="fetcher/aux_state.py",
-    scenario="brokers",
+    scenario="governed",
     faults=(FaultKind.WIPE, FaultKind.MOVE_LEADER),
     follows_tier=(True,),
     bootstrap_policy=("tier-first", "earliest-pending-upload"),
@@ -140,7 +142,7 @@ def foreign_epoch_index() -> Iterator[None]:
 @planted(
     "half a bootstrap is committed: the epochs are missing",
     file="log/adopt.py",
-    scenario="brokers",
+    scenario="governed",
     faults=(FaultKind.WIPE, FaultKind.MOVE_LEADER),
     follows_tier=(True,),
     bootstrap_policy=("tier-first", "earliest-pending-upload"),
@@ -158,7 +160,7 @@ def half_a_bootstrap() -> Iterator[None]:
 @planted(
     "a shrunk ISR counts before it is accepted",
     file="fetcher/leader_replicas.py",
-    scenario="brokers",
+    scenario="governed",
     faults=(FaultKind.PARTITION,),
 )
 def shrunk_too_early() -> Iterator[None]:
@@ -172,7 +174,7 @@ def shrunk_too_early() -> Iterator[None]:
 @planted(
     "who waits for acks=all is answered when leadership ends",
     file="broker/delayed.py",
-    scenario="brokers",
+    scenario="governed",
     faults=(FaultKind.PARTITION, FaultKind.MOVE_LEADER, FaultKind.PAUSE),
 )
 def answered_at_the_end() -> Iterator[None]:

@@ -18,7 +18,7 @@ from tierfetch.tests.sim.planted.registry import planted
 @planted(
     "acknowledge before fsync",
     file="log/flusher.py",
-    scenario="brokers",
+    scenario="governed",
     faults=(FaultKind.POWER_FAILURE, FaultKind.MACHINE_CRASH),
     flush_messages=(1,),
 )
@@ -33,7 +33,7 @@ def acknowledge_before_fsync() -> Iterator[None]:
 @planted(
     "a flush forgets the names of new segments",
     file="log/flusher.py",
-    scenario="brokers",
+    scenario="governed",
     faults=(FaultKind.POWER_FAILURE, FaultKind.MACHINE_CRASH),
     flush_messages=(1,),
 )
@@ -51,7 +51,7 @@ def names_not_synced() -> Iterator[None]:
 @planted(
     "a truncation leaves the leader epochs as they are",
     file="log/epochs.py",
-    scenario="brokers",
+    scenario="governed",
     faults=(FaultKind.PARTITION, FaultKind.ONE_WAY),
     weak_producers=(1,),
 )
@@ -63,7 +63,7 @@ def epochs_not_truncated() -> Iterator[None]:
 @planted(
     "a truncation leaves the producers as they are",
     file="log/truncation.py",
-    scenario="brokers",
+    scenario="governed",
     faults=(FaultKind.PARTITION, FaultKind.ONE_WAY),
     weak_producers=(1,),
 )
@@ -84,7 +84,7 @@ def producers_not_truncated() -> Iterator[None]:
 @planted(
     "a new leader's epoch begins one record early",
     file="log/appender.py",
-    scenario="brokers",
+    scenario="governed",
     faults=(FaultKind.MOVE_LEADER,),
 )
 def epoch_begins_early() -> Iterator[None]:
@@ -102,7 +102,7 @@ def epoch_begins_early() -> Iterator[None]:
 @planted(
     "the high watermark is taken for the last stable offset",
     file="log/state.py",
-    scenario="brokers",
+    scenario="governed",
     transactional_producers=(1,),
 )
 def no_last_stable_offset() -> Iterator[None]:
@@ -113,7 +113,7 @@ def no_last_stable_offset() -> Iterator[None]:
 @planted(
     "a batch that is sent again is appended again",
     file="log/producers.py",
-    scenario="brokers",
+    scenario="governed",
     faults=(FaultKind.ONE_WAY, FaultKind.PARTITION, FaultKind.PROCESS_CRASH),
 )
 def sent_again() -> Iterator[None]:
@@ -127,4 +127,16 @@ def sent_again() -> Iterator[None]:
                 raise
 
     with patch.object(ProducerStateManager, "check", check):
+        yield
+
+
+@planted(
+    "a leader counts what it has not flushed yet",
+    file="log/state.py",
+    scenario="governed",
+    faults=(FaultKind.POWER_FAILURE, FaultKind.MACHINE_CRASH),
+    flush_messages=(1,),
+)
+def unflushed_counts() -> Iterator[None]:
+    with patch.object(LogState, "settled_end_offset", property(lambda self: self.log_end_offset)):
         yield

@@ -1,6 +1,6 @@
 """Bugs that the simulator must find. Each is a context manager that replaces one function of the production code.
 
-    @planted("acknowledge before fsync", file="log/flusher.py", scenario="brokers")
+    @planted("acknowledge before fsync", file="log/flusher.py", scenario="governed")
     def acknowledge_before_fsync() -> Iterator[None]:
         with patch.object(Flusher, "flush_by_messages", ...):
             yield
@@ -27,13 +27,15 @@ KNOWN_FILE = Path(__file__).parent / "known.json"
 @dataclass(frozen=True, slots=True)
 class PlantedBug:
     """`plant` puts it in, and takes it out at the end. Seeds with many faults of the kinds `faults`, and one of these
-    values of these `options`, are tried first: what a seed draws is known before it is run.
+    values of these `options`, are tried first: what a seed draws is known before it is run. `shown_by` names a test
+    that finds it without a seed: a model checker, a transcript.
     """
 
     name: str
     file: str
     scenario: str
     plant: Callable[[], AbstractContextManager[None]]
+    shown_by: str | None = None
     faults: tuple[FaultKind, ...] = ()
     options: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
 
@@ -52,15 +54,26 @@ _FINDINGS = TypeAdapter(dict[str, Finding])
 
 
 def planted(
-    name: str, *, file: str, scenario: str, faults: tuple[FaultKind, ...] = (), **options: tuple[object, ...]
+    name: str,
+    *,
+    file: str,
+    scenario: str,
+    shown_by: str | None = None,
+    faults: tuple[FaultKind, ...] = (),
+    **options: tuple[object, ...],
 ) -> Callable[[Callable[[], Iterator[None]]], Callable[[], AbstractContextManager[None]]]:
     def add(function: Callable[[], Iterator[None]]) -> Callable[[], AbstractContextManager[None]]:
         plant = contextmanager(function)
         assert name not in BUGS, name
-        BUGS[name] = PlantedBug(name, file, scenario, plant, faults, options)
+        BUGS[name] = PlantedBug(name, file, scenario, plant, shown_by, faults, options)
         return plant
 
     return add
+
+
+def shown_by(test: str) -> dict[str, Callable[[], AbstractContextManager[None]]]:
+    """The bugs that a test has to find, by name."""
+    return {bug.name: bug.plant for bug in BUGS.values() if bug.shown_by == test}
 
 
 def known_findings() -> dict[str, Finding]:

@@ -11,6 +11,8 @@ from tierfetch.broker import metadata_topic
 from tierfetch.remote.segment import RemoteLogSegmentId
 from tierfetch.rlm import copier, partition_task, plan
 from tierfetch.rlm.copier import SegmentCopier
+from tierfetch.rlm.manager import RemoteLogManager
+from tierfetch.rlm.pending_deletions import PendingDeletions
 from tierfetch.sim.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
@@ -18,7 +20,7 @@ from tierfetch.tests.sim.planted.registry import planted
 @planted(
     "local segments go before their upload is finished",
     file="rlm/plan.py",
-    scenario="brokers",
+    scenario="governed",
     faults=(FaultKind.STORE_OUTAGE, FaultKind.STORE_ERRORS),
     local_retention_ms=(500,),
 )
@@ -30,7 +32,7 @@ def deleted_before_uploaded() -> Iterator[None]:
 @planted(
     "segments above the last stable offset are tiered",
     file="rlm/plan.py",
-    scenario="brokers",
+    scenario="governed",
     faults=(FaultKind.PARTITION, FaultKind.PROCESS_CRASH),
     transactional_producers=(1,),
     local_retention_ms=(500,),
@@ -48,7 +50,7 @@ def tiered_too_early() -> Iterator[None]:
 @planted(
     "a copy is finished before its upload",
     file="rlm/copier.py",
-    scenario="brokers",
+    scenario="governed",
     faults=(FaultKind.HALF_UPLOADS, FaultKind.STORE_ERRORS),
     local_retention_ms=(500,),
 )
@@ -68,7 +70,7 @@ def finished_before_uploaded() -> Iterator[None]:
 @planted(
     "a segment id is used again for another attempt",
     file="rlm/partition_task.py",
-    scenario="brokers",
+    scenario="governed",
     faults=(FaultKind.LOST_REPLIES, FaultKind.HALF_UPLOADS),
 )
 def reused_segment_id() -> Iterator[None]:
@@ -85,7 +87,7 @@ def reused_segment_id() -> Iterator[None]:
 @planted(
     "the remote log metadata is not flushed",
     file="broker/metadata_topic.py",
-    scenario="brokers",
+    scenario="governed",
     faults=(FaultKind.POWER_FAILURE,),
     local_retention_ms=(500,),
 )
@@ -97,4 +99,33 @@ def metadata_not_flushed() -> Iterator[None]:
         return original(name, partitions, replication_factor, configs=configs)
 
     with patch.object(metadata_topic, "NewTopic", new_topic):
+        yield
+
+
+@planted(
+    "the remote segments of a deleted topic are left",
+    file="rlm/manager.py",
+    scenario="governed",
+    administrator_pace_ms=(700,),
+)
+def left_in_the_tier() -> Iterator[None]:
+    async def delete(self, partition):
+        """As if the local log were all there is."""
+
+    with patch.object(RemoteLogManager, "delete_remote_partition", delete):
+        yield
+
+
+@planted(
+    "a restart forgets which remote partitions are to be deleted",
+    file="rlm/pending_deletions.py",
+    scenario="governed",
+    faults=(FaultKind.PROCESS_CRASH, FaultKind.STORE_OUTAGE),
+    administrator_pace_ms=(700,),
+)
+def forgotten_deletions() -> Iterator[None]:
+    async def load(self):
+        return []
+
+    with patch.object(PendingDeletions, "load", load):
         yield

@@ -13,19 +13,25 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
-from tierfetch.sim.brokers import CLIENTS, NODES, SAFETY_MS, BrokersOptions
 from tierfetch.sim.chance import derived
-from tierfetch.sim.controllers import controller_host
-from tierfetch.sim.quorum import OBSERVER, VOTERS, QuorumOptions, quorum_schedule
+from tierfetch.sim.governed_options import GovernedOptions
+from tierfetch.sim.quorum import QuorumOptions
 from tierfetch.sim.runner import run_seed
-from tierfetch.sim.schedule import generate
-from tierfetch.tests.sim.planted import fetcher_bugs, log_bugs, quorum_bugs, rlm_bugs
+from tierfetch.tests.sim.planted import (
+    controller_bugs,
+    fetcher_bugs,
+    log_bugs,
+    quorum_bugs,
+    quorum_core_bugs,
+    rlm_bugs,
+)
 from tierfetch.tests.sim.planted.registry import BUGS, Finding, PlantedBug, known_findings, write_findings
 
 SEEDS_MAX = 200
 FAULTS_ENOUGH = 6
 TABLE_FILE = Path(__file__).parents[3] / "docs" / "planted-bugs.md"
-MODULES = (quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs)
+MODULES = (quorum_core_bugs, quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs, controller_bugs)
+OPTIONS = {"governed": GovernedOptions, "quorum": QuorumOptions}
 
 _HEAD = """# Planted bugs
 
@@ -55,12 +61,8 @@ def promising_seeds(bug: PlantedBug) -> list[int]:
 
 
 def _promise(bug: PlantedBug, seed: int) -> float:
-    if bug.scenario == "brokers":
-        options: BrokersOptions | QuorumOptions = BrokersOptions.drawn(derived(seed, "options"))
-        schedule = generate(derived(seed, "faults"), tuple(NODES), SAFETY_MS, has_store=True, clients=CLIENTS)
-    else:
-        options = QuorumOptions.drawn(derived(seed, "options"))
-        schedule = quorum_schedule(derived(seed, "faults"), [controller_host(node) for node in (*VOTERS, OBSERVER)])
+    options = OPTIONS[bug.scenario].drawn(derived(seed, "options"))
+    schedule = options.schedule(derived(seed, "faults"))
     counts = Counter(fault.kind for fault in schedule.faults)
     matches = sum(getattr(options, name) in values for name, values in bug.options.items())
     load = getattr(options, "partitions", 1) * 100 / options.gap_ms

@@ -1,12 +1,8 @@
-"""Bugs of the controller's pure part. Each is a context manager that plants it: `with BUGS["forgotten epoch"](): ...`.
-
-Every one is a mistake that a reviewer could overlook; none breaks anything at once.
-"""
+"""Bugs of the controller: what it decides, and what it remembers. The model in `tests/controller` finds every one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 from uuid import UUID
@@ -28,28 +24,31 @@ from tierfetch.controller.partition_change import Election, PartitionChange
 from tierfetch.controller.records import ProducerIdsRecord
 from tierfetch.controller.registrations import PartitionRegistration
 from tierfetch.controller.state import ControllerResult, ControllerState
+from tierfetch.sim.schedule import FaultKind
+from tierfetch.tests.sim.planted.registry import planted
 
-Plant = Callable[[], AbstractContextManager[Any]]
-BUGS: dict[str, Plant] = {}
-
-
-def planted(says: str) -> Callable[[Callable[[], Iterator[None]]], Plant]:
-    def add(function: Callable[[], Iterator[None]]) -> Plant:
-        plant = contextmanager(function)
-        assert says not in BUGS
-        BUGS[says] = plant
-        return plant
-
-    return add
+CONTROLLER_MODEL = "tests/controller/test_model.py"
 
 
-@planted("a stale AlterPartition is accepted")
+@planted(
+    "a stale AlterPartition is accepted",
+    file="controller/alter_partition.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.PROCESS_CRASH, FaultKind.PARTITION),
+)
 def stale_alter_partition() -> Iterator[None]:
     with patch.object(alter_partition, "_check_epochs", lambda *_: None):
         yield
 
 
-@planted("a leader is elected out of the ISR")
+@planted(
+    "a leader is elected out of the ISR",
+    file="controller/partition_change.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH),
+)
 def elected_out_of_isr() -> Iterator[None]:
     original = PartitionChange._elect
 
@@ -62,13 +61,25 @@ def elected_out_of_isr() -> Iterator[None]:
         yield
 
 
-@planted("unclean elections without being allowed")
+@planted(
+    "unclean elections without being allowed",
+    file="controller/broker_changes.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.PROCESS_CRASH,),
+)
 def unclean_by_default() -> Iterator[None]:
     with patch.object(broker_changes, "election_of", lambda *_: Election.UNCLEAN):
         yield
 
 
-@planted("the leader epoch is forgotten")
+@planted(
+    "the leader epoch is forgotten",
+    file="controller/registrations.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.MOVE_LEADER,),
+)
 def forgotten_leader_epoch() -> Iterator[None]:
     original = PartitionRegistration.changed_by
 
@@ -79,7 +90,13 @@ def forgotten_leader_epoch() -> Iterator[None]:
         yield
 
 
-@planted("the partition epoch is forgotten when only the ISR changes")
+@planted(
+    "the partition epoch is forgotten when only the ISR changes",
+    file="controller/registrations.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.PARTITION,),
+)
 def forgotten_partition_epoch() -> Iterator[None]:
     original = PartitionRegistration.changed_by
 
@@ -91,7 +108,13 @@ def forgotten_partition_epoch() -> Iterator[None]:
         yield
 
 
-@planted("the epoch stays when a replica is taken off the list")
+@planted(
+    "the epoch stays when a replica is taken off the list",
+    file="controller/partition_change.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.MOVE_LEADER,),
+)
 def no_bump_for_removed_replicas() -> Iterator[None]:
     def leader_to_write(self: PartitionChange, leader: int, target: Any) -> int:
         return leader if leader != self.before.leader else -2
@@ -100,7 +123,13 @@ def no_bump_for_removed_replicas() -> Iterator[None]:
         yield
 
 
-@planted("a reassignment is lost in the snapshot")
+@planted(
+    "a reassignment is lost in the snapshot",
+    file="controller/registrations.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.ISOLATE_LEADER, FaultKind.PROCESS_CRASH),
+)
 def lost_reassignment() -> Iterator[None]:
     original = PartitionRegistration.to_record
 
@@ -111,7 +140,13 @@ def lost_reassignment() -> Iterator[None]:
         yield
 
 
-@planted("a reassignment ends before its new replicas are in sync")
+@planted(
+    "a reassignment ends before its new replicas are in sync",
+    file="controller/partition_change.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.SLOW_LINK,),
+)
 def early_end_of_reassignment() -> Iterator[None]:
     original = reassignment_replicas.complete
 
@@ -122,7 +157,13 @@ def early_end_of_reassignment() -> Iterator[None]:
         yield
 
 
-@planted("a live broker is fenced")
+@planted(
+    "a live broker is fenced",
+    file="controller/sessions.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.PAUSE, FaultKind.PARTITION),
+)
 def impatient_session() -> Iterator[None]:
     def expiry_ms(self: Any, broker: Any, timeout_ms: int) -> int:
         session = self.get(broker.broker_id)
@@ -132,13 +173,25 @@ def impatient_session() -> Iterator[None]:
         yield
 
 
-@planted("a mere disconnect is taken for proof")
+@planted(
+    "a mere disconnect is taken for proof",
+    file="controller/fast_failover.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.PROCESS_CRASH,),
+)
 def one_refusal() -> Iterator[None]:
     with patch.object(fast_failover, "REFUSALS_NEEDED", 1):
         yield
 
 
-@planted("fast failover fences a majority")
+@planted(
+    "fast failover fences a majority",
+    file="controller/fast_failover.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.PROCESS_CRASH,),
+)
 def no_minority_rule() -> Iterator[None]:
     def judge(self: Any, image: Any, broker_id: int, now_ms: int) -> Any:
         return fast_failover.Verdict.FENCE
@@ -147,43 +200,84 @@ def no_minority_rule() -> Iterator[None]:
         yield
 
 
-@planted("a wiped replica counts as what it was")
+@planted(
+    "a wiped replica counts as what it was",
+    file="controller/broker_registration.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.WIPE,),
+)
 def wiped_replica_stays() -> Iterator[None]:
     with patch.object(broker_registration, "_is_lost", lambda *_: lambda _: False):
         yield
 
 
-@planted("the last member leaves the ISR after an unclean stop")
+@planted(
+    "the last member leaves the ISR after an unclean stop",
+    file="controller/broker_registration.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.POWER_FAILURE,),
+)
 def last_member_leaves() -> Iterator[None]:
     with patch.object(broker_registration, "_is_lost", lambda *_: lambda _: True):
         yield
 
 
-@planted("a fenced broker stays in its ISRs")
+@planted(
+    "a fenced broker stays in its ISRs",
+    file="controller/broker_heartbeat.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.PARTITION,),
+)
 def fenced_broker_stays() -> Iterator[None]:
     with patch.object(broker_heartbeat, "without_broker", lambda *_: iter(())):
         yield
 
 
-@planted("a fenced broker joins an ISR")
+@planted(
+    "a fenced broker joins an ISR",
+    file="controller/alter_partition.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.PARTITION, FaultKind.PAUSE),
+)
 def fenced_broker_joins() -> Iterator[None]:
     with patch.object(alter_partition, "_may_join", lambda *_: True):
         yield
 
 
-@planted("a thin replica leads while a full one lives")
+@planted(
+    "a thin replica leads while a full one lives",
+    file="controller/state.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.WIPE,),
+)
 def thin_replica_leads() -> Iterator[None]:
     with patch.object(ControllerState, "is_thin", lambda *_: False):
         yield
 
 
-@planted("a topic created again has the id of the old one")
+@planted(
+    "a topic created again has the id of the old one",
+    file="controller/state.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+)
 def reused_topic_id() -> Iterator[None]:
     with patch.object(ControllerState, "new_uuid", lambda _: UUID(int=1 << 100)):
         yield
 
 
-@planted("a broker of the past is believed")
+@planted(
+    "a broker of the past is believed",
+    file="controller/broker_heartbeat.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.PAUSE, FaultKind.PROCESS_CRASH),
+)
 def stale_broker_epoch() -> Iterator[None]:
     original = state.check_broker_epoch
 
@@ -195,7 +289,12 @@ def stale_broker_epoch() -> Iterator[None]:
         yield
 
 
-@planted("two brokers are given the same producer ids")
+@planted(
+    "two brokers are given the same producer ids",
+    file="controller/cluster.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+)
 def same_producer_ids() -> Iterator[None]:
     original = cluster.allocate_producer_ids
 
@@ -209,7 +308,12 @@ def same_producer_ids() -> Iterator[None]:
         yield
 
 
-@planted("the index keeps brokers that left an ISR")
+@planted(
+    "the index keeps brokers that left an ISR",
+    file="controller/indexes.py",
+    scenario="governed",
+    shown_by=CONTROLLER_MODEL,
+)
 def stale_index() -> Iterator[None]:
     original = PartitionIndexes._update_isr
 

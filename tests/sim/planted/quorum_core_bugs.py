@@ -1,13 +1,8 @@
-"""Bugs of the quorum's pure part. Each is a context manager that plants it: `with BUGS["votes twice"](): ...`.
-
-Every one is a mistake that a reviewer could overlook; most break nothing without a fault at the wrong moment.
-"""
+"""Bugs of the quorum's pure part, which tests in `tests/quorum` find without a seed, too."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from collections.abc import Iterator
 from unittest.mock import patch
 
 from tierfetch.quorum import election, follower, leader
@@ -17,22 +12,21 @@ from tierfetch.quorum.log_view import LogView
 from tierfetch.quorum.replica import Replica
 from tierfetch.quorum.roles import Candidate, Prospective, Unattached
 from tierfetch.quorum.voters import VoterSet
+from tierfetch.sim.schedule import FaultKind
+from tierfetch.tests.sim.planted.registry import planted
 
-Plant = Callable[[], AbstractContextManager[Any]]
-BUGS: dict[str, Plant] = {}
-
-
-def planted(says: str) -> Callable[[Callable[[], Iterator[None]]], Plant]:
-    def add(function: Callable[[], Iterator[None]]) -> Plant:
-        plant = contextmanager(function)
-        assert says not in BUGS
-        BUGS[says] = plant
-        return plant
-
-    return add
+MODEL = "tests/quorum/model/test_model.py"
+TRANSCRIPTS = "tests/quorum/test_core_planted.py"
+LOG_VIEW = "tests/quorum/test_log_view.py"
 
 
-@planted("the vote is not persisted")
+@planted(
+    "the vote is not persisted",
+    file="quorum/replica.py",
+    scenario="quorum",
+    shown_by=MODEL,
+    faults=(FaultKind.CRASH_VOTER, FaultKind.PROCESS_CRASH),
+)
 def forgotten_vote() -> Iterator[None]:
     def persist(replica):
         voted_key, replica.voted_key = replica.voted_key, None
@@ -44,7 +38,13 @@ def forgotten_vote() -> Iterator[None]:
         yield
 
 
-@planted("a vote leaves before it is on disk")
+@planted(
+    "a vote leaves before it is on disk",
+    file="quorum/replica.py",
+    scenario="quorum",
+    shown_by=MODEL,
+    faults=(FaultKind.CRASH_VOTER, FaultKind.MACHINE_CRASH),
+)
 def open_gate() -> Iterator[None]:
     def emit(replica, effect):
         replica._effects.append(effect)
@@ -55,7 +55,13 @@ def open_gate() -> Iterator[None]:
         yield
 
 
-@planted("votes twice in an epoch")
+@planted(
+    "votes twice in an epoch",
+    file="quorum/election.py",
+    scenario="quorum",
+    shown_by=MODEL,
+    faults=(FaultKind.MOVE_LEADER, FaultKind.REORDERING, FaultKind.SLOW_LINK),
+)
 def votes_twice() -> Iterator[None]:
     def can_grant(replica, request):
         is_free = isinstance(replica.role, Unattached | Prospective) and replica.leader_id is None
@@ -70,7 +76,13 @@ def votes_twice() -> Iterator[None]:
         yield
 
 
-@planted("a candidate votes for another candidate of its epoch")
+@planted(
+    "a candidate votes for another candidate of its epoch",
+    file="quorum/election.py",
+    scenario="quorum",
+    shown_by=MODEL,
+    faults=(FaultKind.MOVE_LEADER, FaultKind.REORDERING, FaultKind.SLOW_LINK),
+)
 def candidate_votes() -> Iterator[None]:
     def can_grant(replica, request):
         if isinstance(replica.role, Candidate):
@@ -86,19 +98,37 @@ def candidate_votes() -> Iterator[None]:
         yield
 
 
-@planted("a shorter log of the same epoch gets the vote")
+@planted(
+    "a shorter log of the same epoch gets the vote",
+    file="quorum/election.py",
+    scenario="quorum",
+    shown_by=MODEL,
+    faults=(FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.PAUSE),
+)
 def shorter_log() -> Iterator[None]:
     with patch.object(election, "is_up_to_date", lambda candidate, own: candidate.epoch >= own.epoch):
         yield
 
 
-@planted("the longer log gets the vote, whatever its epoch")
+@planted(
+    "the longer log gets the vote, whatever its epoch",
+    file="quorum/election.py",
+    scenario="quorum",
+    shown_by=MODEL,
+    faults=(FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.PAUSE),
+)
 def longer_log() -> Iterator[None]:
     with patch.object(election, "is_up_to_date", lambda candidate, own: candidate.offset >= own.offset):
         yield
 
 
-@planted("votes for an earlier epoch are counted")
+@planted(
+    "votes for an earlier epoch are counted",
+    file="quorum/election.py",
+    scenario="quorum",
+    shown_by=MODEL,
+    faults=(FaultKind.REORDERING, FaultKind.SLOW_LINK),
+)
 def stale_votes() -> Iterator[None]:
     def poll_of(replica, request):
         role = replica.role
@@ -109,13 +139,25 @@ def stale_votes() -> Iterator[None]:
         yield
 
 
-@planted("half of the voters are a majority")
+@planted(
+    "half of the voters are a majority",
+    file="quorum/voters.py",
+    scenario="quorum",
+    shown_by=MODEL,
+    faults=(FaultKind.PARTITION, FaultKind.PROCESS_CRASH),
+)
 def half_is_enough() -> Iterator[None]:
     with patch.object(VoterSet, "majority", property(lambda voters: max(1, len(voters) // 2))):
         yield
 
 
-@planted("high watermark from an entry of an old epoch")
+@planted(
+    "high watermark from an entry of an old epoch",
+    file="quorum/high_watermark.py",
+    scenario="quorum",
+    shown_by=MODEL,
+    faults=(FaultKind.ISOLATE_LEADER, FaultKind.PROCESS_CRASH),
+)
 def old_epochs_entry() -> Iterator[None]:
     def advanced(high_watermark, ends, majority, _):
         return max(high_watermark, majority_reached(ends, majority))
@@ -124,7 +166,13 @@ def old_epochs_entry() -> Iterator[None]:
         yield
 
 
-@planted("a fetch from an observer counts")
+@planted(
+    "a fetch from an observer counts",
+    file="quorum/leader.py",
+    scenario="quorum",
+    shown_by=TRANSCRIPTS,
+    faults=(FaultKind.PARTITION, FaultKind.MACHINE_CRASH),
+)
 def observer_counts() -> Iterator[None]:
     original = leader.update_high_watermark
 
@@ -141,7 +189,13 @@ def observer_counts() -> Iterator[None]:
         yield
 
 
-@planted("a follower acknowledges before its flush")
+@planted(
+    "a follower acknowledges before its flush",
+    file="quorum/log_view.py",
+    scenario="quorum",
+    shown_by=TRANSCRIPTS,
+    faults=(FaultKind.POWER_FAILURE, FaultKind.MACHINE_CRASH),
+)
 def early_acknowledgement() -> Iterator[None]:
     def is_busy(log):
         return any(not isinstance(item.effect, Flush) for item in log._outstanding)
@@ -150,7 +204,13 @@ def early_acknowledgement() -> Iterator[None]:
         yield
 
 
-@planted("the leader counts what it has written, not flushed")
+@planted(
+    "the leader counts what it has written, not flushed",
+    file="quorum/leader.py",
+    scenario="quorum",
+    shown_by=TRANSCRIPTS,
+    faults=(FaultKind.POWER_FAILURE, FaultKind.MACHINE_CRASH),
+)
 def leader_counts_unflushed() -> Iterator[None]:
     original = leader.update_high_watermark
 
@@ -164,7 +224,13 @@ def leader_counts_unflushed() -> Iterator[None]:
         yield
 
 
-@planted("a truncated tail still counts as flushed")
+@planted(
+    "a truncated tail still counts as flushed",
+    file="quorum/log_view.py",
+    scenario="quorum",
+    shown_by=LOG_VIEW,
+    faults=(FaultKind.ISOLATE_LEADER, FaultKind.MACHINE_CRASH),
+)
 def stale_flush() -> Iterator[None]:
     original = LogView.truncate
 
@@ -177,19 +243,37 @@ def stale_flush() -> Iterator[None]:
         yield
 
 
-@planted("DivergingEpoch is overlooked")
+@planted(
+    "DivergingEpoch is overlooked",
+    file="quorum/follower.py",
+    scenario="quorum",
+    shown_by=TRANSCRIPTS,
+    faults=(FaultKind.ISOLATE_LEADER, FaultKind.PARTITION),
+)
 def no_truncation() -> Iterator[None]:
     with patch.object(follower, "_truncate", lambda *_: None):
         yield
 
 
-@planted("no check-quorum")
+@planted(
+    "no check-quorum",
+    file="quorum/leader.py",
+    scenario="quorum",
+    shown_by=TRANSCRIPTS,
+    faults=(FaultKind.ISOLATE_LEADER,),
+)
 def no_check_quorum() -> Iterator[None]:
     with patch.object(leader, "check_quorum_deadline", lambda *_: None):
         yield
 
 
-@planted("pre-votes are granted although the leader is heard")
+@planted(
+    "pre-votes are granted although the leader is heard",
+    file="quorum/election.py",
+    scenario="quorum",
+    shown_by=TRANSCRIPTS,
+    faults=(FaultKind.ONE_WAY, FaultKind.ISOLATE_LEADER),
+)
 def disturbed_leader() -> Iterator[None]:
     def can_grant(replica, request):
         return election.is_up_to_date(request.last, replica.log.last)

@@ -1,0 +1,283 @@
+"""The administrator of a governed cluster: a client that changes it under faults, and mends what only people can.
+
+| job              | request                                                                                          |
+|------------------|--------------------------------------------------------------------------------------------------|
+| create, delete   | side topics come, get a few tiered segments, grow by a partition, and go                         |
+| reassign         | a partition gets other replicas, or the same in another order                                    |
+| switch           | `follower.fetch.last.tiered.offset.enable` of all brokers                                        |
+| move leaders     | the same replicas, another in-sync one first; then the election of the preferred                 |
+| rescue           | a partition whose last in-sync member has lost its disk: of the live replicas, the one with the  |
+|                  | newest epoch and the longest log leads, uncleanly                                                |
+
+What was acknowledged must hold in the end (`anomalies`). After a request whose outcome is not known nothing is said
+about its topic any more: it may still be on its way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Any, Final
+
+from ..broker.cluster_view import NO_LEADER, ClusterImage, PartitionRegistration
+from ..broker.node import Broker
+from ..controller.registrations import PartitionKey
+from ..protocol.api import ApiKey
+from ..protocol.client import Address, KafkaClient
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.records import Record, build_batch
+from ..protocol.topics import TopicIdPartition, TopicPartition
+from .checkers import Anomaly
+from .client import AttemptFailedError, SimClient
+from .clock import EPOCH_MS
+from .history import ACKS_ALL
+from .truth import ClusterTruth
+
+SIDE_TOPICS: Final = ("side-1", "side-2")
+SWITCH: Final = "follower.fetch.last.tiered.offset.enable"
+TIMEOUT_S: Final = 4.0
+RESCUE_AFTER_S: Final = 3.0
+"""A partition has no leader for so long, and no replica that may lead."""
+RESCUE_LATEST_S: Final = 12.0
+"""Then without those that are still down."""
+SIDE_BATCHES: Final = 12
+SIDE_VALUE_BYTES: Final = 400
+PREFERRED, UNCLEAN = 0, 1
+_SET = 0
+_BROKER = 4
+
+Brokers = Callable[[], Mapping[int, Broker | None]]
+
+
+class Administrator:
+    """`run`, `rescue` and `move_leaders` beside everything else, on a host of their own."""
+
+    def __init__(
+        self,
+        truth: ClusterTruth,
+        brokers: Brokers,
+        addresses: Sequence[Address],
+        rng: Random,
+        *,
+        side_configs: Mapping[str, str],
+        pace_s: float,
+        record: Callable[[str, str], None],
+    ) -> None:
+        self._truth = truth
+        self._brokers = brokers
+        self._addresses = tuple(addresses)
+        self._rng = rng
+        self._side_configs = dict(side_configs)
+        self._pace_s = pace_s
+        self._record = record
+        self._client = KafkaClient(client_id="administrator", random=rng)
+        self._producer = SimClient("administrator-produces", addresses, rng)
+        self._exists: dict[str, bool] = {}
+        """Side topics, as acknowledged last."""
+        self._uncertain: set[str] = set()
+        self._targets: dict[TopicIdPartition, tuple[int, ...]] = {}
+        self._leaderless_since_s: dict[TopicIdPartition, float] = {}
+
+    # -- what it does -------------------------------------------------------------------------------------------------
+
+    async def create_topic(self, name: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str]) -> None:
+        """Until it is there: the first act of a run."""
+        while name not in self._truth.image.topics:
+            await self._create(name, assignments, configs)
+            await asyncio.sleep(0.1)
+
+    async def run(self) -> None:
+        """One job after the other, until cancelled."""
+        jobs = (self._come, self._come, self._go, self._grow, self._reassign, self._reassign, self._switch)
+        while True:
+            await asyncio.sleep(self._rng.expovariate(1 / self._pace_s))
+            await self._rng.choice(jobs)()
+
+    async def rescue(self) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(0.5)
+            for partition, registration in _partitions(self._truth.image):
+                if registration.leader == NO_LEADER and not registration.isr:
+                    await self._rescue(partition, registration)
+                else:
+                    self._leaderless_since_s.pop(partition, None)
+
+    async def move_leaders(self) -> None:
+        """Another live in-sync replica leads each partition that has one."""
+        image = self._truth.image
+        for partition, now in _partitions(image):
+            others = [each for each in now.isr if each != now.leader and _is_live(image, each)]
+            if others and set(now.isr) == set(now.replicas):
+                first = self._rng.choice(others)
+                await self._assign(partition, (first, *(each for each in now.replicas if each != first)))
+                await self._elect(partition.topic_partition, PREFERRED)
+
+    async def close(self) -> None:
+        await self._client.close()
+        await self._producer.close()
+
+    # -- what must hold -----------------------------------------------------------------------------------------------
+
+    def anomalies(self) -> list[Anomaly]:
+        """Of what was acknowledged, when everything is at rest."""
+        image = self._truth.image
+        found = []
+        for name, exists in sorted(self._exists.items()):
+            if name not in self._uncertain and (name in image.topics) != exists:
+                found.append(Anomaly("lost decision", name, f"it was {'created' if exists else 'deleted'}"))
+        for partition, wanted in self._targets.items():
+            now = image.partition(partition.topic_partition)
+            is_same = image.topic_names.get(partition.topic_id) == partition.topic
+            if is_same and now is not None and now.replicas != wanted:
+                detail = f"replicas {wanted} were accepted, {now.replicas} are there"
+                found.append(Anomaly("lost reassignment", str(partition.topic_partition), detail))
+        return found
+
+    # -- jobs ---------------------------------------------------------------------------------------------------------
+
+    async def _come(self) -> None:
+        name = self._rng.choice(SIDE_TOPICS)
+        if name in self._truth.image.topics:
+            return
+        brokers = sorted(self._brokers())
+        replicas = self._rng.sample(brokers, self._rng.randint(2, len(brokers)))
+        await self._create(name, [replicas], self._side_configs)
+        for number in range(SIDE_BATCHES):
+            if name not in self._truth.image.topics:
+                return
+            await self._produce(TopicPartition(name, 0), number)
+
+    async def _go(self) -> None:
+        name = self._rng.choice(SIDE_TOPICS)
+        if name not in self._truth.image.topics:
+            return
+        body = {"topics": [{"name": name, "topic_id": None}], "timeout_ms": int(TIMEOUT_S * 1000)}
+        was_certain = self._doubt(name)
+        answer = await self._ask(ApiKey.DELETE_TOPICS, body)
+        code = None if answer is None else answer.responses[0].error_code
+        if was_certain and code in (ErrorCode.none, ErrorCode.unknown_topic_or_partition):
+            self._settle(name, exists=False)
+
+    async def _grow(self) -> None:
+        name = self._rng.choice(SIDE_TOPICS)
+        topic = self._truth.image.topics.get(name)
+        if topic is None:
+            return
+        count = len(topic.partitions) + 1
+        body = {
+            "topics": [{"name": name, "count": count, "assignments": None}],
+            "timeout_ms": int(TIMEOUT_S * 1000),
+            "validate_only": False,
+        }
+        await self._ask(ApiKey.CREATE_PARTITIONS, body)
+        await self._produce(TopicPartition(name, count - 1), 0)
+
+    async def _reassign(self) -> None:
+        partition, now = self._rng.choice(list(_partitions(self._truth.image)))
+        brokers = sorted(self._brokers())
+        await self._assign(partition, tuple(self._rng.sample(brokers, len(set(now.replicas) & set(brokers)) or 1)))
+
+    async def _switch(self) -> None:
+        entry = {"name": SWITCH, "config_operation": _SET, "value": self._rng.choice(("true", "false"))}
+        resource = {"resource_type": _BROKER, "resource_name": "", "configs": [entry]}
+        await self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, {"resources": [resource], "validate_only": False})
+
+    # -- parts of jobs ------------------------------------------------------------------------------------------------
+
+    async def _create(self, name: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str]) -> None:
+        topic = {
+            "name": name,
+            "num_partitions": -1,
+            "replication_factor": -1,
+            "assignments": [
+                {"partition_index": number, "broker_ids": list(replicas)} for number, replicas in enumerate(assignments)
+            ],
+            "configs": [{"name": key, "value": value} for key, value in configs.items()],
+        }
+        body = {"topics": [topic], "timeout_ms": int(TIMEOUT_S * 1000), "validate_only": False}
+        was_certain = self._doubt(name)
+        answer = await self._ask(ApiKey.CREATE_TOPICS, body)
+        code = None if answer is None else answer.topics[0].error_code
+        if was_certain and code in (ErrorCode.none, ErrorCode.topic_already_exists):
+            self._settle(name, exists=True)
+
+    def _doubt(self, name: str) -> bool:
+        """A request about the topic begins; whether nothing was in doubt before."""
+        was_certain = name not in self._uncertain
+        self._uncertain.add(name)
+        return was_certain
+
+    def _settle(self, name: str, *, exists: bool) -> None:
+        self._uncertain.discard(name)
+        self._exists[name] = exists
+
+    async def _produce(self, partition: TopicPartition, number: int) -> None:
+        value = number.to_bytes(8, "big") + bytes(SIDE_VALUE_BYTES)
+        batch = build_batch([Record(0, EPOCH_MS + number, None, value)], base_offset=0)
+        with suppress(AttemptFailedError, KafkaError):
+            await self._producer.produce(partition, batch, ACKS_ALL)
+
+    async def _assign(self, partition: TopicIdPartition, replicas: tuple[int, ...]) -> None:
+        asked = {"partition_index": partition.partition, "replicas": list(replicas)}
+        topics = [{"name": partition.topic, "partitions": [asked]}]
+        known = self._targets.pop(partition, None)
+        answer = await self._ask(
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS, {"timeout_ms": int(TIMEOUT_S * 1000), "topics": topics}
+        )
+        if answer is None or answer.error_code is not ErrorCode.none:
+            self._uncertain.add(str(partition))
+            return
+        code = answer.responses[0].partitions[0].error_code
+        if str(partition) not in self._uncertain:
+            if code is ErrorCode.none:
+                self._targets[partition] = replicas
+            elif known is not None:
+                self._targets[partition] = known
+
+    async def _elect(self, partition: TopicPartition, election: int) -> None:
+        asked = [{"topic": partition.topic, "partitions": [partition.partition]}]
+        body = {"election_type": election, "topic_partitions": asked, "timeout_ms": int(TIMEOUT_S * 1000)}
+        await self._ask(ApiKey.ELECT_LEADERS, body)
+
+    async def _rescue(self, partition: TopicIdPartition, registration: PartitionRegistration) -> None:
+        now_s = asyncio.get_running_loop().time()
+        since_s = self._leaderless_since_s.setdefault(partition, now_s)
+        ends = {each: end for each in registration.replicas if (end := self._end(each, partition)) is not None}
+        waits_s = RESCUE_AFTER_S if len(ends) == len(registration.replicas) else RESCUE_LATEST_S
+        if now_s - since_s < waits_s or not ends:
+            return
+        best = max(ends, key=lambda each: (*ends[each], -each))
+        self._record("administrator", f"{partition.topic_partition}: {best} shall lead, of {ends}")
+        self._truth.uncleanly_asked.add(PartitionKey(partition.topic_id, partition.partition))
+        await self._assign(partition, (best, *(each for each in registration.replicas if each != best)))
+        await self._elect(partition.topic_partition, UNCLEAN)
+
+    def _end(self, broker_id: int, partition: TopicIdPartition) -> tuple[int, int] | None:
+        """Latest epoch and log end of a live replica."""
+        broker = self._brokers().get(broker_id)
+        if broker is None or not _is_live(self._truth.image, broker_id):
+            return None
+        hosted = broker.hosted.partitions.get(partition.topic_partition)
+        return None if hosted is None else (hosted.log.latest_epoch, hosted.log.log_end_offset)
+
+    async def _ask(self, api: ApiKey, body: Any) -> Any:
+        """Of any broker; None if there is no answer."""
+        try:
+            return await self._client.request(self._rng.choice(self._addresses), api, body, timeout_s=TIMEOUT_S)
+        except (OSError, KafkaError):
+            return None
+
+
+def _partitions(image: ClusterImage) -> list[tuple[TopicIdPartition, PartitionRegistration]]:
+    return [
+        (topic.id_partition(number), topic.partitions[number])
+        for _, topic in sorted(image.topics.items())
+        for number in sorted(topic.partitions)
+    ]
+
+
+def _is_live(image: ClusterImage, broker_id: int) -> bool:
+    return broker_id in image.brokers and not image.brokers[broker_id].fenced

@@ -1,0 +1,97 @@
+"""Looks at the replicas of a quorum after every event. One line for each transition, and the invariants of its log:
+those of `invariants` for the one partition, and
+
+| invariant         | violated when                                                                         |
+|-------------------|---------------------------------------------------------------------------------------|
+| one vote an epoch | a process votes for two candidates in one epoch; or two candidates (or leaders) count |
+|                   | the vote of one voter in one epoch, whatever crashed in between                       |
+
+A vote that no candidate ever heard of binds nobody: it may not have been on the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ..quorum.node import QuorumNode
+from ..quorum.state import RaftState
+from .invariants import InvariantViolationError, PartitionInvariants, ReplicaStatus
+from .process import Process
+
+
+class QuorumWatch:
+    """Of the replicas on `nodes`, node ids by host; `replica_of` gives what runs there. `on_vote(host)` is told when a
+    node has voted for another one.
+    """
+
+    def __init__(
+        self,
+        partition: str,
+        nodes: Mapping[str, int],
+        replica_of: Callable[[str], QuorumNode | None],
+        record: Callable[[str, str], None],
+    ) -> None:
+        self.invariants = PartitionInvariants(partition)
+        self.on_vote: Callable[[str], None] = lambda _: None
+        self._nodes = nodes
+        self._replica_of = replica_of
+        self._record = record
+        self._fingerprints: dict[str, tuple[object, ...]] = {}
+        self._voted: dict[tuple[str, int, int], int] = {}
+        """By host, process and epoch: for whom."""
+        self._counted: dict[tuple[int, int], int] = {}
+        """By voter and epoch: by whom."""
+
+    def on_event(self, process: Process) -> None:
+        """InvariantViolationError."""
+        host = process.host
+        replica = self._replica_of(host)
+        if replica is None:
+            return
+        log, known = replica.log, replica.leader_and_epoch
+        offsets = (replica.high_watermark, log.log_end_offset, log.epochs.version)
+        fingerprint = (replica.state, known, replica.voted_id, offsets, replica.granting_voters, process.number)
+        before = self._fingerprints.get(host)
+        if before == fingerprint:
+            return
+        self._fingerprints[host] = fingerprint
+        if before is None or before[:3] != fingerprint[:3]:
+            text = f"{self.invariants.name} epoch={known.epoch} {replica.state.value} leader={known.leader_id}"
+            offsets_text = f"hw={replica.high_watermark} end={log.log_end_offset}"
+            self._record(host, f"{text} voted={replica.voted_id} {offsets_text}")
+        self._check_votes(process, replica)
+        self.invariants.observe(
+            ReplicaStatus(
+                node_id=self._nodes[host],
+                incarnation=process.number,
+                leader_epoch=known.epoch,
+                leads_epoch=known.epoch if replica.state is RaftState.LEADER else None,
+                log_start_offset=log.log_start_offset,
+                local_log_start_offset=log.log_start_offset,
+                high_watermark=replica.high_watermark,
+                log_end_offset=log.log_end_offset,
+                epochs=log.epochs.entries,
+            )
+        )
+
+    def process_ended(self, host: str) -> None:
+        """What it believed is gone."""
+        self._fingerprints.pop(host, None)
+        self.invariants.forget(self._nodes[host])
+
+    def _check_votes(self, process: Process, replica: QuorumNode) -> None:
+        node_id, epoch, voted_id = self._nodes[process.host], replica.leader_and_epoch.epoch, replica.voted_id
+        if voted_id is not None:
+            key = (process.host, process.number, epoch)
+            if key not in self._voted and voted_id != node_id:
+                self.on_vote(process.host)
+            self._check_one(self._voted.setdefault(key, voted_id), voted_id, node_id, epoch)
+        counted = replica.granting_voters
+        for voter in counted if len(counted) > 1 else ():  # its own alone may not be on its disk yet
+            self._check_one(self._counted.setdefault((voter, epoch), node_id), node_id, voter, epoch)
+
+    @staticmethod
+    def _check_one(earlier: int, candidate: int, voter: int, epoch: int) -> None:
+        if earlier != candidate:
+            detail = f"node {voter} voted for {earlier} and for {candidate} in {epoch}"
+            raise InvariantViolationError("one vote an epoch", detail)
