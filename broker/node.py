@@ -228,7 +228,9 @@ class Broker:
             ),
         )
         if isinstance(self.view, QuorumClusterView):
-            versions = VersionsHandler(self.view, lambda: server.handlers, self.view.replayed_offset)
+            versions = VersionsHandler(
+                self.view, lambda: server.handlers, self.view.replayed_offset, self.view.incarnation_id
+            )
             server.handlers[ApiKey.API_VERSIONS] = versions.api_versions
         self._stack.push_async_callback(server.close, deadline_s=CLOSE_DEADLINE_S)
         await server.bind(config.listeners.host, config.listeners.port)

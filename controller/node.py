@@ -177,7 +177,7 @@ class ControllerNode:
         verdict = self.core.connection_lost(broker_id, self._now_ms())
         broker = self.core.state.image.brokers.get(broker_id)
         if verdict is Verdict.PROBE and broker is not None and broker_id not in self._probes:
-            probing = probe_until_decided(broker_id, broker.end_points[0], self._probed)
+            probing = probe_until_decided(broker, self._rng, self._probed)
             task = asyncio.create_task(probing, name=f"probe-{broker_id}")
             self._probes[broker_id] = task
             task.add_done_callback(lambda _: self._probes.pop(broker_id, None))

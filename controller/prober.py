@@ -1,43 +1,64 @@
 """Looks whether a broker's process is gone, when its connection to the controller has ended (see `fast_failover`).
 
-A connect that is refused shows that nobody listens there any more. One that is taken shows nothing: it may be the same
-process, or the next one that has not registered yet. The decision stays with the core; this only connects and tells.
+A connect that is refused shows that nobody listens there any more. One that is taken is followed by the question which
+incarnation answers (a tagged field of ApiVersions, which brokers of Apache Kafka do not fill): the registered one
+lives, another one is proof that it does not. Anything else shows nothing. The decision stays with the core.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from random import Random
 from typing import Final
 
+from ..protocol.api import ApiKey
+from ..protocol.client import Address, KafkaClient
+from ..protocol.errors import KafkaError
 from .fast_failover import ProbeOutcome, Verdict
-from .records import BrokerEndpoint
+from .registrations import BrokerRegistration
 
 PROBE_TIMEOUT_S: Final = 0.25
 PAUSE_S: Final = 0.03
 """Between two probes: a process that dies closes its sockets one by one."""
+_QUESTION: Final = {"client_software_name": "tierfetch", "client_software_version": "prober"}
 
 Tell = Callable[[int, ProbeOutcome], Awaitable[Verdict]]
 
 
-async def probe(endpoint: BrokerEndpoint) -> ProbeOutcome:
-    """One connect."""
-    loop = asyncio.get_running_loop()
+async def probe(broker: BrokerRegistration, random: Random) -> ProbeOutcome:
+    """One connect, and one question if it is taken."""
+    loop, end_point = asyncio.get_running_loop(), broker.end_points[0]
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):
-            transport, _ = await loop.create_connection(asyncio.Protocol, endpoint.host, endpoint.port)
+            transport, _ = await loop.create_connection(asyncio.Protocol, end_point.host, end_point.port)
     except ConnectionRefusedError:
         return ProbeOutcome.REFUSED
     except OSError:  # a timeout among them
         return ProbeOutcome.NO_PROOF
     transport.abort()
-    return ProbeOutcome.NO_PROOF
+    return await _compare(broker, Address(end_point.host, end_point.port), random)
 
 
-async def probe_until_decided(broker_id: int, endpoint: BrokerEndpoint, tell: Tell) -> None:
+async def _compare(broker: BrokerRegistration, address: Address, random: Random) -> ProbeOutcome:
+    client = KafkaClient(client_id="tierfetch-prober", random=random)
+    try:
+        answer = await client.request(address, ApiKey.API_VERSIONS, _QUESTION, timeout_s=PROBE_TIMEOUT_S)
+    except (OSError, KafkaError):
+        return ProbeOutcome.NO_PROOF
+    finally:
+        await client.close()
+    incarnation_id = getattr(answer, "incarnation_id", None)
+    if incarnation_id is None:
+        return ProbeOutcome.NO_PROOF
+    is_same = incarnation_id == broker.incarnation_id
+    return ProbeOutcome.SAME_INCARNATION if is_same else ProbeOutcome.OTHER_INCARNATION
+
+
+async def probe_until_decided(broker: BrokerRegistration, random: Random, tell: Tell) -> None:
     """Probe as long as the core wants to know more."""
     while True:
-        verdict = await tell(broker_id, await probe(endpoint))
+        verdict = await tell(broker.broker_id, await probe(broker, random))
         if verdict is not Verdict.PROBE:
             return
         await asyncio.sleep(PAUSE_S)

@@ -7,6 +7,7 @@
 | CreatePartitions v3, of a topic | 10000 | remove_last_partitions: a smaller count is meant so | it is a mistake |
 | DescribeLogDirs v5, answer, of a partition | 10000 | warming_bytes_left: to come from the tier | it is not warmed |
 | the same | 10001 | warming_bytes_per_second | 0 |
+| ApiVersions v3 and v4, answer of a broker | 10000 | incarnation_id: of its process, as registered | it does not tell |
 
 Tags from 10000 up are ours; Kafka counts its own from 0. An extended message is a subclass of kio's entity; Fetch has a
 codec of its own (`fetch_wire`).
@@ -23,6 +24,8 @@ from kio.static.primitive import i16
 
 FIRST_TAG: Final = 10_000
 NOT_WARMED: Final = -1
+INCARNATION_SINCE: Final = 3
+"""Version of ApiVersions, whose response has tagged fields from there on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,11 @@ def _with_warming(schema: type[Any]) -> type[Any]:
     return _within(schema, ("results", "topics", "partitions"), extend)
 
 
+def _with_incarnation(schema: type[Any]) -> type[Any]:
+    incarnation = field(metadata={"kafka_type": "uuid", "tag": FIRST_TAG}, default=None)
+    return _subclass(schema, "incarnation_id", UUID | None, incarnation)
+
+
 def _within(schema: type[Any], path: tuple[str, ...], extend: Callable[[type[Any]], type[Any]]) -> type[Any]:
     """The schema with the entity that its arrays lead to extended."""
     if not path:
@@ -98,5 +106,9 @@ def _subclass(base: type[Any], name: str, kind: Any, value: Any) -> type[Any]:
 
 
 _REQUESTS: Final = {(63, 2): _with_thin_replicas, (37, 3): _with_removal}
-_RESPONSES: Final = {(35, 5): _with_warming}
+_RESPONSES: Final = {
+    (35, 5): _with_warming,
+    (18, INCARNATION_SINCE): _with_incarnation,
+    (18, 4): _with_incarnation,
+}
 """By API key and version."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
+from uuid import UUID
 
 from ...controller.config import SUPPORTED_FEATURES
 from ...protocol.dispatch import (
@@ -13,24 +14,37 @@ from ...protocol.dispatch import (
     api_versions_error,
     api_versions_response,
 )
+from ...protocol.extensions import INCARNATION_SINCE
 from ..cluster_view import ClusterView
 
 _SUPPORTED: Final = tuple(SupportedFeature(name, *levels) for name, levels in sorted(SUPPORTED_FEATURES.items()))
 
 
 class VersionsHandler:
-    """`apis` are the keys that the listener offers; `epoch` is the metadata offset that this broker has replayed."""
+    """`apis` are the keys that the listener offers; `epoch` is the metadata offset that this broker has replayed;
+    `incarnation_id` tells a controller that looks whether this is still the process that registered.
+    """
 
-    def __init__(self, view: ClusterView, apis: Callable[[], Iterable[int]], epoch: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        view: ClusterView,
+        apis: Callable[[], Iterable[int]],
+        epoch: Callable[[], int],
+        incarnation_id: UUID | None = None,
+    ) -> None:
         self._view = view
         self._apis = apis
         self._epoch = epoch
+        self._incarnation_id = incarnation_id
 
     async def api_versions(self, context: RequestContext, request: Any) -> dict[str, Any]:
-        return api_versions_response(
+        response = api_versions_response(
             self._apis(),
             context.api_version,
             error_code=api_versions_error(request, context.api_version),
             supported_features=_SUPPORTED,
             finalized_features=FinalizedFeatures(self._epoch(), self._view.image.features or {}),
         )
+        if context.api_version >= INCARNATION_SINCE:
+            response["incarnation_id"] = self._incarnation_id
+        return response
