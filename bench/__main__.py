@@ -12,7 +12,20 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from . import append, consume, controller, election, failover, kill, latency, produce, replace, replication, startup
+from . import (
+    append,
+    consume,
+    controller,
+    election,
+    failover,
+    kill,
+    latency,
+    model_speed,
+    produce,
+    replace,
+    replication,
+    startup,
+)
 from .lab.jars import KafkaUnavailableError, kafka_jars
 from .measure import Results
 from .systems import KAFKA, TIERFETCH, System
@@ -29,6 +42,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "election": election.run,
     "controller": controller.run,
     "failover": failover.run,
+    "model-speed": model_speed.run,
     "kill": kill.run,
 }
 SUITES = {"model": "model.command"}
