@@ -5,16 +5,19 @@ With T the median seconds to the ISR, n partitions (the cluster's own among them
 
     scenario      what it isolates
     ------------  ------------------------------------------------------------------------------------------
-    c-small       start_s: T less everything else
-    c-many        setup_s: (T - T of c-small) for each partition more
-    c-large       fetch_bytes_per_s: bytes more for each second more than c-small; CPU of both ends for each byte
+    c-small       start_s: nearly nothing is set up and copied
+    c-many        setup_s: many partitions are set up
+    c-large       fetch_bytes_per_s: many bytes in large fetches; CPU of both ends for each byte
+    c-one         fetch_s: many bytes in small fetches, of one partition
     c-tier        retry_s: T less what c-small's constants explain
     c-tier-many   aux_s: (T - T of c-tier) for each partition more, less setup_s
     c-tier-slow   aux_gets: (T - T of c-tier) in units of the latency, for each wave of partitions
     c-produce     produce_weight: from the rate that was left for the copy
     c-throttle    throttle_burst_bytes: what the throttle did not hold back
 
-Constants below what can be told are taken as zero; `setup_parallel` is the system's own and not fitted.
+The first four make four linear equations for four constants; without them nothing is fitted, of the others each gives
+its own. What noise makes negative counts as zero. `setup_parallel` and the sizes of a fetch are the system's own
+configs and not fitted.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from tierfetch.sim.cluster.calibration import Calibration, System
 
 from .scenario import Scenario
@@ -33,8 +38,11 @@ from .timing import Timing
 GB: Final = 1e9
 INTERNAL_PARTITIONS: Final = 5
 """Of `__remote_log_metadata`, which broker 2 holds besides."""
+NEEDED: Final = ("c-small", "c-many", "c-large", "c-one")
 ISR_SHARE_MAX: Final = 0.5
 """Of c-small's seconds at most: the last growth of a log is only looked for now and then."""
+SECONDS_MIN: Final = 1e-3
+BYTE_S_MIN: Final = 1e-11
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,84 +73,108 @@ def seen(scenario: Scenario, runs: Sequence[Timing]) -> Seen:
 
 
 def fitted(system: System, found: Mapping[str, Seen], usual: Calibration, origin: str) -> Calibration:
-    """`usual` gives what is not measured here. KeyError names a calibration scenario that was not run."""
-    small, many, large = found["c-small"], found["c-many"], found["c-large"]
-    rate = _positive(large.copied_bytes - small.copied_bytes) / _positive(large.seconds - small.seconds)
-    setup_s = _per_partition(small, many, rate)
+    """`usual` gives what is not measured here. KeyError names a calibration scenario that is needed."""
+    missing = [name for name in NEEDED if name not in found]
+    if missing:
+        raise KeyError(", ".join(missing))
+    calibration = _plain(system, found, usual, origin)
+    if {"c-tier", "c-tier-many", "c-tier-slow"} <= found.keys():
+        calibration = _with_tier(calibration, found)
+    if "c-produce" in found:
+        calibration = _with_produce(calibration, found["c-produce"])
+    if "c-throttle" in found:
+        calibration = _with_throttle(calibration, found["c-throttle"])
+    return calibration
+
+
+def _plain(system: System, found: Mapping[str, Seen], usual: Calibration, origin: str) -> Calibration:
+    """What a copy without tier, load and throttle is made of."""
+    small, large = found["c-small"], found["c-large"]
+    start_s, setup_s, fetch_s, byte_s = _solved([found[name] for name in NEEDED], usual)
     isr_s = min(small.isr_s, ISR_SHARE_MAX * small.seconds)
-    start_s = small.seconds - small.copied_bytes / rate - small.partitions * setup_s - isr_s
-    measured = usual.model_copy(
+    return usual.model_copy(
         update={
             "system": system,
             "origin": origin,
-            "start_s": max(0.0, start_s),
+            "start_s": max(0.0, start_s - isr_s),
             "setup_s": setup_s * usual.setup_parallel,
-            "fetch_bytes_per_s": rate / usual.fetchers,
+            "fetch_s": fetch_s,
+            "fetch_bytes_per_s": 1 / max(byte_s, BYTE_S_MIN),
             "isr_expansion_s": isr_s,
             "leader_cpu_s_per_gb": _cpu(small.leader_cpu_s, large.leader_cpu_s, small, large),
             "follower_cpu_s_per_gb": _cpu(small.follower_cpu_s, large.follower_cpu_s, small, large),
         }
     )
-    return _with_bandwidth(_with_tier(measured, found), found)
+
+
+def _solved(runs: Sequence[Seen], calibration: Calibration) -> Sequence[float]:
+    """Seconds of the start with the ISR's expansion, of each partition, each fetch and each byte; none negative."""
+    rows = [[1.0, run.partitions, run.copied_bytes / _fetch_bytes(run, calibration), run.copied_bytes] for run in runs]
+    terms, seconds = np.array(rows), np.array([run.seconds for run in runs])
+    kept = list(range(terms.shape[1]))
+    while True:
+        scale = np.abs(terms[:, kept]).max(axis=0)
+        solution = np.linalg.lstsq(terms[:, kept] / scale, seconds, rcond=None)[0] / scale
+        if solution.min() >= 0:
+            break
+        del kept[int((solution * scale).argmin())]
+    found = dict(zip(kept, solution.tolist(), strict=True))
+    return [found.get(column, 0.0) for column in range(terms.shape[1])]
+
+
+def _fetch_bytes(of: Seen, calibration: Calibration) -> float:
+    """What one fetch brings at most."""
+    return min(of.scenario.partitions * calibration.fetch_partition_bytes, calibration.fetch_response_bytes)
+
+
+def copy_s(calibration: Calibration, of: Seen) -> float:
+    """Seconds that its bytes take."""
+    return of.copied_bytes / (calibration.fetchers * calibration.pace(of.scenario.partitions))
+
+
+def fixed_s(calibration: Calibration, of: Seen) -> float:
+    """The formula without bytes and tier."""
+    setup_s = calibration.setup_s / calibration.setup_parallel
+    return calibration.start_s + of.partitions * setup_s + calibration.isr_expansion_s
 
 
 def _with_tier(calibration: Calibration, found: Mapping[str, Seen]) -> Calibration:
     """retry_s, aux_s and aux_gets."""
-    one, many, slow = found["c-tier"], found["c-tier-many"], found["c-tier-slow"]
-    rate = calibration.fetch_bytes_per_s * calibration.fetchers
+    few, many, slow = found["c-tier"], found["c-tier-many"], found["c-tier-slow"]
     setup_s = calibration.setup_s / calibration.setup_parallel
-    aux_s = max(0.0, _per_partition(one, many, rate) - setup_s)
-    explained = plain_s(calibration, one) + one.scenario.partitions * aux_s
+    aux_s = max(0.0, _per_partition(calibration, few, many) - setup_s)
+    retry_s = few.seconds - fixed_s(calibration, few) - copy_s(calibration, few) - few.scenario.partitions * aux_s
     waves = math.ceil(slow.scenario.partitions / calibration.setup_parallel)
-    gets = round((slow.seconds - one.seconds) / (slow.scenario.latency_ms / 1000 * waves))
+    gets = round((slow.seconds - few.seconds) / (slow.scenario.latency_ms / 1000 * waves))
     return calibration.model_copy(
         update={
-            "retry_s": max(0.0, one.seconds - explained),
+            "retry_s": max(0.0, retry_s),
             "aux_s": aux_s * calibration.setup_parallel,
             "aux_gets": max(1, gets),
         }
     )
 
 
-def _with_bandwidth(calibration: Calibration, found: Mapping[str, Seen]) -> Calibration:
-    """produce_weight and throttle_burst_bytes."""
-    busy, slow = found["c-produce"], found["c-throttle"]
-    rate = calibration.fetch_bytes_per_s * calibration.fetchers
+def _with_produce(calibration: Calibration, busy: Seen) -> Calibration:
     produced = busy.scenario.produce_mb_s * 1e6
-    fixed_s = plain_s(calibration, busy) - busy.copied_bytes / rate
-    copy_s = _positive(busy.seconds - fixed_s)
-    left = (busy.copied_bytes - produced * copy_s) / copy_s
-    throttle = (slow.scenario.throttle_mb_s or 0.0) * 1e6
-    held_back = throttle * (slow.seconds - (plain_s(calibration, slow) - slow.copied_bytes / rate))
-    return calibration.model_copy(
-        update={
-            "produce_weight": max(1.0, (rate - left) / produced),
-            "throttle_burst_bytes": max(0.0, slow.copied_bytes - held_back),
-        }
-    )
+    seconds = max(SECONDS_MIN, busy.seconds - fixed_s(calibration, busy))
+    left = (busy.copied_bytes - produced * seconds) / seconds
+    pace = calibration.fetchers * calibration.pace(busy.scenario.partitions)
+    return calibration.model_copy(update={"produce_weight": max(1.0, (pace - left) / produced)})
 
 
-def plain_s(calibration: Calibration, of: Seen) -> float:
-    """The formula without a tier, load and throttle."""
-    return (
-        calibration.start_s
-        + of.partitions * calibration.setup_s / calibration.setup_parallel
-        + of.copied_bytes / (calibration.fetch_bytes_per_s * calibration.fetchers)
-        + calibration.isr_expansion_s
-    )
+def _with_throttle(calibration: Calibration, slow: Seen) -> Calibration:
+    assert slow.scenario.throttle_mb_s is not None, slow
+    held_back = slow.scenario.throttle_mb_s * 1e6 * (slow.seconds - fixed_s(calibration, slow))
+    return calibration.model_copy(update={"throttle_burst_bytes": max(0.0, slow.copied_bytes - held_back)})
 
 
-def _per_partition(few: Seen, many: Seen, rate: float) -> float:
+def _per_partition(calibration: Calibration, few: Seen, many: Seen) -> float:
     """Seconds that a partition more takes, apart from its bytes."""
     more = many.scenario.partitions - few.scenario.partitions
-    bytes_s = (many.copied_bytes - few.copied_bytes) / rate
-    return max(0.0, (many.seconds - few.seconds - bytes_s) / more)
+    of_bytes_s = copy_s(calibration, many) - copy_s(calibration, few)
+    return max(0.0, (many.seconds - few.seconds - of_bytes_s) / more)
 
 
 def _cpu(few_s: float, many_s: float, few: Seen, many: Seen) -> float:
-    return max(0.0, (many_s - few_s) / (_positive(many.copied_bytes - few.copied_bytes) / GB))
-
-
-def _positive(value: float) -> float:
-    """A difference that noise may have turned round."""
-    return max(value, 1e-3)
+    return max(0.0, (many_s - few_s) / (max(1.0, many.copied_bytes - few.copied_bytes) / GB))

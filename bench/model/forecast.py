@@ -25,6 +25,8 @@ from .scenario import Scenario
 WINDOW_S: Final = 3.0
 PAGE_CACHE_BYTES_PER_S: Final = 100e9
 """A disk that no copy of some hundred megabytes waits for: the page cache takes it."""
+DISK_BYTES: Final = 10**12
+"""Enough: no scenario fills a disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ def known(scenario: Scenario, machine: MachineRates) -> Mapping[str, str]:
         "nic_out_bytes_per_s": str(machine.loopback_bytes_per_s),
         "disk_read_bytes_per_s": str(PAGE_CACHE_BYTES_PER_S),
         "disk_write_bytes_per_s": str(PAGE_CACHE_BYTES_PER_S),
+        "disk_bytes": str(DISK_BYTES),
         "cores": str(machine.cores),
         "tier.latency_ms": str(latency_s * 1000),
         "tier.bandwidth_bytes_per_s": str(machine.loopback_bytes_per_s),

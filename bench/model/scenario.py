@@ -69,6 +69,7 @@ CALIBRATION: Final = (
     Scenario(name="c-small", total_mb=8, is_tiered=False),
     Scenario(name="c-many", total_mb=16, is_tiered=False, partitions=48),
     Scenario(name="c-large", total_mb=300, is_tiered=False),
+    Scenario(name="c-one", total_mb=160, is_tiered=False, partitions=1),
     Scenario(name="c-tier", total_mb=40, local_share=0.5, segment_mb=1, policies=FROM_TIER),
     Scenario(name="c-tier-many", total_mb=192, partitions=48, local_share=0.5, segment_mb=1, policies=FROM_TIER),
     Scenario(name="c-tier-slow", total_mb=40, local_share=0.5, segment_mb=1, latency_ms=400, policies=FROM_TIER),

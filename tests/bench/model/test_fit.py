@@ -23,6 +23,9 @@ TRUE = (
             "aux_gets": 2,
             "retry_s": 1.1,
             "fetch_bytes_per_s": 2e8,
+            "fetch_s": 0.004,
+            "fetch_partition_bytes": 1 << 20,
+            "fetch_response_bytes": 10 << 20,
             "produce_weight": 3.0,
             "throttle_burst_bytes": 8e6,
             "isr_expansion_s": 0.07,
@@ -44,7 +47,7 @@ def as_the_formula_has_it(scenario: Scenario, true: Calibration) -> Seen:
         seconds += true.retry_s + scenario.partitions * true.aux_s / true.setup_parallel
         seconds += waves * true.aux_gets * scenario.latency_ms / 1000
     produced = scenario.produce_mb_s * 1e6
-    copy_s = bulk / (true.fetch_bytes_per_s - true.produce_weight * produced)
+    copy_s = bulk / (true.pace(scenario.partitions) - true.produce_weight * produced)
     if scenario.throttle_mb_s is not None:
         copy_s = (bulk - true.throttle_burst_bytes) / (scenario.throttle_mb_s * 1e6)
     copied = bulk + produced * copy_s
@@ -65,6 +68,7 @@ def found(true: Calibration = TRUE) -> dict[str, Seen]:
         "aux_gets",
         "retry_s",
         "fetch_bytes_per_s",
+        "fetch_s",
         "produce_weight",
         "throttle_burst_bytes",
         "isr_expansion_s",
@@ -73,7 +77,10 @@ def found(true: Calibration = TRUE) -> dict[str, Seen]:
     ],
 )
 def test_constants_come_back(key: str) -> None:
-    usual = Calibrations.default().systems["tierfetch"].model_copy(update={"setup_parallel": TRUE.setup_parallel})
+    configs = ("setup_parallel", "fetch_partition_bytes", "fetch_response_bytes")
+    usual = (
+        Calibrations.default().systems["tierfetch"].model_copy(update={each: getattr(TRUE, each) for each in configs})
+    )
     assert getattr(fitted("tierfetch", found(), usual, ""), key) == pytest.approx(getattr(TRUE, key), rel=1e-6)
 
 
@@ -84,9 +91,17 @@ def test_scenario_that_was_not_run_is_named() -> None:
         fitted("tierfetch", some, TRUE, "")
 
 
+def test_what_is_not_needed_may_be_missing() -> None:
+    some = {name: seen for name, seen in found().items() if not name.startswith(("c-t", "c-p"))}
+    constants = fitted("tierfetch", some, TRUE, "")
+    assert constants.retry_s == TRUE.retry_s
+    assert constants.produce_weight == TRUE.produce_weight
+    assert constants.start_s == pytest.approx(TRUE.start_s)
+
+
 def test_noise_makes_no_constant_negative() -> None:
     some = found()
-    for name in ("c-many", "c-tier", "c-tier-many", "c-tier-slow", "c-produce", "c-throttle"):
+    for name in ("c-many", "c-one", "c-tier", "c-tier-many", "c-tier-slow", "c-produce", "c-throttle"):
         seen = some[name]
         some[name] = Seen(seen.scenario, 0.01, seen.copied_bytes, 0.0, 0.0, 0.0)
     constants = fitted("tierfetch", some, TRUE, "")
