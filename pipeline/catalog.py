@@ -19,6 +19,7 @@ from ..log.checkpoints import decode_leader_epochs
 from ..log.epochs import EpochEntry
 from ..log.producer_snapshot import decode_snapshot
 from ..protocol.topics import TopicIdPartition, TopicPartition
+from ..remote.findings import Finding
 from ..remote.ledger import RemoteLogLedger
 from ..remote.lineage import Gap
 from ..remote.segment import (
@@ -41,7 +42,8 @@ class TieredPartition:
     """What the stores hold of a partition at one moment. `end_offset` is exclusive; all 0 where nothing is there.
 
     `stable_offset`: the first offset of the oldest transaction that is open where it ends, or that end. Whether what
-    lies from there on is committed the stores alone cannot tell. `origins`: which store has which segment.
+    lies from there on is committed the stores alone cannot tell. `origins`: which store has which segment. `damage`:
+    the segments that are there and cannot be described.
     """
 
     partition: TopicIdPartition
@@ -51,6 +53,7 @@ class TieredPartition:
     start_offset: int
     stable_offset: int
     end_offset: int
+    damage: tuple[Finding, ...] = ()
 
     @property
     def name(self) -> TopicPartition:
@@ -65,6 +68,7 @@ class _Holding:
     """Of one partition in one store. `log_start_offset` as the store has it."""
 
     segments: dict[UUID, RemoteLogSegmentMetadata] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
     log_start_offset: int = 0
 
     def listing_start(self, position: int) -> int:
@@ -85,6 +89,7 @@ class _Known:
 
     def take(self, ref: StoreRef, sighting: Sighting, start_offset: int) -> None:
         holding = self.holdings[ref]
+        holding.findings = sighting.findings
         holding.log_start_offset = max(holding.log_start_offset, sighting.log_start_offset)
         for segment in list(holding.segments.values()):
             if segment.start_offset >= start_offset and segment.segment_id.id not in sighting.listed:
@@ -145,8 +150,10 @@ class TierCatalog:
     async def _as_it_is(self, known: _Known) -> TieredPartition:
         ledger = known.ledger
         latest = youngest(ledger)
+        findings = [finding for holding in known.holdings.values() for finding in holding.findings]
+        damage = tuple(finding for finding in findings if finding.kind.is_damage)
         if latest is None:
-            return TieredPartition(ledger.partition, ledger, known.origins, (), 0, 0, 0)
+            return TieredPartition(ledger.partition, ledger, known.origins, (), 0, 0, 0, damage)
         segment_id, end_offset = latest.segment_id.id, latest.end_offset + 1
         if known.state is None or known.state[0] != segment_id:
             store = self.store(known.origins[segment_id])
@@ -158,8 +165,9 @@ class TierCatalog:
         lineage = history(latest, checkpoint)
         log_start = max(holding.log_start_offset for holding in known.holdings.values())
         start = max(ledger.finished()[0].start_offset, lineage[0].start_offset, log_start)
+        start = min(start, end_offset)
         return TieredPartition(
-            ledger.partition, ledger, known.origins, lineage, min(start, end_offset), stable_offset, end_offset
+            ledger.partition, ledger, known.origins, lineage, start, stable_offset, end_offset, damage
         )
 
 

@@ -6,12 +6,19 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
+from ..remote.storage import (
+    RemoteResourceNotFoundError,
+    RemoteStorageCorruptError,
+    RemoteStorageError,
+    RemoteStorageTimeoutError,
+)
 from .brokers import Brokers
 from .catalog import TierCatalog
 from .options import TierOptions
 from .pruning import EVERYTHING, Pruning
 from .stores import find_stores
 from .table_plan import TablePlanner
+from .tier_plan import TierError
 from .worker import WORKER
 
 T = TypeVar("T")
@@ -30,7 +37,9 @@ def planning(
     catalog: TierCatalog | None = None,
     pruning: Pruning = EVERYTHING,
 ) -> T:
-    """Its answer. TierError, RemoteStorageError, PluginError, CorruptFileError, BrokersUnavailableError."""
+    """Its answer. TierError, PluginError, BrokersUnavailableError; RemoteStorageError and CorruptFileError name an
+    object.
+    """
     return WORKER.run(_planning(options, question, catalog or catalog_of(options), pruning))
 
 
@@ -39,6 +48,13 @@ async def _planning(options: TierOptions, question: Question[T], catalog: TierCa
     brokers = None if options.brokers is None else Brokers(options.brokers, committed_only=committed_only)
     try:
         return await question(TablePlanner(options, catalog, brokers, pruning))
+    except (RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageTimeoutError):
+        raise
+    except RemoteStorageError as error:
+        raise TierError(
+            f"{options.location}: {error}. Credentials are given as storage.* options, which go to the executors too, "
+            "or are found by the driver and by every executor for itself"
+        ) from None
     finally:
         if brokers is not None:
             await brokers.close()

@@ -103,6 +103,7 @@ class TablePlanner:
         return await self._catalog.refresh(self._wants, topic_ids, positions)
 
     def _of_tier(self, tiered: TieredPartition) -> PartitionExtent:
+        self._tier.check_end(tiered)
         end = self._tier.readable_end(tiered)
         return PartitionExtent(tiered.name, tiered, tiered.start_offset, end, end)
 

@@ -31,6 +31,7 @@ INDEXES_AT_ONCE_MAX: Final = 16
 CUT_PIECES_MAX: Final = 512
 """Of one partition: above it there are tasks enough, and the indexes of all segments too many bytes to read here."""
 SEARCH_BYTES: Final = 1024 * 1024
+DAMAGE_SHOWN_MAX: Final = 3
 
 
 class TierError(Exception):
@@ -66,13 +67,23 @@ class TierPlanner:
         committed_only = self._options.isolation == "read_committed"
         return partition.stable_offset if committed_only else partition.end_offset
 
+    def check_end(self, partition: TieredPartition) -> None:
+        """TierError where the tier seems to end because what follows is damaged."""
+        behind = [finding for finding in partition.damage if (finding.start_offset or 0) >= partition.end_offset]
+        if behind and self._options.failondataloss:
+            raise TierError(
+                f"{partition.name} cannot be read from offset {partition.end_offset} on: {behind[0]}; set "
+                "failOnDataLoss to false to end there"
+            )
+
     async def splits(self, partition: TieredPartition, bounds: Bounds) -> list[PlannedSplit]:
         """Every offset of `bounds` once. TierError where segments are missing."""
         options = self._options
         pieces, gaps = partition.pieces(bounds.first_offset, bounds.end_offset)
         if gaps and options.failondataloss:
+            found = "".join(f" ({finding})" for finding in partition.damage[:DAMAGE_SHOWN_MAX])
             raise TierError(
-                f"{partition.name}: offsets {', '.join(map(str, gaps))} are in no segment of the tier; set "
+                f"{partition.name}: offsets {', '.join(map(str, gaps))} are in no segment of the tier{found}; set "
                 "failOnDataLoss to false to read on behind them"
             )
         pieces = [piece for piece in pieces if self._may_be_wanted(piece)]

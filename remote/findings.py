@@ -27,11 +27,14 @@ class FindingKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`subject` is a segment id, an object's key or a range of offsets; `message` is for a person."""
+    """`subject` is a segment id, an object's key or a range of offsets; `message` is for a person. `start_offset` is
+    that of a segment that a survey could not describe.
+    """
 
     kind: FindingKind
     subject: str
     message: str
+    start_offset: int | None = None
 
     def __str__(self) -> str:
         return f"{self.kind.value}: {self.subject}: {self.message}"

@@ -154,12 +154,13 @@ async def _look_at(
     if None not in parts:
         message = f"{len(parts)} objects without a log: a copy that is under way, or was abandoned"
         return Finding(FindingKind.ORPHAN, str(segment_id), message)
+    start_offset = parts[None].start_offset
     try:
         return await _describe(storage, segment_id, parts)
     except RemoteResourceNotFoundError as error:
-        return Finding(FindingKind.MISSING, str(segment_id), str(error))
+        return Finding(FindingKind.MISSING, str(segment_id), str(error), start_offset)
     except (CorruptRecordError, CorruptFileError, RemoteStorageCorruptError) as error:
-        return Finding(FindingKind.CORRUPT, str(segment_id), str(error))
+        return Finding(FindingKind.CORRUPT, str(segment_id), str(error), start_offset)
 
 
 async def _describe(

@@ -130,18 +130,20 @@ class AivenLayout:
         name = f"{_directory(partition)}/{stem}.{_MANIFEST}"
         if _MANIFEST not in parts:
             return Finding(FindingKind.ORPHAN, subject, "no manifest: a copy that is under way, or was abandoned")
+        start_offset = int(stem.partition("-")[0])
         if missing := {_LOG, _INDEXES} - parts.keys():
-            return Finding(FindingKind.MISSING, subject, f"the manifest is there, .{', .'.join(sorted(missing))} not")
+            what = f"the manifest is there, .{', .'.join(sorted(missing))} not"
+            return Finding(FindingKind.MISSING, subject, what, start_offset)
         try:
             raw = await self._objects.read_object(name)
             metadata = metadata_of(decode_manifest(raw, name), raw, name)
         except RemoteResourceNotFoundError as error:
-            return Finding(FindingKind.MISSING, subject, str(error))
+            return Finding(FindingKind.MISSING, subject, str(error), start_offset)
         except CorruptFileError as error:
-            return Finding(FindingKind.CORRUPT, subject, str(error))
+            return Finding(FindingKind.CORRUPT, subject, str(error), start_offset)
         if str(metadata.segment_id) != subject or _stem(metadata) != stem:
             told = f"{metadata.segment_id} from offset {metadata.start_offset}"
-            return Finding(FindingKind.CORRUPT, subject, f"{name}: describes {told}")
+            return Finding(FindingKind.CORRUPT, subject, f"{name}: describes {told}", start_offset)
         return metadata
 
     def _manifest(self, metadata: RemoteLogSegmentMetadata) -> Manifest:
@@ -158,10 +160,7 @@ class AivenLayout:
     def _restored(self, manifest: Manifest, chunk: memoryview, original_size: int, what: str) -> bytes:
         data = self._decrypted(manifest, chunk, what)
         if manifest.compression:
-            try:
-                data = zstandard.ZstdDecompressor().decompress(data, max_output_size=original_size)
-            except zstandard.ZstdError as error:
-                raise RemoteStorageCorruptError(f"{what}: {error}") from error
+            data = _decompressed(data, original_size, what)
         if len(data) != original_size:
             raise RemoteStorageCorruptError(f"{what}: {len(data)} bytes where the manifest says {original_size}")
         return bytes(data)
@@ -171,6 +170,16 @@ class AivenLayout:
         if encryption is None:
             return chunk
         return decrypt_chunk(chunk, self._keys.data_key(encryption.data_key), encryption.aad, what)
+
+
+def _decompressed(data: bytes | memoryview, size: int, what: str) -> bytes:
+    try:
+        stated = zstandard.frame_content_size(data)
+        if stated not in (size, -1):
+            raise RemoteStorageCorruptError(f"{what}: would be {stated} bytes where the manifest says {size}")
+        return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
+    except zstandard.ZstdError as error:
+        raise RemoteStorageCorruptError(f"{what}: {error}") from error
 
 
 def _directory(partition: TopicIdPartition) -> str:

@@ -179,7 +179,7 @@ class LogDirectoryLayout:
                 size, next_offset = files.size(base, LOG_SUFFIX), following
                 timestamp = await self._last_timestamp(files, base)
         except (CorruptFileError, RemoteResourceNotFoundError) as error:
-            return Finding(FindingKind.CORRUPT, subject, str(error))
+            return Finding(FindingKind.CORRUPT, subject, str(error), base)
         end_offset = next_offset if high_watermark is None else min(next_offset, high_watermark)
         if end_offset <= base:
             return None

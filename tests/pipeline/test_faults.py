@@ -1,0 +1,203 @@
+"""What is wrong is named, with its place and what to do, or passed over where that was asked for"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from crc32c import crc32c
+
+from tierfetch.pipeline.options import OptionError, parse
+from tierfetch.pipeline.planning import planning
+from tierfetch.pipeline.tier_plan import TierError
+from tierfetch.protocol.errors import CorruptRecordError
+from tierfetch.protocol.records import iter_batches
+from tierfetch.remote.registry import PluginError
+from tierfetch.tests.fakes.random_tier import PARTITION, History, segments, write_kafka_tier
+
+from .tables import all_splits, offsets, options_of, plan, read
+
+TOPIC = PARTITION.topic
+BATCHES, RECORDS, SEGMENTS = 30, 10, 3
+
+
+@pytest.fixture
+def tier(tmp_path: Path) -> Path:
+    """Three segments of ten batches of ten records each."""
+    rng = random.Random(1)
+    history = History().run([("plain", -1, RECORDS)] * BATCHES, rng)
+    write_kafka_tier(tmp_path, segments(history, [10, 20], rng))
+    return tmp_path
+
+
+def logs(tier: Path) -> list[Path]:
+    return sorted(tier.glob("*/*/*.log"))
+
+
+def damage(log: Path, nth: int, at: int, value: int, *, with_crc: bool = False) -> int:
+    """Of the nth batch; where that begins."""
+    content = bytearray(log.read_bytes())
+    position = [position for position, _ in iter_batches(bytes(content))][nth]
+    content[position + at] = value
+    if with_crc:
+        end = position + 12 + int.from_bytes(content[position + 8 : position + 12], "big")
+        content[position + 17 : position + 21] = crc32c(bytes(content[position + 21 : end])).to_bytes(4, "big")
+    log.write_bytes(content)
+    return position
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "with_crc", "said"),
+    [
+        (65, 0x7F, False, r"batch at offset 120 has CRC 0x"),
+        (16, 1, False, r"magic 1 in the header of the batch at offset 120 is not known"),
+        (22, 7, True, r"attributes 7 in the header of the batch at offset 120 is not known"),
+    ],
+)
+def test_a_batch_that_cannot_be_read(
+    tier: Path, at: int, value: int, with_crc: bool, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A flipped bit, an unknown magic, an unknown codec."""
+    position = damage(logs(tier)[1], 2, at, value, with_crc=with_crc)
+    place = rf"random-0, segment random-0-\S+: {said}.*\(batch at byte {position}\)"
+    with pytest.raises(CorruptRecordError, match=place):
+        offsets(tier, topics=TOPIC)
+    assert set(offsets(tier, topics=TOPIC, mode="permissive")) >= {*range(120), *range(130, 300)} - lost_to_compaction(
+        tier
+    )
+    assert "passed over" in caplog.text
+    assert f"(batch at byte {position})" in caplog.text
+
+
+def lost_to_compaction(tier: Path) -> set[int]:
+    """Offsets that the history itself lacks."""
+    rng = random.Random(1)
+    history = History().run([("plain", -1, RECORDS)] * BATCHES, rng)
+    return set(range(300)) - {record.offset for batch in history.batches for record in batch.records}
+
+
+def test_a_codec_that_is_not_what_the_header_says(tier: Path) -> None:
+    log = logs(tier)[1]
+    _, header = list(iter_batches(log.read_bytes()))[2]
+    position = damage(log, 2, 22, header.compression % 4 + 1, with_crc=True)
+    with pytest.raises(CorruptRecordError, match=rf"batch at offset 120: .*\(batch at byte {position}\)"):
+        offsets(tier, topics=TOPIC)
+
+
+def test_an_object_that_is_shorter_than_was_planned(tier: Path, caplog: pytest.LogCaptureFixture) -> None:
+    options = options_of(tier, topics=TOPIC)
+    splits = plan(options)
+    log = logs(tier)[1]
+    log.write_bytes(log.read_bytes()[:-5])
+    with pytest.raises(TierError, match=r"random-0, segment .* came back as \d+ bytes; the metadata states a size of"):
+        read(options, splits[1])
+    permissive = options_of(tier, topics=TOPIC, mode="permissive")
+    assert read(permissive, splits[1]) == []
+    assert "passed over" in caplog.text
+
+
+def test_an_object_that_is_shorter_when_it_is_planned(tier: Path) -> None:
+    """The survey finds it: its offsets are missing, and why."""
+    log = logs(tier)[1]
+    log.write_bytes(log.read_bytes()[:-5])
+    with pytest.raises(TierError, match=r"offsets \[100, 200\) are in no segment of the tier \(corrupt: .*ends within"):
+        plan(options_of(tier, topics=TOPIC))
+    assert {offset // 100 for offset in offsets(tier, topics=TOPIC, failOnDataLoss="false")} == {0, 2}
+
+
+def test_a_damaged_last_segment_is_no_end(tier: Path) -> None:
+    log = logs(tier)[2]
+    log.write_bytes(log.read_bytes()[:-5])
+    with pytest.raises(TierError, match=r"random-0 cannot be read from offset 200 on: corrupt: "):
+        plan(options_of(tier, topics=TOPIC))
+    assert {offset // 100 for offset in offsets(tier, topics=TOPIC, failOnDataLoss="false")} == {0, 1}
+
+
+def test_a_missing_object(tier: Path) -> None:
+    logs(tier)[1].unlink()
+    with pytest.raises(TierError, match=r"offsets \[100, 200\) are in no segment .* set failOnDataLoss to false"):
+        plan(options_of(tier, topics=TOPIC))
+    assert {offset // 100 for offset in offsets(tier, topics=TOPIC, failOnDataLoss="false")} == {0, 2}
+
+
+def test_a_missing_index(tier: Path) -> None:
+    logs(tier)[1].with_suffix(".index").unlink()
+    with pytest.raises(TierError, match=r"offsets \[100, 200\) .*\(missing: .*no such object in the tier"):
+        plan(options_of(tier, topics=TOPIC))
+
+
+def test_a_segment_that_is_deleted_while_the_job_runs(tier: Path, caplog: pytest.LogCaptureFixture) -> None:
+    options = options_of(tier, topics=TOPIC)
+    splits = plan(options)
+    logs(tier)[0].unlink()
+    with pytest.raises(
+        TierError, match=r"random-0, segment .* is gone .*deleted since the job was planned.*run the job"
+    ):
+        read(options, splits[0])
+    assert read(options_of(tier, topics=TOPIC, failOnDataLoss="false"), splits[0]) == []
+    assert "passed over" in caplog.text
+
+
+def test_a_topic_that_is_not_there(tier: Path) -> None:
+    with pytest.raises(TierError, match=r"nothing of topic absent is in the tier at"):
+        plan(options_of(tier, topics="random,absent"))
+
+
+def test_credentials_that_are_missing_are_said_when_planning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    options = parse(
+        {
+            "location": "s3://some-bucket/tier",
+            "topics": "t",
+            "storage.region": "eu-central-1",
+            "storage.endpoint.url": "http://127.0.0.1:9",
+        }
+    )
+    with pytest.raises(
+        TierError, match=r"NoCredentialsError: .* given as storage\.\* options, which go to the executors"
+    ):
+        planning(options, all_splits)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("topic", "unknown option topic; did you mean topics?"),
+        ("maxOffsetPerTrigger", "unknown option maxoffsetpertrigger; did you mean maxoffsetspertrigger?"),
+        ("starting_offset", "unknown option startingoffset; did you mean startingoffsets?"),
+        ("logDir", "unknown option logdir; did you mean logdirs?"),
+    ],
+)
+def test_a_misspelt_option_is_named_with_the_right_one(option: str, said: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse({"location": "/tier", option: "x"})
+    assert str(caught.value).startswith(said)
+
+
+def test_a_misspelt_option_of_the_storage_is_named_with_the_right_one() -> None:
+    options = parse({"location": "s3://bucket", "topics": "t", "storage.regoin": "x"})
+    with pytest.raises(PluginError, match=r"storage\.regoin: unknown key; did you mean storage\.region\?"):
+        planning(options, all_splits)
+
+
+def test_secrets_are_never_shown(tmp_path: Path) -> None:
+    pem = "-----BEGIN PRIVATE KEY-----\nsecret\n"
+    options = parse({"location": "/t", "topics": "t", "storage.secret.access.key": "hush", "encryption.k": pem})
+    assert "hush" not in repr(options)
+    assert "secret\n" not in repr(options)
+    with pytest.raises(OptionError, match=r"option encryption: .*k: neither a key in PEM nor a file with one"):
+        parse({"location": "/t", "topics": "t", "encryption.k": str(tmp_path / "absent.pem")})
+
+
+def test_what_lies_at_the_place_is_found_out(tier: Path) -> None:
+    """With nothing there that could be told, it is the tier's own layout that is missed."""
+    assert {split.store.layout for split in plan(options_of(tier, topics=TOPIC))} == {"kafka"}
+    shutil.rmtree(tier / "kafka-tiered-storage")
+    with pytest.raises(TierError, match="nothing of topic random is in the tier"):
+        plan(options_of(tier, topics=TOPIC))
