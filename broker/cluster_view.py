@@ -1,7 +1,6 @@
 """The `ClusterView` port: what a broker knows of its cluster, and the few things it may ask to change.
 
-Whoever implements it (today a file that the brokers of a host share, later the image of a controller) keeps these
-rules:
+Whoever implements it (`quorum_view`) keeps these rules:
 
 * `image` is an immutable value; a change is a new value. Listeners are called on the event loop, in the order of the
   changes, with the old and the new image, before any call that caused the change returns.
@@ -194,13 +193,5 @@ class ClusterView(Protocol):
         """
 
     async def create_topic(self, topic: NewTopic) -> TopicImage: ...
-
-    async def delete_topic(self, name: str) -> None: ...
-
-    async def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
-        """Set configs; None removes one."""
-
-    async def alter_broker_configs(self, broker: str, changes: Mapping[str, str | None]) -> None:
-        """The same for a broker id as text, or for "default"."""
 
     async def allocate_producer_ids(self) -> ProducerIdBlock: ...

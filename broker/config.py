@@ -3,8 +3,7 @@
 Rules of this file:
 
 * A field is the Kafka key with dots as underscores: `log_retention_ms` is `log.retention.ms`. The few keys of our own
-  are `static.cluster.file`, `static.cluster.poll.ms`, `bootstrap.*`, `remote.log.storage.manager.plugin` and
-  `metrics.*`.
+  are `bootstrap.*`, `thin.replica.*`, `remote.log.storage.manager.plugin` and `metrics.*`.
 * An unknown key is a warning with the nearest known key; a key of Kafka's that has no effect here is a warning that
   says so; a wrong value is a `ConfigError` that names key, value and what is expected. Nothing is guessed.
 * Dynamic keys (`DYNAMIC_KEYS`) may also come from the cluster's broker configs, the default for all brokers first, then
@@ -112,9 +111,6 @@ class NodeKeys(PropertyKeys):
     initial_broker_registration_timeout_ms: PositiveInt = 60_000
     controlled_shutdown_timeout_ms: NaturalInt = 30_000
     """How long a stop waits for others to take over what this broker leads."""
-    static_cluster_file: Path | None = None
-    """A cluster without controllers, of brokers on one host; else `controller.quorum.*` says where to ask."""
-    static_cluster_poll_ms: PositiveInt = 200
     metrics_host: str = "127.0.0.1"
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
     """Prometheus endpoint; absent: none; 0: the system chooses."""
@@ -288,12 +284,8 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, Quorum
     def _belongs_to_one_cluster(self) -> Self:
         if "broker" not in self.process_roles:
             raise ValueError("process.roles does not name broker: this is a controller's configuration")
-        has_quorum = bool(self.controller_quorum_voters or self.controller_quorum_bootstrap_servers)
-        if has_quorum == (self.static_cluster_file is not None):
-            raise ValueError(
-                "either controller.quorum.bootstrap.servers (or controller.quorum.voters) must be set, or, for a "
-                "cluster without controllers, static.cluster.file"
-            )
+        if not (self.controller_quorum_voters or self.controller_quorum_bootstrap_servers):
+            raise ValueError("controller.quorum.bootstrap.servers (or controller.quorum.voters) must say who governs")
         return self
 
     @property

@@ -28,5 +28,6 @@ def check_dynamic_configs(configs: Mapping[str, str]) -> None:
 
 @cache
 def _any_broker() -> BrokerConfig:
-    config, _ = parse({"node.id": "0", "log.dirs": "data", "static.cluster.file": "cluster.yaml"}, "any broker")
+    keys = {"node.id": "0", "log.dirs": "data", "controller.quorum.bootstrap.servers": "localhost:1"}
+    config, _ = parse(keys, "any broker")
     return config

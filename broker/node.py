@@ -44,7 +44,7 @@ from ..protocol.topics import TopicIdPartition
 from ..quorum.errors import QuorumStartError
 from ..remote.registry import PluginError
 from ..rlm.manager import RemoteLogManager
-from .cluster_view import BrokerRegistration, ClusterView
+from .cluster_view import BrokerRegistration
 from .config import BrokerConfig
 from .environment import NodeEnvironment
 from .fetcher_pool import FetcherPool
@@ -65,8 +65,6 @@ from .quorum_view import QuorumClusterView
 from .replica_manager import ReplicaManager
 from .replication_throttles import ReplicationThrottles
 from .shared_lock import SharedLocks
-from .static_file import ClusterFileError
-from .static_view import StaticClusterView
 from .thin_replicas import ThinReplicas, WarmingLimits
 from .tier import Tier
 from .topic_config import TopicConfigs
@@ -78,7 +76,6 @@ START_ERRORS: Final = (
     QuorumStartError,
     OSError,
     KafkaError,
-    ClusterFileError,
     CorruptFileError,
     LogDirectoryLockedError,
     PluginError,
@@ -130,7 +127,7 @@ class Broker:
     async def _start(self) -> None:
         config, stack = self.config, self._stack
         stack.push_async_callback(self.disk.close)
-        self.view = self._environment.cluster_view or self._make_view()
+        self.view = self._environment.cluster_view or make_quorum_view(config, self._environment, self._locks.lock)
         stack.push_async_callback(self.view.close)
         await self.view.start()
         self.configs = TopicConfigs(self.view, config)
@@ -151,14 +148,6 @@ class Broker:
         if config.metrics_port is not None:
             await self._serve_metrics(config.metrics_host, config.metrics_port)
         _log.info("broker %d serves %s with cluster %s", config.node_id, self.address, self.view.image.cluster_id)
-
-    def _make_view(self) -> ClusterView:
-        config = self.config
-        if config.static_cluster_file is not None:
-            return StaticClusterView(
-                config.static_cluster_file, self.disk, self._rng, poll_interval_s=config.static_cluster_poll_ms / 1000
-            )
-        return make_quorum_view(config, self._environment, self._locks.lock)
 
     async def _open_logs(self) -> LogManager:
         config = self.config

@@ -59,8 +59,6 @@ from .lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
 from .metadata_view import MetadataView
 
 CATCH_UP_TIMEOUT_S: Final = 60.0
-_SET, _DELETE = 0, 1
-_TOPIC, _BROKER = 2, 4
 
 _log = logging.getLogger(__name__)
 
@@ -271,29 +269,6 @@ class QuorumClusterView:
         _check(answer, f"topic {topic.name}")
         await self._until_image(lambda image: topic.name in image.topics)
         return self.image.topics[topic.name]
-
-    async def delete_topic(self, name: str) -> None:
-        body = {"topics": [{"name": name, "topic_id": None}], "timeout_ms": int(self._request_timeout_s * 1000)}
-        (answer,) = (await self._ask(ApiKey.DELETE_TOPICS, body)).responses
-        _check(answer, f"topic {name}")
-
-    async def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
-        await self._alter_configs(_TOPIC, name, changes)
-
-    async def alter_broker_configs(self, broker: str, changes: Mapping[str, str | None]) -> None:
-        await self._alter_configs(_BROKER, "" if broker == "default" else broker, changes)
-
-    async def _alter_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> None:
-        configs = [
-            {"name": key, "config_operation": _DELETE if value is None else _SET, "value": value}
-            for key, value in changes.items()
-        ]
-        body = {
-            "resources": [{"resource_type": resource_type, "resource_name": name, "configs": configs}],
-            "validate_only": False,
-        }
-        (answer,) = (await self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, body)).responses
-        _check(answer, f"configs of {name or 'all brokers'}")
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
         body = {"broker_id": self._node_id, "broker_epoch": self.broker_epoch}

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 @click.command("broker")
-@node_options("node.id, log.dirs and either static.cluster.file or controller.quorum.bootstrap.servers")
+@node_options("node.id, log.dirs and controller.quorum.bootstrap.servers")
 def broker(path: Path, log_level: str) -> None:
     """Run a broker until it is told to stop (SIGTERM or SIGINT).
 
@@ -22,10 +22,10 @@ def broker(path: Path, log_level: str) -> None:
     The smallest configuration:
       node.id=1
       log.dirs=data
-      static.cluster.file=cluster.yaml
+      controller.quorum.bootstrap.servers=127.0.0.1:9093
 
-    Brokers of one host that name the same static.cluster.file are a cluster; the first one makes the file. Kafka's own
-    keys and defaults hold for everything else (docs/configuration.md).
+    The controllers (tierfetch controller) must run; tierfetch cluster up starts all of it. Kafka's own keys and
+    defaults hold for everything else (docs/configuration.md).
 
     \b
     With a tier, and empty followers that begin behind it:
@@ -33,10 +33,6 @@ def broker(path: Path, log_level: str) -> None:
       remote.log.storage.manager.plugin=local
       rsm.config.dir=tier
       follower.fetch.last.tiered.offset.enable=true
-
-    \b
-    Under controllers (tierfetch controller) name them instead of the file:
-      controller.quorum.bootstrap.servers=127.0.0.1:9093
 
     Exit code 1 says that the broker could not start, had to stop by itself, or could not stop in order; the last line
     of the log says why.

@@ -35,9 +35,8 @@ _COMMANDS = {
 _HELP = """Kafka-compatible replication over tiered storage.
 
 \b
-A first broker, in two lines:
-  printf 'node.id=1\\nlog.dirs=data\\nstatic.cluster.file=cluster.yaml\\n' > broker.properties
-  tierfetch broker --config broker.properties
+A first cluster:
+  tierfetch cluster up --brokers 1 --controllers 1
 
 \b
 Then use any Kafka client on 127.0.0.1:9092. To see what it is for:

@@ -1,7 +1,7 @@
 """Metadata and DescribeCluster: who is there and who leads what, straight from the cluster image.
 
-A static cluster has no controller: the broker that is asked names itself, so that admin clients, which go to the
-controller, are served by any broker.
+The broker that is asked names itself as the controller: admin clients go there, and any broker passes on what only the
+active controller can answer (`forwarding`).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ClusterHandlers:
         served = endpoint_type == _BROKER_ENDPOINTS
         return {
             "error_code": ErrorCode.none if served else ErrorCode.unsupported_endpoint_type,
-            "error_message": None if served else "a static cluster has no controllers",
+            "error_message": None if served else "ask a controller for its endpoints",
             "endpoint_type": endpoint_type,
             "cluster_id": image.cluster_id,
             "controller_id": self._node_id,
@@ -109,7 +109,6 @@ def _partition(image: ClusterImage, number: int, registration: PartitionRegistra
 
 
 def _is_alive(image: ClusterImage, broker_id: int) -> bool:
-    """As far as is known: a static cluster does not notice that a broker died."""
     broker = image.brokers.get(broker_id)
     return broker is not None and not broker.fenced
 

@@ -30,14 +30,13 @@ from .metadata import ClusterHandlers
 from .offsets import OffsetHandlers, RemoteOffsets
 from .produce import ProduceHandler
 from .producer_ids import ProducerIds
-from .topics import TopicHandlers
 from .txn_markers import TransactionMarkerHandler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerServices:
-    """What handlers work with. The remote ones are None on a broker without a tier, `controllers` in a cluster without
-    controllers, where the view itself makes the changes.
+    """What handlers work with. The remote ones are None on a broker without a tier, `controllers` where there are none:
+    nothing is passed on then.
     """
 
     config: BrokerConfig
@@ -57,7 +56,6 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
     """ApiVersions is answered by the listener, from this table."""
     config, view, hosted = services.config, services.view, services.hosted
     cluster = ClusterHandlers(view, config.node_id)
-    topics = TopicHandlers(view, config)
     configs = ConfigHandlers(view, config)
     sessions = FetchSessionCache(
         draw_id=lambda: services.rng.randint(1, SESSION_ID_MAX),
@@ -79,14 +77,11 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         ApiKey.FETCH: fetch.fetch,
         ApiKey.LIST_OFFSETS: offsets.list_offsets,
         ApiKey.METADATA: cluster.metadata,
-        ApiKey.CREATE_TOPICS: topics.create_topics,
-        ApiKey.DELETE_TOPICS: topics.delete_topics,
         ApiKey.DELETE_RECORDS: DeleteRecordsHandler(hosted).delete_records,
         ApiKey.INIT_PRODUCER_ID: ProducerIds(view).init_producer_id,
         ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
         ApiKey.WRITE_TXN_MARKERS: TransactionMarkerHandler(hosted, services.groups, services.now_ms).write_txn_markers,
         ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
         ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
         ApiKey.DESCRIBE_LOG_DIRS: services.log_dirs.describe_log_dirs,
         **_group_handlers(services),
@@ -95,7 +90,7 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
 
 
 def _forwarded(services: HandlerServices) -> dict[int, Handler]:
-    """In place of what a cluster without controllers answers itself."""
+    """What the active controller answers."""
     if services.controllers is None:
         return {}
     return Forwarding(services.controllers, services.config.request_timeout_ms / 1000).table()

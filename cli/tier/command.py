@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ...broker.config import BrokerConfig, ConfigError, load
-from ...broker.static_file import ClusterFileError, decode
 from ...protocol.client import Address
 from ...remote.ledger import RemoteLogLedger
 from ...remote.registry import PluginError, load_remote_storage
@@ -29,7 +28,7 @@ from .verify import Audits, Reports, is_wanted, surveyed, verify, verify_from_ob
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-FAULTS = (RemoteStorageError, PluginError, ConfigError, ClusterFileError, MetadataUnavailableError, OSError)
+FAULTS = (RemoteStorageError, PluginError, ConfigError, MetadataUnavailableError, OSError)
 """What is said in one line."""
 
 
@@ -68,11 +67,7 @@ class Where:
                 "say where the remote log metadata is: --bootstrap HOST:PORT, or --config broker.properties; or go by "
                 "the objects alone with --from-objects"
             )
-        own = Address(config.advertised.host, config.advertised.port)
-        if config.static_cluster_file is None or not config.static_cluster_file.exists():
-            return [own]
-        image = decode(config.static_cluster_file.read_bytes()).image
-        return [Address(broker.host, broker.port) for _, broker in sorted(image.brokers.items())] or [own]
+        return [Address(config.advertised.host, config.advertised.port)]
 
 
 def where_options(command: Command) -> Command:

@@ -1,8 +1,7 @@
-"""A static cluster of three brokers in a temporary directory."""
+"""A cluster of three brokers that are not there, and the first one's partitions in a temporary directory."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import UUID
@@ -11,9 +10,9 @@ import pytest
 
 from tierfetch.broker.cluster_view import BrokerRegistration
 from tierfetch.broker.config import BrokerConfig, parse
-from tierfetch.broker.static_view import StaticClusterView
 from tierfetch.log.disk_os import OsDisk
 from tierfetch.tests.broker.hosting import Host
+from tierfetch.tests.fakes.cluster_view import FakeClusterView
 
 
 @pytest.fixture
@@ -24,22 +23,23 @@ async def disk() -> AsyncIterator[OsDisk]:
 
 
 @pytest.fixture
-async def view(tmp_path: Path, disk: OsDisk) -> AsyncIterator[StaticClusterView]:
-    view = StaticClusterView(tmp_path / "cluster.yaml", disk, random.Random(1))
-    await view.start()
+async def view() -> FakeClusterView:
+    view = FakeClusterView()
     for number in (1, 2, 3):
         await view.register(BrokerRegistration(number, "127.0.0.1", 9000 + number, None, (UUID(int=number),)), found=[])
-    yield view
-    await view.close()
+    return view
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> BrokerConfig:
-    return parse({"node.id": "1", "log.dirs": str(tmp_path / "data"), "static.cluster.file": "c.yaml"}, "test")[0]
+    return parse(
+        {"node.id": "1", "log.dirs": str(tmp_path / "data"), "controller.quorum.bootstrap.servers": "127.0.0.1:9093"},
+        "test",
+    )[0]
 
 
 @pytest.fixture
-async def host(view: StaticClusterView, disk: OsDisk, tmp_path: Path) -> AsyncIterator[Host]:
+async def host(view: FakeClusterView, disk: OsDisk, tmp_path: Path) -> AsyncIterator[Host]:
     host = Host(view, disk, tmp_path / "data")
     yield host
     await host.close()

@@ -8,13 +8,13 @@ from pathlib import Path
 from tierfetch.broker.cluster_view import NewTopic
 from tierfetch.broker.hosted_partitions import HostedPartitions
 from tierfetch.broker.partition import Partition, PartitionServices
-from tierfetch.broker.static_view import StaticClusterView
 from tierfetch.log.checkpoints import PARTITION_METADATA, encode_partition_metadata
 from tierfetch.log.config import LogConfig
 from tierfetch.log.disk import Disk
 from tierfetch.log.open_segments import OpenSegments
 from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.protocol.records import Compression, Record, build_batch
+from tierfetch.tests.fakes.cluster_view import FakeClusterView
 
 NOW_MS = 1_700_000_000_000
 
@@ -32,7 +32,7 @@ class IdleKeeper:
 class Host:
     """Broker 1."""
 
-    def __init__(self, view: StaticClusterView, disk: Disk, directory: Path) -> None:
+    def __init__(self, view: FakeClusterView, disk: Disk, directory: Path) -> None:
         self.view = view
         self.hosted = HostedPartitions(view)
         self._disk = disk

@@ -1,4 +1,4 @@
-"""Whole brokers in the test's event loop, over one cluster file, on ports that the system chooses."""
+"""Whole brokers in the test's event loop, in one fake cluster, on ports that the system chooses."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tierfetch.broker.node import Broker
 from tierfetch.broker.partition import Partition
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.broker.waiting import until
+from tierfetch.tests.fakes.cluster_view import FakeCluster
 
 FAST = {
-    "static.cluster.poll.ms": "5",
     "replica.fetch.wait.max.ms": "50",
     "replica.fetch.backoff.ms": "20",
     "replica.lag.time.max.ms": "400",
@@ -30,6 +30,9 @@ class Nodes:
         self.configs = {**FAST, **(configs or {})}
         self._running: dict[int, Broker] = {}
         self._made = 0
+        self.cluster = FakeCluster()
+        self.operator = self.cluster.view()
+        """What is done to the cluster from outside."""
 
     def __getitem__(self, number: int) -> Broker:
         return self._running[number]
@@ -42,14 +45,14 @@ class Nodes:
             "node.id": str(number),
             "listeners": "PLAINTEXT://127.0.0.1:0",
             "log.dirs": str(self.directory(number)),
-            "static.cluster.file": str(self.base / "cluster.yaml"),
+            "controller.quorum.bootstrap.servers": "127.0.0.1:1",
             **self.configs,
             **{key.replace("_", "."): value for key, value in configs.items()},
         }
         config, warnings = parse(properties, "test")
         assert warnings == []
         self._made += 1
-        return Broker(config, NodeEnvironment(rng=random.Random(self._made)))
+        return Broker(config, NodeEnvironment(rng=random.Random(self._made), cluster_view=self.cluster.view()))
 
     async def start(self, *numbers: int, **configs: str) -> None:
         for number in numbers:

@@ -11,14 +11,14 @@ import pytest
 from tierfetch.broker.cluster_view import NewTopic
 from tierfetch.broker.handlers.metadata import ClusterHandlers
 from tierfetch.broker.handlers.producer_ids import ProducerIds
-from tierfetch.broker.static_view import StaticClusterView
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask
+from tierfetch.tests.fakes.cluster_view import FakeClusterView
 
 
 @pytest.fixture
-async def handlers(view: StaticClusterView) -> ClusterHandlers:
+async def handlers(view: FakeClusterView) -> ClusterHandlers:
     await view.create_topic(NewTopic("t", 2, 2))
     await view.create_topic(NewTopic("u", 1, 1))
     return ClusterHandlers(view, node_id=1)
@@ -50,7 +50,7 @@ async def test_metadata_of_no_topic_names_the_brokers_only(handlers: ClusterHand
     assert response.topics == ()
 
 
-async def test_metadata_by_name_and_by_id(handlers: ClusterHandlers, view: StaticClusterView) -> None:
+async def test_metadata_by_name_and_by_id(handlers: ClusterHandlers, view: FakeClusterView) -> None:
     request = metadata_request(
         13,
         (None, view.image.topics["t"].topic_id),
@@ -69,7 +69,7 @@ async def test_metadata_by_name_and_by_id(handlers: ClusterHandlers, view: Stati
     ]
 
 
-async def test_partition_without_a_leader_says_so(handlers: ClusterHandlers, view: StaticClusterView) -> None:
+async def test_partition_without_a_leader_says_so(handlers: ClusterHandlers, view: FakeClusterView) -> None:
     leader = view.image.topics["u"].partitions[0].leader
     lost = view.image.brokers[leader]
     await view.register(type(lost)(lost.id, lost.host, lost.port, None, (UUID(int=99),)), found=[])
@@ -78,7 +78,7 @@ async def test_partition_without_a_leader_says_so(handlers: ClusterHandlers, vie
 
 
 @pytest.mark.parametrize("version", all_versions(ApiKey.DESCRIBE_CLUSTER))
-async def test_describe_cluster(handlers: ClusterHandlers, view: StaticClusterView, version: int) -> None:
+async def test_describe_cluster(handlers: ClusterHandlers, view: FakeClusterView, version: int) -> None:
     make = RequestEntities(ApiKey.DESCRIBE_CLUSTER, version)
     request = make("DescribeClusterRequest", include_cluster_authorized_operations=False, include_fenced_brokers=False)
     response = await ask(handlers.describe_cluster, request)
@@ -94,7 +94,7 @@ async def test_describe_cluster_has_no_controllers(handlers: ClusterHandlers) ->
 
 
 @pytest.mark.parametrize("version", all_versions(ApiKey.INIT_PRODUCER_ID))
-async def test_producer_ids_are_given_once_across_brokers(view: StaticClusterView, version: int) -> None:
+async def test_producer_ids_are_given_once_across_brokers(view: FakeClusterView, version: int) -> None:
     make = RequestEntities(ApiKey.INIT_PRODUCER_ID, version)
     request = make(
         "InitProducerIdRequest", transactional_id=None, transaction_timeout=datetime.timedelta(milliseconds=1)
@@ -104,12 +104,12 @@ async def test_producer_ids_are_given_once_across_brokers(view: StaticClusterVie
     assert [(answer.producer_id, answer.producer_epoch) for answer in answers] == [(0, 0), (1000, 0), (1, 0)]
 
 
-async def test_a_used_up_block_is_followed_by_the_next(view: StaticClusterView) -> None:
+async def test_a_used_up_block_is_followed_by_the_next(view: FakeClusterView) -> None:
     ids = ProducerIds(view)
     assert [await ids.next() for _ in range(1001)][-2:] == [999, 1000]
 
 
-async def test_transactional_producers_are_refused(view: StaticClusterView) -> None:
+async def test_transactional_producers_are_refused(view: FakeClusterView) -> None:
     make = RequestEntities(ApiKey.INIT_PRODUCER_ID, 4)
     request = make(
         "InitProducerIdRequest", transactional_id="tx", transaction_timeout=datetime.timedelta(milliseconds=1)
@@ -118,7 +118,7 @@ async def test_transactional_producers_are_refused(view: StaticClusterView) -> N
     assert (answer.error_code, answer.producer_id) == (ErrorCode.coordinator_not_available, -1)
 
 
-async def test_fenced_broker_is_not_offered_to_clients(handlers: ClusterHandlers, view: StaticClusterView) -> None:
+async def test_fenced_broker_is_not_offered_to_clients(handlers: ClusterHandlers, view: FakeClusterView) -> None:
     await view.fence_broker(2)
     response = await ask(handlers.metadata, metadata_request(9, ("t", None)))
     assert [broker.node_id for broker in response.brokers] == [1, 3]

@@ -8,12 +8,15 @@ import pytest
 
 from tierfetch.broker.config import DYNAMIC_KEYS, ConfigError, Listener, load, parse
 
-MINIMAL = {"node.id": "1", "log.dirs": "data", "static.cluster.file": "cluster.yaml"}
+GOVERNED = {"controller.quorum.bootstrap.servers": "127.0.0.1:9093"}
+MINIMAL = {"node.id": "1", "log.dirs": "data", **GOVERNED}
 
 
 def test_minimal_file_gets_kafkas_defaults(tmp_path: Path) -> None:
     path = tmp_path / "broker.properties"
-    path.write_text("# a comment\nnode.id=1\nlog.dirs = data-a, data-b\nstatic.cluster.file=cluster.yaml\n")
+    path.write_text(
+        "# a comment\nnode.id=1\nlog.dirs = data-a, data-b\ncontroller.quorum.bootstrap.servers=127.0.0.1:9093\n"
+    )
     config, warnings = load(path)
     assert warnings == []
     assert config.node_id == 1
@@ -26,7 +29,9 @@ def test_minimal_file_gets_kafkas_defaults(tmp_path: Path) -> None:
 
 
 def test_older_names_of_keys_are_understood() -> None:
-    config, warnings = parse({"broker.id": "3", "log.dir": "d", "static.cluster.file": "c"}, "f")
+    config, warnings = parse(
+        {"broker.id": "3", "log.dir": "d", "controller.quorum.bootstrap.servers": "127.0.0.1:9093"}, "f"
+    )
     assert (config.node_id, config.log_dirs, warnings) == (3, (Path("d"),), [])
 
 
@@ -90,14 +95,9 @@ def test_every_problem_is_said_at_once() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [{}, {"static.cluster.file": "c.yaml", "controller.quorum.bootstrap.servers": "127.0.0.1:9093"}],
-    ids=["neither", "both"],
-)
-def test_a_broker_belongs_to_one_cluster(said: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match=r"either controller\.quorum\.bootstrap\.servers"):
-        parse({"node.id": "1", "log.dirs": "d", **said}, "f")
+def test_a_broker_is_governed_by_controllers() -> None:
+    with pytest.raises(ConfigError, match=r"controller\.quorum\.bootstrap\.servers"):
+        parse({"node.id": "1", "log.dirs": "d"}, "f")
 
 
 def test_unknown_keys_are_warned_about_with_the_nearest_match() -> None:

@@ -19,7 +19,6 @@ from tierfetch.broker.groups.settings import CoordinatorSettings
 from tierfetch.broker.handlers.log_dirs import LogDirHandler
 from tierfetch.broker.handlers.table import HandlerServices, handler_table
 from tierfetch.broker.metadata_topic import BrokerMetadataTopic
-from tierfetch.broker.static_view import StaticClusterView
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import KafkaClient, RequestTimedOutError
@@ -37,13 +36,14 @@ from tierfetch.remote.metadata import RemoteLogMetadataError
 from tierfetch.remote.metadata_topic import MetadataTopicSettings
 from tierfetch.tests.broker.hosting import NOW_MS, Host, batch
 from tierfetch.tests.broker.waiting import until
+from tierfetch.tests.fakes.cluster_view import FakeClusterView
 from tierfetch.tests.protocol.wire_fakes import HOST, serving
 
 SETTINGS = MetadataTopicSettings(num_partitions=4, replication_factor=2, min_insync_replicas=1, retention_ms=-1)
 
 
 @asynccontextmanager
-async def metadata_topic_of(view: StaticClusterView, timeout_s: float = 5.0) -> AsyncIterator[BrokerMetadataTopic]:
+async def metadata_topic_of(view: FakeClusterView, timeout_s: float = 5.0) -> AsyncIterator[BrokerMetadataTopic]:
     def make_client() -> KafkaClient:
         return KafkaClient(client_id="test", random=random.Random(3))
 
@@ -57,18 +57,18 @@ async def metadata_topic_of(view: StaticClusterView, timeout_s: float = 5.0) -> 
 
 
 @pytest.fixture
-async def topic(view: StaticClusterView) -> AsyncIterator[BrokerMetadataTopic]:
+async def topic(view: FakeClusterView) -> AsyncIterator[BrokerMetadataTopic]:
     async with metadata_topic_of(view) as topic:
         yield topic
 
 
-async def announce(view: StaticClusterView, broker_id: int, server: Server) -> None:
+async def announce(view: FakeClusterView, broker_id: int, server: Server) -> None:
     directories = view.image.brokers[broker_id].directory_ids
     await view.register(BrokerRegistration(broker_id, HOST, server.port, None, directories), found=[])
 
 
 @pytest.fixture
-async def leader(view: StaticClusterView, host: Host, config: BrokerConfig) -> AsyncIterator[Server]:
+async def leader(view: FakeClusterView, host: Host, config: BrokerConfig) -> AsyncIterator[Server]:
     """Broker 1 as it answers on the wire."""
     services = HandlerServices(
         config=config,
@@ -81,6 +81,7 @@ async def leader(view: StaticClusterView, host: Host, config: BrokerConfig) -> A
         remote_offsets=None,
         controllers=None,
         log_dirs=LogDirHandler(SimpleNamespace(directories=()), disk=None),
+        throttles=SimpleNamespace(leader=None),
     )
     async with serving(handler_table(services)) as server:
         await announce(view, 1, server)
@@ -88,7 +89,7 @@ async def leader(view: StaticClusterView, host: Host, config: BrokerConfig) -> A
 
 
 async def test_the_topic_is_created_once_by_any_number_of_brokers(
-    topic: BrokerMetadataTopic, view: StaticClusterView
+    topic: BrokerMetadataTopic, view: FakeClusterView
 ) -> None:
     counts = await asyncio.gather(topic.ensure(SETTINGS), topic.ensure(SETTINGS))
     assert set(counts) == {4}
@@ -205,7 +206,7 @@ async def test_connections_are_used_again(topic: BrokerMetadataTopic, host: Host
 
 
 async def test_bootstrap_rule_11_nothing_that_is_not_committed_is_read(
-    topic: BrokerMetadataTopic, view: StaticClusterView, host: Host, leader: Server, monkeypatch: pytest.MonkeyPatch
+    topic: BrokerMetadataTopic, view: FakeClusterView, host: Host, leader: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata_topic, "READ_WAIT_MS", 20)
     await host.topic(REMOTE_LOG_METADATA_TOPIC, 1, 2)
@@ -224,7 +225,7 @@ async def test_an_offset_that_the_log_does_not_have(topic: BrokerMetadataTopic, 
 
 
 async def test_each_call_asks_who_leads_now(
-    topic: BrokerMetadataTopic, view: StaticClusterView, host: Host, leader: Server
+    topic: BrokerMetadataTopic, view: FakeClusterView, host: Host, leader: Server
 ) -> None:
     partition = await host.topic(REMOTE_LOG_METADATA_TOPIC, 1, 2)
     await topic.bounds(0)
@@ -250,7 +251,7 @@ async def test_a_broker_that_leads_no_more_says_so(topic: BrokerMetadataTopic, h
 
 
 async def test_without_topic_leader_or_connection_every_call_fails_as_retriable(
-    topic: BrokerMetadataTopic, view: StaticClusterView, host: Host
+    topic: BrokerMetadataTopic, view: FakeClusterView, host: Host
 ) -> None:
     for call in (topic.append(0, b"a"), topic.read(0, 0), topic.bounds(0)):
         with pytest.raises(RemoteLogMetadataError, match=r"there is no topic|has no leader"):
@@ -264,7 +265,7 @@ async def test_without_topic_leader_or_connection_every_call_fails_as_retriable(
 
 
 async def test_an_answer_to_another_question_is_refused(
-    topic: BrokerMetadataTopic, view: StaticClusterView, host: Host
+    topic: BrokerMetadataTopic, view: FakeClusterView, host: Host
 ) -> None:
     await host.topic(REMOTE_LOG_METADATA_TOPIC, 1)
     answers = [FetchResponse(topics=()), FetchResponse(topics=(), error_code=ErrorCode.unknown_server_error)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ async def test_C4_leadership_moves_and_the_old_leader_follows(nodes: Nodes) -> N
     await nodes.start(1, 2)
     topic = await nodes.topic("t", 1, 2)
     await produce(nodes, 1, "t", b"a")
-    await nodes[1].view.elect_leader(topic.id_partition(0), 2)
+    await nodes.operator.elect_leader(topic.id_partition(0), 2)
     await until(lambda: nodes.partition(2, "t").leadership is not None)
     assert list(nodes[2].fetchers.replicas()) == [], "a replica that leads is fetched"
     await produce(nodes, 2, "t", b"b")
@@ -79,7 +80,7 @@ async def test_C4_partitions_that_are_not_assigned_any_more_are_deleted(nodes: N
     for name in ("t", "u"):
         await nodes.topic(name, 1, 2)
     await nodes.stop(2)
-    await nodes[1].view.delete_topic("t")
+    await nodes.operator.delete_topic("t")
     await until(lambda: not (nodes.directory(1) / "t-0").exists())
     assert not nodes.hosts(1, "t")
     await nodes.start(2)
@@ -91,7 +92,7 @@ async def test_topic_made_anew_under_its_name_begins_empty(nodes: Nodes) -> None
     await nodes.start(1)
     await nodes.topic("t", 1)
     await produce(nodes, 1, "t", b"a")
-    await nodes[1].view.delete_topic("t")
+    await nodes.operator.delete_topic("t")
     await until(lambda: not nodes.hosts(1, "t"))
     await nodes.topic("t", 1)
     assert nodes.partition(1, "t").log.log_end_offset == 0
@@ -122,9 +123,7 @@ async def test_follower_that_stops_leaves_the_isr_and_joins_again(nodes: Nodes) 
     await same_logs(nodes, "t", 1, 2)
 
 
-async def test_C1_broker_that_lost_its_only_log_does_not_lead_it(
-    nodes: Nodes, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_C1_broker_that_lost_its_only_log_does_not_lead_it(nodes: Nodes) -> None:
     await nodes.start(1)
     await nodes.topic("t", 1)
     await produce(nodes, 1, "t", b"a")
@@ -132,7 +131,6 @@ async def test_C1_broker_that_lost_its_only_log_does_not_lead_it(
     nodes.directory(1).rename(nodes.base / "lost")
     await nodes.start(1)
     assert nodes.registration("t").leader == NO_LEADER
-    assert "it refuses to lead" in caplog.text
     with pytest.raises(KafkaError) as caught:
         nodes.partition(1, "t").leader()
     assert caught.value.code is ErrorCode.not_leader_or_follower
@@ -141,7 +139,7 @@ async def test_C1_broker_that_lost_its_only_log_does_not_lead_it(
 async def test_configs_take_effect_without_a_restart(nodes: Nodes) -> None:
     await nodes.start(1)
     await nodes.topic("t", 1, retention_ms="5000")
-    view, log = nodes[1].view, nodes.partition(1, "t").log
+    view, log = nodes.operator, nodes.partition(1, "t").log
     assert log.config.retention_ms == 5000
     await view.alter_topic_configs("t", {"retention.ms": "7000", "min.insync.replicas": "2"})
     await until(lambda: log.config.retention_ms == 7000)
@@ -154,10 +152,10 @@ async def test_F1_option_takes_effect_without_a_restart(nodes: Nodes) -> None:
     await nodes.start(1)
     option = "follower.fetch.last.tiered.offset.enable"
     assert nodes[1]._bootstrap_settings().is_option_enabled is False
-    await nodes[1].view.alter_broker_configs("default", {option: "true"})
+    await nodes.operator.alter_broker_configs("default", {option: "true"})
     assert nodes[1]._bootstrap_settings().is_option_enabled is True
     assert nodes[1]._bootstrap_settings().policy.name == "tier-first"
-    await nodes[1].view.alter_broker_configs("1", {option: "false"})
+    await nodes.operator.alter_broker_configs("1", {option: "false"})
     assert nodes[1]._bootstrap_settings().is_option_enabled is False
 
 
@@ -232,23 +230,20 @@ async def test_start_that_fails_says_why(nodes: Nodes) -> None:
         await nodes.make(
             2, remote_log_storage_system_enable="true", remote_log_storage_manager_plugin="floppy"
         ).__aenter__()
-    (nodes.base / "other.yaml").write_text("brokers: 1")
-    with pytest.raises(StartError, match=r"other\.yaml: "):
-        await nodes.make(2, static_cluster_file=str(nodes.base / "other.yaml")).__aenter__()
 
 
 async def test_directory_of_another_cluster_is_refused(nodes: Nodes) -> None:
     await nodes.start(1)
     await nodes.stop(1)
-    (nodes.base / "cluster.yaml").write_text(f"cluster_id: {CLUSTER_ID}\n")
+    nodes.cluster.image = replace(nodes.cluster.image, cluster_id=CLUSTER_ID)
     with pytest.raises(StartError, match=CLUSTER_ID):
         await nodes.make(1).__aenter__()
 
 
 async def test_a_broker_can_be_started_again_after_a_failed_start(nodes: Nodes) -> None:
-    (nodes.base / "cluster.yaml").write_text("nonsense")
+    nodes.base.joinpath("data-1").write_text("no directory")
     broker: Broker = nodes.make(1)
     with pytest.raises(StartError):
         await broker.__aenter__()
-    (nodes.base / "cluster.yaml").unlink()
+    nodes.base.joinpath("data-1").unlink()
     await nodes.start(1)

@@ -32,7 +32,7 @@ OF_OUR_OWN = {
     "reader_cache_bytes",
     "reader_ahead_chunks",
 }
-NODE = {"node.id": "1", "log.dirs": "/data", "static.cluster.file": "c.yaml"}
+NODE = {"node.id": "1", "log.dirs": "/data", "controller.quorum.bootstrap.servers": "127.0.0.1:9093"}
 
 
 @pytest.mark.parametrize(("key", "field"), KEYS.items())

@@ -165,7 +165,7 @@ async def test_F1_option_off_copies_all_that_is_local(nodes: Nodes) -> None:
     await nodes.topic("t", 1, 2, **TIERED)
     await produce(nodes, 1, 40)
     await all_closed_segments_tiered(nodes, 1)
-    await nodes[1].view.alter_broker_configs("default", {OPTION: "false"})
+    await nodes.operator.alter_broker_configs("default", {OPTION: "false"})
     await replace(nodes, 2)
     assert nodes.partition(2, "t").log.local_log_start_offset == 0
     assert nodes.log_bytes(1, "t") == nodes.log_bytes(2, "t")
@@ -174,7 +174,7 @@ async def test_F1_option_off_copies_all_that_is_local(nodes: Nodes) -> None:
 @pytest.mark.parametrize("policy", ["earliest-pending-upload", "local-log-start", "log-start"])
 async def test_F3_where_all_is_local_only_tier_first_asks_before_it_fetches(nodes: Nodes, policy: str) -> None:
     """The first fetch, at the log start, is served: as KIP-1023 is written, everything is copied."""
-    await nodes[1].view.alter_broker_configs("default", {"bootstrap.policy": policy})
+    await nodes.operator.alter_broker_configs("default", {"bootstrap.policy": policy})
     await nodes.topic("t", 1, 2, **TIERED)
     await produce(nodes, 1, 40)
     assert await all_closed_segments_tiered(nodes, 1) > 20
@@ -202,10 +202,10 @@ async def test_F8_tiering_off_and_on_again_leaves_a_newcomer_the_local_log(nodes
     leader = nodes.partition(1, "t").log
     await until(lambda: leader.local_log_start_offset > 10)
     off = {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
-    await nodes[1].view.alter_topic_configs("t", off)
+    await nodes.operator.alter_topic_configs("t", off)
     await until(lambda: leader.log_start_offset == leader.local_log_start_offset > 0)
     await until(lambda: not list((nodes.base / "tier").rglob("*.log")))
-    await nodes[1].view.alter_topic_configs(
+    await nodes.operator.alter_topic_configs(
         "t", {"remote.storage.enable": "true", "remote.log.copy.disable": "true", "local.retention.bytes": None}
     )
     await until(lambda: leader.config.remote_storage_enable)
@@ -224,7 +224,7 @@ async def test_F5_option_off_and_moved_to_the_tier_begins_at_the_local_log_start
     await all_closed_segments_tiered(nodes, 1)
     leader = nodes.partition(1, "t").log
     await until(lambda: leader.local_log_start_offset > 0 and leader.size_bytes < 3000)
-    await nodes[1].view.alter_broker_configs("default", {OPTION: "false"})
+    await nodes.operator.alter_broker_configs("default", {OPTION: "false"})
     local_start = leader.local_log_start_offset
     await replace(nodes, 2)
     log = nodes.partition(2, "t").log
@@ -285,7 +285,7 @@ async def test_C3_deleted_topic_leaves_nothing_in_the_tier(nodes: Nodes) -> None
     await all_closed_segments_tiered(nodes, 1)
     directory = nodes.base / "tier"
     assert list(directory.rglob("*.log"))
-    await nodes[2].view.delete_topic("t")
+    await nodes.operator.delete_topic("t")
     await until(lambda: not nodes.hosts(1, "t") and not nodes.hosts(2, "t"))
     await until(lambda: not list(directory.rglob("*.log")))
     assert topic.name not in nodes[1].view.image.topics
@@ -297,7 +297,7 @@ async def test_C3_topic_that_is_deleted_while_its_leader_is_down_leaves_nothing_
     await all_closed_segments_tiered(nodes, 1)
     directory = nodes.base / "tier"
     await nodes.stop(1)
-    await nodes[2].view.delete_topic("t")
+    await nodes.operator.delete_topic("t")
     await until(lambda: not nodes.hosts(2, "t"))
     assert list(directory.rglob("*.log"))
     await nodes.start(1)
@@ -308,11 +308,11 @@ async def test_R6_tiering_is_switched_off_and_on_again(nodes: Nodes) -> None:
     await nodes.topic("t", 1, 2, **TIERED)
     await produce(nodes, 1, 20)
     first = await all_closed_segments_tiered(nodes, 1)
-    await nodes[1].view.alter_topic_configs("t", {"remote.log.copy.disable": "true"})
+    await nodes.operator.alter_topic_configs("t", {"remote.log.copy.disable": "true"})
     await until(lambda: nodes.partition(1, "t").log.config.remote_log_copy_disable)
     await produce(nodes, 1, 20)
     assert pending(nodes, 1) == first
-    await nodes[1].view.alter_topic_configs("t", {"remote.log.copy.disable": None})
+    await nodes.operator.alter_topic_configs("t", {"remote.log.copy.disable": None})
     assert await all_closed_segments_tiered(nodes, 1) > first
     assert await consume(nodes, 1) == list(range(40))
 
@@ -326,7 +326,7 @@ async def test_F11_the_warmer_fills_a_thin_replica_from_the_tier_until_it_is_ful
     await until(lambda: thin.local_start_of(replica) == begin and not replica.log.is_adopted)
     (report,) = thin.report()
     assert (report.local_start_offset, replica.log.local_log_start_offset) == (begin, begin)
-    await nodes[1].view.alter_broker_configs("2", {"thin.replica.warmer.enable": "true"})
+    await nodes.operator.alter_broker_configs("2", {"thin.replica.warmer.enable": "true"})
     await until(lambda: replica.log.local_log_start_offset == 0)
     await until(lambda: (thin.local_start_of(replica), thin.report()) == (None, []))
     assert nodes.log_bytes(2, "t") == nodes.log_bytes(1, "t")

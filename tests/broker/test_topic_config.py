@@ -20,7 +20,7 @@ from tierfetch.log.config import LogConfig
 from tierfetch.protocol.errors import KafkaError
 from tierfetch.tests.broker.images import image
 
-MINIMAL = {"node.id": "1", "log.dirs": "data", "static.cluster.file": "cluster.yaml"}
+MINIMAL = {"node.id": "1", "log.dirs": "data", "controller.quorum.bootstrap.servers": "127.0.0.1:9093"}
 
 
 def test_defaults_of_an_empty_configuration_are_kafkas() -> None:

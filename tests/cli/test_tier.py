@@ -116,7 +116,7 @@ def test_a_brokers_configuration_names_the_tier(tmp_path: Path) -> None:
     lines = (
         "node.id=1",
         "log.dirs=data",
-        "static.cluster.file=cluster.yaml",
+        "controller.quorum.bootstrap.servers=127.0.0.1:9093",
         "remote.log.storage.system.enable=true",
         "remote.log.storage.manager.plugin=local",
         f"rsm.config.dir={samples.TIER.parent}",
@@ -147,7 +147,7 @@ def test_what_is_wrong_is_said_in_a_line(arguments: tuple[str, ...], exit_code: 
 
 def test_a_configuration_without_a_tier(tmp_path: Path) -> None:
     config = tmp_path / "broker.properties"
-    config.write_text("node.id=1\nlog.dirs=data\nstatic.cluster.file=cluster.yaml\n")
+    config.write_text("node.id=1\nlog.dirs=data\ncontroller.quorum.bootstrap.servers=127.0.0.1:9093\n")
     result = run("verify", "--config", config, "--from-objects")
     assert result.exit_code == 1
     assert "remote.log.storage.manager.plugin is missing" in result.stderr

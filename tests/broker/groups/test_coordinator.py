@@ -276,7 +276,7 @@ async def test_offset_delete(one: Coordinator) -> None:
 
 async def test_offsets_go_with_their_topic(nodes: Nodes, one: Coordinator) -> None:
     await one.commit(1)
-    await nodes[1].view.delete_topic("t")
+    await nodes.operator.delete_topic("t")
     (active,) = nodes[1].groups.shards
     await until(lambda: active.shard.offsets == {})
     await nodes.topic("t", 1)

@@ -1,23 +1,16 @@
-"""What each change of a static cluster view decides: pure functions from one image to the next.
+"""What each change of a fake cluster decides, from one image to the next; KafkaError if it is refused.
 
-Rules of this file:
-
-* A function returns the new image or raises KafkaError; it never changes its argument and never does I/O.
-* Every change of a partition adds 1 to its `partition_epoch`; every change of its leader adds 1 to `leader_epoch`.
-* There is no failure detection here: brokers in the image may be down. Who leads is changed by `elect_leader` and
-  `fence_broker` (or by hand in the file), and by `register`: a broker that lost its log leaves the ISR, and leads no
-  more.
+Every change of a partition adds 1 to its `partition_epoch`; every change of its leader adds 1 to `leader_epoch`.
+Failures are not detected: who leads is changed by `elect_leader`, `fence_broker`, and `register`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import UUID
 
-from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.topics import TopicIdPartition, TopicPartition, check_topic_name
-from .cluster_view import (
+from tierfetch.broker.cluster_view import (
     NO_LEADER,
     BrokerRegistration,
     ClusterImage,
@@ -25,39 +18,26 @@ from .cluster_view import (
     PartitionRegistration,
     TopicImage,
 )
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.topics import TopicIdPartition, TopicPartition, check_topic_name
 
 
-@dataclass(frozen=True, slots=True)
-class LostReplica:
-    """A replica whose log is gone, with what was registered before."""
-
-    partition: TopicIdPartition
-    before: PartitionRegistration
-
-
-def register(
-    image: ClusterImage, broker: BrokerRegistration, found: Collection[TopicPartition]
-) -> tuple[ClusterImage, list[LostReplica]]:
+def register(image: ClusterImage, broker: BrokerRegistration, found: Collection[TopicPartition]) -> ClusterImage:
     """Take up the broker's endpoint and directory ids, at each start of its process.
 
     If a directory that was registered before is missing now, each of its replicas whose log was not found leaves the
-    ISR, also as its last member. A partition it led gets the next member of the ISR as its leader, or none if there is
-    none. What it goes on leading it leads under a new leader epoch: after a crash of the machine its log may end before
-    that of its followers.
+    ISR, also as its last member. What it goes on leading it leads under a new leader epoch.
     """
     known = image.brokers.get(broker.id)
-    lost: list[LostReplica] = []
     if known is not None and known.directory_ids:
         has_lost_directory = not set(known.directory_ids) <= set(broker.directory_ids)
-        present = set(found)
         for partition, before in image.hosted_by(broker.id).items():
-            is_lost = has_lost_directory and partition.topic_partition not in present
+            is_lost = has_lost_directory and partition.topic_partition not in found
             if is_lost and broker.id in (*before.isr, before.leader):
-                lost.append(LostReplica(partition, before))
                 image = _with_partition(image, partition, _without(before, broker.id))
             elif before.leader == broker.id:
                 image = _with_partition(image, partition, _led_anew(before))
-    return replace(image, brokers={**image.brokers, broker.id: broker}), lost
+    return replace(image, brokers={**image.brokers, broker.id: broker})
 
 
 def fence_broker(image: ClusterImage, broker_id: int) -> ClusterImage:
@@ -226,35 +206,6 @@ def alter_topic_configs(image: ClusterImage, name: str, changes: Mapping[str, st
 def alter_broker_configs(image: ClusterImage, broker: str, changes: Mapping[str, str | None]) -> ClusterImage:
     merged = _merged(image.broker_configs.get(broker, {}), changes)
     return replace(image, broker_configs={**image.broker_configs, broker: merged})
-
-
-def find_regression(old: ClusterImage, new: ClusterImage) -> str | None:
-    """Why `new` must not follow `old` (an edit by hand that would make two leaders of one epoch), or None."""
-    for name, topic in new.topics.items():
-        before = old.topics.get(name)
-        if before is None or before.topic_id != topic.topic_id:
-            continue
-        for number, registration in topic.partitions.items():
-            earlier = before.partitions.get(number)
-            problem = earlier and _regression(earlier, registration)
-            if problem:
-                return f"{name}-{number}: {problem}"
-    return None
-
-
-def _regression(before: PartitionRegistration, after: PartitionRegistration) -> str | None:
-    if after.leader_epoch < before.leader_epoch:
-        return f"leader_epoch went back from {before.leader_epoch} to {after.leader_epoch}"
-    if after.leader != before.leader and after.leader_epoch == before.leader_epoch:
-        return (
-            f"leader changed from {before.leader} to {after.leader} within leader_epoch {after.leader_epoch}; "
-            f"write leader_epoch: {before.leader_epoch + 1}"
-        )
-    if after.partition_epoch < before.partition_epoch:
-        return f"partition_epoch went back from {before.partition_epoch} to {after.partition_epoch}"
-    if after != before and after.partition_epoch == before.partition_epoch:
-        return f"changed without a higher partition_epoch; write partition_epoch: {before.partition_epoch + 1}"
-    return None
 
 
 def _merged(configs: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:

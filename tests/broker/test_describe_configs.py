@@ -1,0 +1,117 @@
+"""DescribeConfigs: what is in force, and where it comes from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tierfetch.broker.cluster_view import NewTopic
+from tierfetch.broker.config import BrokerConfig
+from tierfetch.broker.handlers.configs import ConfigHandlers, ResourceType
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask
+from tierfetch.tests.fakes.cluster_view import FakeClusterView
+
+
+@pytest.fixture
+def configs(view: FakeClusterView, config: BrokerConfig) -> ConfigHandlers:
+    return ConfigHandlers(view, config)
+
+
+async def create(view: FakeClusterView, name: str, **settings: str) -> None:
+    configs = {key.replace("_", "."): value for key, value in settings.items()}
+    await view.create_topic(NewTopic(name, 1, 2, configs=configs))
+
+
+def describe_request(
+    version: int, resource: ResourceType, name: str, *keys: str, include_synonyms: bool = False
+) -> Any:
+    make = RequestEntities(ApiKey.DESCRIBE_CONFIGS, version)
+    asked = make(
+        "DescribeConfigsResource", resource_type=int(resource), resource_name=name, configuration_keys=keys or None
+    )
+    return make(
+        "DescribeConfigsRequest", resources=(asked,), include_synonyms=include_synonyms, include_documentation=False
+    )
+
+
+@pytest.mark.parametrize("version", all_versions(ApiKey.DESCRIBE_CONFIGS))
+async def test_describe_topic_configs(view: FakeClusterView, configs: ConfigHandlers, version: int) -> None:
+    await create(view, "a", retention_ms="5")
+    request = describe_request(version, ResourceType.TOPIC, "a", "retention.ms", "segment.bytes")
+    (result,) = (await ask(configs.describe_configs, request)).results
+    assert [(entry.name, entry.value) for entry in result.configs] == [
+        ("retention.ms", "5"),
+        ("segment.bytes", "1073741824"),
+    ]
+
+
+@pytest.mark.parametrize("version", all_versions(ApiKey.DESCRIBE_CONFIGS))
+async def test_synonyms_are_told_in_the_order_in_which_they_win(
+    view: FakeClusterView, config: BrokerConfig, version: int
+) -> None:
+    handlers = ConfigHandlers(view, config.model_copy(update={"log_retention_hours": 48}))
+    await create(view, "a", retention_ms="5")
+    await view.alter_broker_configs("default", {"log.retention.ms": "60000", "log.segment.bytes": "2097152"})
+    await view.alter_broker_configs("1", {"log.segment.bytes": "1048576"})
+    request = describe_request(version, ResourceType.TOPIC, "a", "retention.ms", "segment.bytes", include_synonyms=True)
+    (result,) = (await ask(handlers.describe_configs, request)).results
+    told = {entry.name: [(each.name, each.value, each.source) for each in entry.synonyms] for entry in result.configs}
+    assert told == {
+        "retention.ms": [
+            ("retention.ms", "5", 1),
+            ("log.retention.ms", "60000", 3),
+            ("log.retention.hours", "48", 4),
+            ("log.retention.hours", "168", 5),
+        ],
+        "segment.bytes": [
+            ("log.segment.bytes", "1048576", 2),
+            ("log.segment.bytes", "2097152", 3),
+            ("log.segment.bytes", "1073741824", 5),
+        ],
+    }
+    unasked = describe_request(version, ResourceType.TOPIC, "a", "retention.ms")
+    (result,) = (await ask(handlers.describe_configs, unasked)).results
+    assert result.configs[0].synonyms == ()
+
+
+async def test_value_that_the_file_gives_in_other_units_is_not_called_a_default(
+    view: FakeClusterView, config: BrokerConfig
+) -> None:
+    handlers = ConfigHandlers(view, config.model_copy(update={"log_retention_hours": 48}))
+    await create(view, "a")
+    request = describe_request(4, ResourceType.TOPIC, "a", "retention.ms", "flush.ms")
+    (result,) = (await ask(handlers.describe_configs, request)).results
+    assert [(entry.name, entry.value, entry.config_source) for entry in result.configs] == [
+        ("flush.ms", str(2**63 - 1), 5),
+        ("retention.ms", str(48 * 3_600_000), 4),
+    ]
+
+
+async def test_synonyms_of_a_broker_key(configs: ConfigHandlers, view: FakeClusterView) -> None:
+    await view.alter_broker_configs("default", {"log.retention.ms": "60000"})
+    request = describe_request(4, ResourceType.BROKER, "1", "log.retention.ms", "node.id", include_synonyms=True)
+    (result,) = (await ask(configs.describe_configs, request)).results
+    told = {entry.name: [(each.name, each.value, each.source) for each in entry.synonyms] for entry in result.configs}
+    assert told == {
+        "log.retention.ms": [("log.retention.ms", "60000", 3), ("log.retention.hours", "168", 5)],
+        "node.id": [("node.id", "1", 4)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "error"),
+    [
+        (ResourceType.TOPIC, "absent", ErrorCode.unknown_topic_or_partition),
+        (ResourceType.BROKER, "2", ErrorCode.invalid_request),
+        (ResourceType.BROKER, "1", ErrorCode.none),
+        (ResourceType.BROKER, "", ErrorCode.none),
+    ],
+)
+async def test_describe_of_other_resources(
+    configs: ConfigHandlers, resource: ResourceType, name: str, error: ErrorCode
+) -> None:
+    (result,) = (await ask(configs.describe_configs, describe_request(4, resource, name))).results
+    assert result.error_code is error
