@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from bench.model.fit import INTERNAL_PARTITIONS, Seen, fitted
-from bench.model.scenario import CALIBRATION, TESTS, Scenario
+from tierfetch.bench.model.fit import INTERNAL_PARTITIONS, Seen, fitted
+from tierfetch.bench.model.scenario import CALIBRATION, TESTS, Scenario
 from tierfetch.sim.cluster.calibration import Calibration, Calibrations
 from tierfetch.sim.cluster.inventory import Policy
 

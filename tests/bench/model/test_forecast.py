@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bench.model.fit import INTERNAL_PARTITIONS
-from bench.model.forecast import forecast, known
-from bench.model.scenario import CALIBRATION, TESTS, Policies, Scenario
+from tierfetch.bench.model.fit import INTERNAL_PARTITIONS
+from tierfetch.bench.model.forecast import forecast, known
+from tierfetch.bench.model.scenario import CALIBRATION, TESTS, Policies, Scenario
 from tierfetch.sim.cluster.calibration import Calibrations, MachineRates
 from tierfetch.sim.cluster.inventory import Inventory, Policy
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from bench.model.judge import Verdict, judged, summary
+from tierfetch.bench.model.judge import Verdict, judged, summary
 
 
 def test_error_is_of_the_median_and_signed() -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.model.forecast import Forecast
-from bench.model.record import Record
-from bench.model.report import markdown, print_tables
-from bench.model.scenario import CALIBRATION, TESTS
-from bench.model.timing import Timing
+from tierfetch.bench.model.forecast import Forecast
+from tierfetch.bench.model.record import Record
+from tierfetch.bench.model.report import markdown, print_tables
+from tierfetch.bench.model.scenario import CALIBRATION, TESTS
+from tierfetch.bench.model.timing import Timing
 from tierfetch.sim.cluster.calibration import Calibrations
 
 

@@ -1,0 +1,48 @@
+"""`tierfetch model capture` of an Apache Kafka cluster: the same questions, other answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tierfetch.bench.lab.kafka import KafkaCluster
+from tierfetch.cli.model.command import model
+from tierfetch.cli.processes import poll
+from tierfetch.sim.cluster.inventory import Inventory, Partition, Policy
+from tierfetch.tests.interop.brokers import BROKER
+from tierfetch.tests.interop.clients import create_topic, produce_transactions
+from tierfetch.tests.interop.histories import TOPIC_CONFIGS
+
+TOPIC = "captured-by-model"
+TIMEOUT_S = 60.0
+KEYS = ("nic_in_bytes_per_s", "nic_out_bytes_per_s", "disk_read_bytes_per_s", "disk_write_bytes_per_s", "cores")
+KNOWN = [f"--known={key}=1000000000" for key in (*KEYS, "tier.latency_ms", "tier.bandwidth_bytes_per_s")]
+
+
+def captured(cluster: KafkaCluster, out: Path) -> tuple[Inventory, Partition]:
+    arguments = ["capture", "--bootstrap", cluster.bootstrap_servers, "--window", "0", "--out", str(out), *KNOWN]
+    result = CliRunner().invoke(model, arguments)
+    assert result.exit_code == 0, result.output
+    inventory = Inventory.read(out)
+    (topic,) = (each for each in inventory.topics if each.name == TOPIC)
+    return inventory, topic.partitions[0]
+
+
+def test_sizes_offsets_and_policy(cluster: KafkaCluster, tmp_path: Path) -> None:
+    create_topic(cluster.bootstrap_servers, TOPIC, {"remote.storage.enable": "true", **TOPIC_CONFIGS})
+    for compression in ("none", "zstd", "none"):
+        produce_transactions(cluster.bootstrap_servers, TOPIC, compression)
+    for _ in poll(TIMEOUT_S, "something to be tiered", 0.5):
+        inventory, partition = captured(cluster, tmp_path / "kafka.yaml")
+        if partition.tiered_bytes > 0:
+            break
+    directory = cluster.data_directory(BROKER) / f"{TOPIC}-0"
+    assert partition.local_bytes == pytest.approx(
+        sum(path.stat().st_size for path in directory.glob("*.log")), rel=0.01
+    )
+    assert 0 < partition.tiered_bytes <= partition.size_bytes
+    assert partition.leader == BROKER
+    assert inventory.bootstrap_policy is Policy.KAFKA
+    assert inventory.brokers[0].disk_bytes > 1e9
