@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ POLICY_COLORS: Final = {
     "kafka-last-tiered": "#e07a1f",
     "kafka": "#b23a48",
 }
+_OFTEN_THE_SAME: Final = frozenset({"log-start", "earliest-pending-upload"})
+"""As another policy: drawn dotted over its line."""
 _LOG_FROM: Final = 30.0
 """A time axis is logarithmic if the slowest policy takes so many times as long as the fastest."""
 
@@ -32,7 +35,8 @@ def progress_chart(document: ModelDocument) -> Any:
     counts_urp = any(outcome.progress.under_replicated[0] for outcome in document.outcomes)
     ends = [outcome.duration_s for outcome in document.outcomes if outcome.duration_s]
     is_log = bool(ends) and max(ends) > _LOG_FROM * min(ends)
-    for outcome in reversed(document.outcomes):
+    first, *rest = document.outcomes
+    for outcome in (*sorted(rest, key=lambda each: each.duration_s or math.inf, reverse=True), first):
         progress = outcome.progress
         values = progress.under_replicated if counts_urp else progress.moving
         figure.add_scatter(
@@ -40,7 +44,12 @@ def progress_chart(document: ModelDocument) -> Any:
             y=values[1:] if is_log else values,
             name=_policy_label(outcome),
             mode="lines",
-            line={"shape": "hv", "width": 3 if outcome is document.outcomes[0] else 1.8, "color": _color(outcome)},
+            line={
+                "shape": "hv",
+                "width": 3.5 if outcome is first else 2,
+                "color": _color(outcome),
+                "dash": "dot" if outcome.policy in _OFTEN_THE_SAME and outcome is not first else "solid",
+            },
             hovertemplate="%{y:,} after %{x:,.1f} s<extra>" + outcome.policy + "</extra>",
         )
     figure.update_layout(legend={"traceorder": "reversed"}, hovermode="x")
@@ -153,7 +162,10 @@ def load_chart(brokers: Sequence[BrokerLoad]) -> Any:
             name=name,
             orientation="h",
             marker_color=color,
-            texttemplate="%{x:.0%}",
+            text=[
+                "" if row.is_dead and name == "after" else f"{value:.0%}"
+                for row, value in zip(rows, values, strict=True)
+            ],
             textposition="outside",
             cliponaxis=False,
             hovertemplate="%{y}: %{x:.1%}",
@@ -191,12 +203,12 @@ def _style(figure: Any, height: int) -> Any:
         template="plotly_white",
         height=height,
         font={"family": "system-ui, -apple-system, Segoe UI, Roboto, sans-serif", "size": 14, "color": "#1f2933"},
-        margin={"l": 70, "r": 20, "t": 40, "b": 60},
+        margin={"l": 70, "r": 20, "t": 30, "b": 60},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
     )
-    figure.update_xaxes(gridcolor=GRID, zerolinecolor=GRID)
-    figure.update_yaxes(gridcolor=GRID, zerolinecolor=GRID, rangemode="tozero")
+    figure.update_xaxes(gridcolor=GRID, zerolinecolor=GRID, title_font_size=14)
+    figure.update_yaxes(gridcolor=GRID, zerolinecolor=GRID, title_font_size=14, rangemode="tozero")
     return figure
 
 
@@ -218,6 +230,6 @@ def _time_axis(horizon_s: float, is_log: bool) -> dict[str, Any]:
 
 
 def _step(span: float) -> float:
-    """A round distance of 5 to 12 ticks over a span."""
+    """A round distance of 4 to 9 ticks over a span."""
     magnitude = 10.0 ** len(str(int(span))) / 1000
-    return next(magnitude * factor for factor in (1, 2, 5, 10, 20, 50, 100, 200) if span / (magnitude * factor) <= 12)
+    return next(magnitude * factor for factor in (1, 2, 5, 10, 20, 50, 100, 200) if span / (magnitude * factor) <= 9)

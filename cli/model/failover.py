@@ -68,7 +68,7 @@ def failover(brokers: tuple[int, ...], is_kafka: bool, **options: Any) -> None:
 
 def _document(inputs: Inputs, dead: list[int], result: FailoverResult) -> FailoverDocument:
     arrays = inputs.arrays
-    names = ", ".join(str(arrays.broker_ids[each]) for each in dead)
+    names = " and ".join(str(arrays.broker_ids[each]) for each in dead)
     order = np.argsort(-result.nic_share_after, kind="stable").tolist()
     return FailoverDocument(
         scenario=f"{'Broker' if len(dead) == 1 else 'Brokers'} {names} of {arrays.broker_count} "

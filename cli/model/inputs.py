@@ -9,29 +9,18 @@ from typing import Any, Self, TypeVar
 
 import click
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.markup import escape
 
 from ...sim.cluster.arrays import ClusterArrays
 from ...sim.cluster.calibration import CalibrationError, Calibrations
 from ...sim.cluster.inventory import Inventory, InventoryError, Policy
-from ...sim.cluster.units import Capacity
-from ..options import json_option
+from ..options import json_option, throttle_rate
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 WARNINGS_MAX = 5
 """Shown; the rest is counted."""
-
-
-def throttle_rate(value: str | float) -> float:
-    """Bytes for each second of "50 MB/s", "10 Gbit/s", or a plain number."""
-    try:
-        found = TypeAdapter(Capacity).validate_python(value)
-    except ValidationError as error:
-        raise click.BadParameter(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
-    return found
 
 
 def cluster_options(command: Command) -> Command:

@@ -13,14 +13,14 @@ _STYLE: Final = """
 body { margin: 0; background: #f4f6f8; color: #1f2933; font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto,
   sans-serif; }
 main { max-width: 1080px; margin: 0 auto; padding: 32px 24px 64px; }
-h1 { font-size: 28px; line-height: 1.25; margin: 0 0 8px; }
+h1 { font-size: 26px; line-height: 1.25; margin: 0 0 8px; }
 h2 { font-size: 20px; margin: 0 0 4px; }
 p { margin: 6px 0 12px; max-width: 78ch; }
 section { background: #fff; border: 1px solid #e1e6eb; border-radius: 10px; padding: 22px 26px; margin-top: 22px; }
 .answer { font-size: 19px; }
 .answer b { color: #2a6f97; }
 .bad, .bad b { color: #b23a48; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(200px, 1fr)); gap: 14px; margin-top: 20px; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(232px, 1fr)); gap: 14px; margin-top: 20px; }
 .tile { background: #fff; border: 1px solid #e1e6eb; border-radius: 10px; padding: 14px 18px; }
 .tile .value { font-size: 24px; font-weight: 650; white-space: nowrap; }
 .tile .name { color: #52606d; font-size: 14px; }

@@ -62,7 +62,7 @@ def _run(command: str, inputs: Inputs, ids: tuple[int, ...], policies: list[Poli
 
 
 def _scenario(arrays: ClusterArrays, brokers: list[int], down_s: float) -> str:
-    names = ", ".join(str(arrays.broker_ids[each]) for each in brokers)
+    names = " and ".join(str(arrays.broker_ids[each]) for each in brokers)
     replicas = count(int(arrays.replica_counts[brokers].sum()), "replica")
     held = size(held_bytes(arrays, brokers))
     later = f", {duration(down_s)} later" if down_s else ""

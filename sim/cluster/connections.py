@@ -1,7 +1,7 @@
 """Fetch connections: all replicas that one broker builds from one leader share one.
 
-Connections get max-min fair rates; within a connection its replicas share evenly. `fetchers * fetch_bytes_per_s` is the
-most that goes through one, less what live produce takes: a replica that has joined takes its produce rate
+Connections get max-min fair rates; within a connection its replicas share evenly. The most that goes through one is the
+pace of its fetchers (see `calibration`), less what live produce takes: a replica that has joined takes its produce rate
 `produce_weight` times; one that is being built the part of that which is not in its own bytes.
 """
 
@@ -39,8 +39,10 @@ class Connections:
         self.source = (pairs // arrays.broker_count).astype(np.int32)
         self.target = (pairs % arrays.broker_count).astype(np.int32)
         self.uses, self.weights = resources.uses(arrays, self.source, self.target)
-        self._pace = calibration.fetchers * calibration.fetch_bytes_per_s
-        self._produce_weight = calibration.produce_weight
+        self._calibration = calibration
+        racks, latency_s = arrays.racks, arrays.link_latency_s
+        there, back = racks[self.source], racks[self.target]
+        self._round_trip_s = latency_s[there, back] + latency_s[back, there]
         self._produce = produce
         self.fetching = np.zeros(len(pairs), dtype=np.int64)
         self._fetching_produce = np.zeros(len(pairs))
@@ -61,8 +63,18 @@ class Connections:
     def rates(self, available: Floats) -> Floats:
         """Bytes for each second of each connection, [C]; 0 for one without replicas that fetch."""
         busy = np.flatnonzero(self.fetching)
-        live = self._produce_weight * self._joined_produce + (self._produce_weight - 1) * self._fetching_produce
-        caps = np.maximum(self._pace - live, CAP_SHARE_MIN * self._pace)
+        weight = self._calibration.produce_weight
+        live = (weight * self._joined_produce + (weight - 1) * self._fetching_produce)[busy]
+        pace = self._pace(busy)
         rates = np.zeros(len(self.fetching))
-        rates[busy] = max_min_rates(self.uses[busy], self.weights, available, caps[busy])
+        caps = np.maximum(pace - live, CAP_SHARE_MIN * pace)
+        rates[busy] = max_min_rates(self.uses[busy], self.weights, available, caps)
         return rates
+
+    def _pace(self, busy: Ints) -> Floats:
+        """What the fetchers of these connections can do without live produce: each one fetch after the other."""
+        limits, replicas = self._calibration, self.fetching[busy]
+        fetchers = np.minimum(replicas, limits.fetchers)
+        size = np.minimum(replicas / fetchers * limits.fetch_partition_bytes, limits.fetch_response_bytes)
+        fetch_s = limits.fetch_s + self._round_trip_s[busy] + size / limits.fetch_bytes_per_s
+        return np.asarray(fetchers * size / fetch_s)

@@ -71,6 +71,7 @@ _SHAPE_KEYS: Final = tuple(
 _BROKERS: Final = (6, 12, 30, 60, 120, 300, 600, 999)
 _PARTITIONS_PER_BROKER: Final = (50, 100, 300, 1000)
 _MB: Final = 1e6
+_DISK_SHARE_MAX: Final = 0.5
 
 
 def run_case(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,13 +115,15 @@ def cases(count: int, *, seed: int = 1, policies: Sequence[str] = POLICIES) -> I
 
 
 def _cluster(rng: np.random.Generator, cluster_id: int) -> dict[str, Any]:
-    """A cluster whose foreground takes 1 to 15 % of its network, so that it could run."""
+    """A cluster whose foreground takes 2 to 30 % of its network, or of half of its disks, so that it could run."""
     brokers = int(rng.choice(_BROKERS))
     nic = float(rng.choice([312.5e6, 1.25e9, 3.125e9]))
     retention_h = float(rng.choice([24, 72, 168, 720]))
     replication_factor = int(rng.choice([2, 3], p=[0.2, 0.8]))
     out_per_byte = replication_factor + 1
-    produce = brokers * nic * float(rng.uniform(0.01, 0.15)) / out_per_byte
+    disk = float(rng.choice([250 * _MB, 1000 * _MB, 2000 * _MB]))
+    affordable = min(nic / out_per_byte, _DISK_SHARE_MAX * disk / replication_factor)
+    produce = brokers * affordable * float(rng.uniform(0.02, 0.3))
     return {
         "cluster_id": cluster_id,
         "seed": int(rng.integers(1 << 31)),
@@ -135,7 +138,7 @@ def _cluster(rng: np.random.Generator, cluster_id: int) -> dict[str, Any]:
         "tiered_share": float(rng.choice([0.5, 0.8, 1.0])),
         "segment_bytes": float(rng.choice([128 << 20, 512 << 20, 1 << 30])),
         "nic_bytes_per_s": nic,
-        "disk_bytes_per_s": float(rng.choice([250 * _MB, 1000 * _MB, 2000 * _MB])),
+        "disk_bytes_per_s": disk,
         "throttle_bytes_per_s": nic * float(rng.choice([0, 0.2, 0.5], p=[0.5, 0.25, 0.25])),
         "tier_latency_ms": float(rng.choice([10, 30, 100])),
     }

@@ -131,6 +131,21 @@ def test_cpu_a_throttle_and_a_link_hold_back_as_well() -> None:
     assert replaced(cluster(racks, rows, links=[link])).duration_s == pytest.approx(10.0)
 
 
+def test_a_fetch_is_a_round_trip() -> None:
+    """One replica: 4 MB in 40 ms. Two: 6 MB, a whole response, in 40 ms, then one alone again."""
+    racks = [broker(1, "a"), broker(2, "b")]
+    links = [{"from_rack": each[0], "to_rack": each[1], "latency_ms": 15} for each in ("ab", "ba")]
+    limits = {"fetch_s": 0.01, "fetch_partition_bytes": 4 * MB, "fetch_response_bytes": 6 * MB}
+    pace = PLAIN.model_copy(update=limits)
+    alone = cluster(racks, [partition(0, [2, 1])], links=links)
+    assert replaced(alone, calibration=pace).duration_s == pytest.approx(10.0, rel=1e-4)
+    both = cluster(racks, [partition(0, [2, 1]), partition(1, [2, 1], 2.0)], links=links)
+    found = replaced(both, calibration=pace, resolution=0.0).joined_s
+    assert found == pytest.approx([2 * 1000 / 150, 2 * 1000 / 150 + 10.0], rel=1e-3)
+    two = pace.model_copy(update={"fetchers": 2})
+    assert replaced(both, calibration=two, resolution=0.0).joined_s[0] == pytest.approx(10.0, rel=1e-4)
+
+
 def test_a_throttle_lets_the_debt_of_one_fetch_through() -> None:
     arrays = cluster(2, [partition(0, [2, 1])], throttle_bytes_per_s=100 * MB)
     burst = PLAIN.model_copy(update={"throttle_burst_bytes": 200 * MB})
