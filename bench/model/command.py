@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from tierfetch.cli.model.calibrate import measured_machine
+from tierfetch.cli.options import table_console
 from tierfetch.sim.cluster.calibration import Calibrations, System
 
 from ..lab.jars import KafkaUnavailableError, kafka_jars
@@ -61,7 +62,7 @@ def main(
 
     Each prediction is in the JSON file before its first run. The file is written anew after every run.
     """
-    console = Console()
+    console = table_console()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     if docs is not None:
         docs.write_text(markdown(_read(path)))
