@@ -104,6 +104,8 @@ class Outcome(BaseModel):
     tier_gets: int
     request_cost: float
     egress_cost: float
+    warming_s: float
+    warming_egress_cost: float
     urp_minutes: float | None
     below_min_isr_minutes: float | None
     below_min_isr_longest_s: float | None
@@ -214,6 +216,8 @@ def _outcome(arrays: ClusterArrays, result: ModelResult, calibration: Calibratio
         tier_gets=int(result.tier_gets.sum()),
         request_cost=result.request_cost,
         egress_cost=result.egress_cost,
+        warming_s=result.warming_s,
+        warming_egress_cost=result.warming_egress_cost,
         urp_minutes=finite(result.urp_minutes),
         below_min_isr_minutes=finite(result.below_min_isr_minutes),
         below_min_isr_longest_s=finite(result.below_min_isr_longest_s),

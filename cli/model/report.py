@@ -102,12 +102,22 @@ def _tiles(outcome: Outcome) -> list[Tile]:
         ("under-replication (URP-minutes)", minutes, "partitions times minutes"),
         ("below min ISR", duration(outcome.below_min_isr_longest_s), "the longest of any partition"),
         ("requests to the tier", f"{outcome.tier_gets:,}", f"{size(outcome.tier_bytes)} read"),
-        ("only in the tier afterwards", size(outcome.thin_bytes), "on leaders' disks, not on the new replicas'"),
+        (
+            "only in the tier afterwards",
+            size(outcome.thin_bytes),
+            f"warmed up in {duration(outcome.warming_s)}, if wished",
+        ),
     ]
     if outcome.headroom is not None:
         note = f"broker {outcome.headroom.broker} at the worst moment; before: {share(outcome.headroom.before)}"
         found.append(("producers may grow by", share(outcome.headroom.during), note))
     return found
+
+
+def _warmer_note(outcome: Outcome) -> str:
+    if outcome.system == "kafka" or not outcome.warming_s:
+        return "on leaders' disks, not on the new replicas'"
+    return f"the background warmer would take {duration(outcome.warming_s)}"
 
 
 def _others(document: ModelDocument) -> str:

@@ -81,6 +81,8 @@ def _summary(outcome: Outcome) -> Table:
         ("only in the tier afterwards", size(outcome.thin_bytes), "leaders have it on disk, new replicas do not"),
         ("cost of requests and egress", f"{outcome.request_cost + outcome.egress_cost:,.4f}", "inventory's currency"),
     ]
+    if outcome.system == "tierfetch" and outcome.warming_s:
+        rows.append(("... until warmed up", duration(outcome.warming_s), "if the background warmer is on"))
     if outcome.headroom is not None:
         text = f"by {share(outcome.headroom.before)} without moves; broker {outcome.headroom.broker} has least"
         rows.append(("producers may grow by", share(outcome.headroom.during), text))

@@ -65,6 +65,7 @@ class ClusterArrays:
     throttle_bytes_per_s: float
     policy: Policy
     bounded_local: BoundedLocal
+    warmer_bytes_per_s: float
 
     @property
     def broker_count(self) -> int:
@@ -115,6 +116,7 @@ class ClusterArrays:
             bootstrap_policy=self.policy,
             bounded_local=self.bounded_local,
             rlm=self.rlm,
+            warmer_bytes_per_s=self.warmer_bytes_per_s,
             topics=tuple(
                 Topic(
                     name=name,
@@ -208,6 +210,7 @@ def _cluster_fields(inventory: Inventory) -> dict[str, Any]:
         "throttle_bytes_per_s": np.inf if throttle is None else throttle,
         "policy": inventory.bootstrap_policy,
         "bounded_local": inventory.bounded_local,
+        "warmer_bytes_per_s": inventory.warmer_bytes_per_s,
     }
 
 

@@ -163,7 +163,9 @@ class Topic(_Strict):
 
 
 class Inventory(_Strict):
-    """The whole cluster. `throttle_bytes_per_s`: of each broker, in each direction, for replicas that are built."""
+    """The whole cluster. `throttle_bytes_per_s`: of each broker, in each direction, for replicas that are built.
+    `warmer_bytes_per_s`: what each broker's background warmer may read from the tier for thin replicas.
+    """
 
     version: Literal[1]
     name: str = "cluster"
@@ -174,6 +176,7 @@ class Inventory(_Strict):
     bootstrap_policy: Policy = Policy.TIER_FIRST
     bounded_local: BoundedLocal = BoundedLocal()
     rlm: RemoteLogManager = RemoteLogManager()
+    warmer_bytes_per_s: Capacity = float(20 << 20)
     topics: tuple[Topic, ...] = ()
 
     @model_validator(mode="before")

@@ -14,6 +14,7 @@ from .moves import Moves
 from .recorder import Recorder
 from .resources import BYTES_PER_GB, Kind, Resources
 from .results import ModelResult, Obstacle, ResourceUse, Timeline
+from .warming import warming_s
 
 INSTANTS: Final = 200
 """Of a timeline."""
@@ -78,6 +79,8 @@ def result_of(
         below_min_isr_longest_s=float(below_s.max(initial=0.0)),
         request_cost=float(course.tier_gets.sum()) * arrays.tier.price_per_get,
         egress_cost=float(course.tier_bytes.sum()) / BYTES_PER_GB * arrays.tier.price_per_gb_egress,
+        warming_s=warming_s(resources, moves.target, course.thin_bytes, arrays.warmer_bytes_per_s),
+        warming_egress_cost=float(course.thin_bytes.sum()) / BYTES_PER_GB * arrays.tier.price_per_gb_egress,
     )
 
 

@@ -82,7 +82,7 @@ class ModelResult:
 
     For each broker: `produce_headroom` is the share by which its foreground may grow before a resource is saturated, at
     the worst moment of the moves (0.5: by a half; infinite without any foreground), `produce_headroom_before` the same
-    without moves.
+    without moves. `warming_s`: how long a background warmer would then take for the thin bytes, and what it would pay.
     """
 
     policy: Policy
@@ -107,6 +107,8 @@ class ModelResult:
     below_min_isr_longest_s: float
     request_cost: float
     egress_cost: float
+    warming_s: float
+    warming_egress_cost: float
 
     @property
     def joins(self) -> Bools:

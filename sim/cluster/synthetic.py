@@ -99,6 +99,7 @@ def synthetic_cluster(shape: Shape) -> ClusterArrays:
         throttle_bytes_per_s=shape.throttle_bytes_per_s,
         policy=Policy.TIER_FIRST,
         bounded_local=BoundedLocal(bytes_min=shape.segment_bytes),
+        warmer_bytes_per_s=float(20 << 20),
     )
 
 

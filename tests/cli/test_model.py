@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -145,6 +147,30 @@ def test_a_report_is_one_file_that_explains_itself(tmp_path: Path, arguments, he
     assert "<b>shop</b>" not in text
     assert text.count("<script") >= 2
     assert 'src="http' not in text
+
+
+def commands_of_the_documentation() -> list[str]:
+    text = (EXAMPLE.parents[1] / "model.md").read_text()
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    return [line for block in blocks for line in block.splitlines()]
+
+
+@pytest.mark.parametrize("line", commands_of_the_documentation())
+def test_the_walk_of_the_documentation(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [str(EXAMPLE) if word.endswith("/cluster.yaml") else word for word in shlex.split(line)]
+    assert words[:2] == ["tierfetch", "model"]
+    monkeypatch.chdir(tmp_path)
+    result = run(*words[2:])
+    assert result.exit_code == 0, result.output
+    never = "20 MB/s" in line
+    assert ("never join the ISR" in result.stdout) == never
+
+
+def test_the_python_of_the_documentation(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (EXAMPLE.parents[1] / "model.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(EXAMPLE.parents[2])
+    exec(compile(code, "model.md", "exec"), {})
+    assert float(capsys.readouterr().out.split()[0]) > 0
 
 
 def test_what_is_unwise_is_said_beside_the_document(tmp_path: Path) -> None:

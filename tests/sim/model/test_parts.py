@@ -18,9 +18,11 @@ from tierfetch.sim.cluster.growth import with_new_brokers
 from tierfetch.sim.cluster.inventory import Inventory, Policy
 from tierfetch.sim.cluster.moves import moves_between, replacement_moves
 from tierfetch.sim.cluster.recorder import SAMPLES_MAX, Recorder
+from tierfetch.sim.cluster.resources import resources_of
 from tierfetch.sim.cluster.sweep import CASE_FIELDS, RESULT_FIELDS, cases, run_case
 from tierfetch.sim.cluster.synthetic import Shape, synthetic_cluster, total_by_broker
 from tierfetch.sim.cluster.tiering import pending_at
+from tierfetch.sim.cluster.warming import warming_s
 from tierfetch.tests.sim.model.builders import EXAMPLE, GB, MB, PLAIN, broker, cluster, partition
 
 TYPES = {"int": int, "float": float, "str": str}
@@ -90,6 +92,16 @@ def test_moves_lead_from_one_placement_to_the_other(random) -> None:
         assert came == set(replicas) - held
         assert went <= held - set(replicas)
         assert len(went) == min(len(came), len(held - set(replicas)))
+
+
+@pytest.mark.parametrize(("tier_mb_per_s", "expected_s"), [(1000, 100.0), (100, 150.0)])
+def test_warming_up_shares_the_tier(tier_mb_per_s: float, expected_s: float) -> None:
+    """Two brokers need 10 and 5 GB at 100 MB/s each; from a slow tier each gets a half until one is done."""
+    arrays = cluster(3, [partition(0, [3])], tier={"bandwidth_bytes_per_s": tier_mb_per_s * MB})
+    resources = resources_of(arrays, PLAIN)
+    thin = np.array([4.0, 6.0, 5.0, 0.0]) * GB
+    assert warming_s(resources, np.array([0, 0, 1, 2]), thin, 100 * MB) == pytest.approx(expected_s)
+    assert warming_s(resources, np.array([0]), np.zeros(1), 100 * MB) == 0.0
 
 
 def test_who_leads_after_a_failure() -> None:
