@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 import click
+from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
 from ..protocol.client import Address
+from ..sim.cluster.units import Capacity
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -18,6 +20,15 @@ PIPE_WIDTH: Final = 200
 
 def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")(command)
+
+
+def throttle_rate(value: str | float) -> float:
+    """Bytes for each second of "50 MB/s", "10 Gbit/s", or a plain number: the type of a `--throttle`."""
+    try:
+        found = TypeAdapter(Capacity).validate_python(value)
+    except ValidationError as error:
+        raise click.BadParameter(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+    return found
 
 
 def addresses(bootstrap: Iterable[str]) -> list[Address]:

@@ -1,71 +1,77 @@
-"""`tierfetch reassign`: move replicas, watch them arrive, cancel.
+"""`tierfetch reassign`: plan, move replicas in waves, watch them arrive, pause, resume, cancel, roll back.
 
-Plans are the JSON of kafka-reassign-partitions:
-
-    {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2, 3]}]}
+Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`sim.planning.plan_file`).
+What a running plan has to remember lies in a journal beside it (`sim.planning.journal`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, TypeVar
 
 import click
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ..options import json_option, table_console
-from .session import Admin, bootstrap_option, check, run
+from ...sim.planning.cluster_state import ClusterState, Standing, standing
+from ...sim.planning.journal import Event, Header, Journal, JournalError, Outcome
+from ...sim.planning.plan_file import PlanFile, PlanFileError
+from ...sim.planning.preflight import entries_of
+from ...sim.planning.throttling import config_keys
+from ..options import json_option, table_console, throttle_rate
+from .reassign_cluster import PlanCluster, under_way
+from .reassign_cluster import reassign as ask_controller
+from .reassign_journal import JournalFile, default_path
+from .reassign_run import Done, PlanRun, ProgressBar, now_ms
+from .session import Admin, bootstrap_option, run
 
-TIMEOUT_MS: Final = 30_000
-WATCH_INTERVAL_S: Final = 0.5
+Command = TypeVar("Command", bound=Callable[..., Any])
 
-
-class PlannedPartition(BaseModel):
-    """Where the replicas of one partition shall be, the preferred leader first."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    topic: str
-    partition: int = Field(ge=0)
-    replicas: list[int] = Field(min_length=1)
+_ENDED = frozenset({Outcome.DONE, Outcome.CANCELLED, Outcome.ROLLED_BACK})
 
 
-class Plan(BaseModel):
-    """The file."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    version: Literal[1] = 1
-    partitions: list[PlannedPartition] = Field(min_length=1)
-
-
-def read_plan(path: Path) -> Plan:
-    try:
-        return Plan.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise click.ClickException(f"{path}: {where}: {first['msg']}") from None
-    except OSError as error:
-        raise click.ClickException(f"{path}: {error.strerror}") from None
+def plan_argument(command: Command) -> Command:
+    """The plan and its journal."""
+    journal = click.option(
+        "--journal",
+        "journal_path",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="What the execution remembers; PLAN_FILE.journal by default.",
+    )
+    return click.argument("plan_file", type=click.Path(path_type=Path, dir_okay=False))(journal(command))
 
 
-@click.group("reassign")
+class ReassignGroup(click.Group):
+    """`plan` needs numpy: its module is imported when it is run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), "plan"])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name != "plan":
+            return super().get_command(ctx, cmd_name)
+        try:
+            from .reassign_plan import plan
+        except ModuleNotFoundError as error:
+            if error.name != "numpy":
+                raise
+            raise click.ClickException("numpy is not installed: pip install 'tierfetch[model]'") from None
+        return plan
+
+
+@click.group("reassign", cls=ReassignGroup)
 def reassign() -> None:
     """Move replicas to other brokers.
 
     \b
-      tierfetch reassign execute plan.json     returns when every replica has moved
-      tierfetch reassign list                  what is under way
-      tierfetch reassign cancel plan.json      back to where they were
+      tierfetch reassign plan --replace 3 --with 7 --out plan.json
+      tierfetch reassign execute plan.json     in waves, throttled; returns when every replica has moved
+      tierfetch reassign pause plan.json       lets what is under way end, and begins nothing more
+      tierfetch reassign resume plan.json      goes on, also after a crash
+      tierfetch reassign cancel plan.json      takes back what is under way; what has moved stays
+      tierfetch reassign rollback plan.json    moves all of it back to where it was
+      tierfetch reassign list                  what is under way in the cluster
     """
 
 
@@ -74,7 +80,7 @@ def reassign() -> None:
 @json_option
 def list_reassignments(bootstrap: tuple[str, ...], as_json: bool) -> None:
     """What is under way."""
-    rows = run(bootstrap, lambda admin: under_way(admin, None))
+    rows = run(bootstrap, under_way)
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
@@ -86,83 +92,233 @@ def list_reassignments(bootstrap: tuple[str, ...], as_json: bool) -> None:
 
 
 @reassign.command("execute")
-@click.argument("plan_file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--no-wait", is_flag=True, help="Return as soon as the controller has taken it.")
+@plan_argument
+@click.option(
+    "--throttle", type=throttle_rate, metavar="RATE", help="Of each broker, in place of the plan's, such as '50 MB/s'."
+)
+@click.option(
+    "--partitions-per-broker",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="That come to, and go from, a broker in one wave, where the plan has no waves.",
+)
+@click.option(
+    "--warm-timeout",
+    type=click.FloatRange(min=0),
+    default=900.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for new leaders whose log is in the tier yet.",
+)
+@click.option("--allow-replication-factor-change", "changes_factor", is_flag=True)
+@click.option("--no-wait", is_flag=True, help="All at once, without throttle and journal, and return at once.")
 @bootstrap_option
-def execute(plan_file: Path, no_wait: bool, bootstrap: tuple[str, ...]) -> None:
-    """Move the replicas as PLAN_FILE says. Survives the end of this command: `list` shows how far it is."""
-    plan = read_plan(plan_file)
+@json_option
+def execute(
+    plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...], as_json: bool, **options: Any
+) -> None:
+    """Move the replicas as PLAN_FILE says, wave by wave.
 
-    async def work(admin: Admin) -> None:
-        await alter(admin, [(part.topic, part.partition, part.replicas) for part in plan.partitions])
-        if not no_wait:
-            await watch(admin, plan)
+    Survives the end of this command: what is under way goes on, and `resume` does the rest.
+    """
+    plan = _read(plan_file)
+    path = journal_path or default_path(plan_file)
+    if not options["no_wait"]:
+        _check_free(path, plan_file)
 
-    run(bootstrap, work)
-    click.echo(f"{len(plan.partitions)} partitions {'begin to move' if no_wait else 'have moved'}")
+    async def work(admin: Admin) -> Done | int:
+        cluster = PlanCluster(admin)
+        state = await cluster.state(sorted({each.topic for each in plan.partitions}))
+        entries, problems = entries_of(
+            plan,
+            state,
+            changes_factor=options["changes_factor"],
+            partitions_per_broker=options["partitions_per_broker"],
+        )
+        if problems:
+            raise click.ClickException("\n".join([f"{plan_file}: nothing was begun:", *problems]))
+        if options["no_wait"]:
+            refused = await ask_controller(admin, [(entry.key, entry.target) for entry in entries])
+            if refused:
+                raise click.ClickException("\n".join(refused))
+            return len(entries)
+        throttle = options["throttle"] or plan.details.throttle_bytes_per_s
+        topics = sorted({entry.topic for entry in entries})
+        brokers = sorted({broker for entry in entries for broker in (*entry.before, *entry.target)})
+        is_set = throttle is not None or plan.details.roll is not None
+        header = Header(
+            cluster_id=cluster.cluster_id,
+            plan=plan_file.name,
+            created_at_ms=now_ms(),
+            topic_ids={topic: _topic_id(state, topic) for topic in topics},
+            entries=tuple(entries),
+            throttle_bytes_per_s=None if throttle is None else int(throttle),
+            roll=plan.details.roll,
+            warm_wait_s=options["warm_timeout"],
+            old_configs=await cluster.configs(config_keys(topics, brokers)) if is_set else (),
+        )
+        return await _carry_out(cluster, JournalFile.create(path, header))
+
+    done = run(bootstrap, work)
+    if isinstance(done, int):
+        click.echo(f"{done} partitions begin to move")
+    else:
+        _tell(done, plan_file, as_json=as_json)
+
+
+@reassign.command("resume")
+@plan_argument
+@click.option("--throttle", type=throttle_rate, metavar="RATE", help="From now on, in place of the one before.")
+@click.option("--skip-changed", is_flag=True, help="Leave alone what somebody else has changed or deleted.")
+@bootstrap_option
+@json_option
+def resume(
+    plan_file: Path,
+    journal_path: Path | None,
+    throttle: float | None,
+    skip_changed: bool,
+    bootstrap: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Go on with a plan that was paused or stopped, or whose process has died."""
+    file = JournalFile.open(journal_path or default_path(plan_file))
+
+    async def work(admin: Admin) -> Done:
+        cluster = PlanCluster(admin)
+        skipped = await _changed(cluster, file.journal) if skip_changed else ()
+        rate = None if throttle is None else int(throttle)
+        with file.owned():
+            file.append(Event(event="resume", at_ms=now_ms(), skipped=skipped, throttle_bytes_per_s=rate))
+        return await _carry_out(cluster, file)
+
+    _tell(run(bootstrap, work), plan_file, as_json=as_json)
+
+
+@reassign.command("pause")
+@plan_argument
+def pause(plan_file: Path, journal_path: Path | None) -> None:
+    """Let what is under way end, and begin nothing more; the running `execute` then ends."""
+    file = JournalFile.open(journal_path or default_path(plan_file))
+    if not file.is_owned():
+        raise click.ClickException(f"{file.path}: nobody carries this plan out now: there is nothing to pause")
+    file.append(Event(event="pause", at_ms=now_ms()))
+    click.echo("pausing: what is under way ends first; go on with `tierfetch reassign resume`")
 
 
 @reassign.command("cancel")
-@click.argument("plan_file", type=click.Path(path_type=Path, dir_okay=False))
+@plan_argument
 @bootstrap_option
-def cancel(plan_file: Path, bootstrap: tuple[str, ...]) -> None:
-    """Stop what is under way of PLAN_FILE's partitions: their replicas stay, or go back, where they were."""
-    plan = read_plan(plan_file)
+@json_option
+def cancel(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...], as_json: bool) -> None:
+    """Take back what is under way of PLAN_FILE's partitions; what has moved already stays where it is.
+
+    For a plan without a journal too: one that was begun with --no-wait, or by kafka-reassign-partitions.
+    """
+    path = journal_path or default_path(plan_file)
+    if journal_path is not None or path.exists():
+        _ask("cancel", path, plan_file, bootstrap, as_json=as_json)
+        return
+    wanted = {each.key for each in _read(plan_file).partitions}
 
     async def work(admin: Admin) -> int:
-        wanted = {(part.topic, part.partition) for part in plan.partitions}
-        moving = [(row["topic"], row["partition"]) for row in await under_way(admin, None)]
-        found = [(topic, partition, None) for topic, partition in moving if (topic, partition) in wanted]
-        if found:
-            await alter(admin, found)
+        moving = [(row["topic"], row["partition"]) for row in await under_way(admin)]
+        found = [(key, None) for key in moving if key in wanted]
+        if found and (refused := await ask_controller(admin, found)):
+            raise click.ClickException("\n".join(refused))
         return len(found)
 
     click.echo(f"{run(bootstrap, work)} moves cancelled")
 
 
-async def alter(admin: Admin, moves: Sequence[tuple[str, int, list[int] | None]]) -> None:
-    """KafkaError of the first partition that is refused. Replicas None: cancel."""
-    topics: dict[str, list[dict[str, Any]]] = {}
-    for topic, partition, replicas in moves:
-        topics.setdefault(topic, []).append({"partition_index": partition, "replicas": replicas})
-    body = {
-        "timeout_ms": TIMEOUT_MS,
-        "allow_replication_factor_change": True,
-        "topics": [{"name": topic, "partitions": parts} for topic, parts in topics.items()],
-    }
-    answer = await admin.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, body)
-    for topic in answer.responses:
-        for part in topic.partitions:
-            if part.error_code is not ErrorCode.no_reassignment_in_progress:
-                check(part, f"{topic.name}-{part.partition_index}")
+@reassign.command("rollback")
+@plan_argument
+@bootstrap_option
+@json_option
+def rollback(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...], as_json: bool) -> None:
+    """Take back what is under way, and move back what has moved, the last wave first."""
+    _ask("roll_back", journal_path or default_path(plan_file), plan_file, bootstrap, as_json=as_json)
 
 
-async def under_way(admin: Admin, topics: Sequence[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    body = {"timeout_ms": TIMEOUT_MS, "topics": topics}
-    answer = await admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, body)
-    return [
-        {
-            "topic": topic.name,
-            "partition": part.partition_index,
-            "replicas": list(part.replicas),
-            "adding": list(part.adding_replicas),
-            "removing": list(part.removing_replicas),
+def _ask(what: str, path: Path, plan_file: Path, bootstrap: tuple[str, ...], *, as_json: bool) -> None:
+    """Of the process that carries the plan out; where there is none, this one does it."""
+    file = JournalFile.open(path)
+    event = Event.model_validate({"event": what, "at_ms": now_ms()})
+    if file.is_owned():
+        file.append(event)
+        click.echo("asked of the process that carries the plan out")
+        return
+
+    async def work(admin: Admin) -> Done:
+        with file.owned():
+            file.append(event)
+        return await _carry_out(PlanCluster(admin), file)
+
+    _tell(run(bootstrap, work), plan_file, as_json=as_json)
+
+
+async def _carry_out(cluster: PlanCluster, file: JournalFile) -> Done:
+    header = file.journal.header
+    await cluster.state(sorted(header.topic_ids))
+    if cluster.cluster_id != header.cluster_id:
+        raise click.ClickException(
+            f"{file.path} is of cluster {header.cluster_id}, this is {cluster.cluster_id}: check --bootstrap"
+        )
+    try:
+        with file.owned(), ProgressBar() as bar:
+            return await PlanRun(cluster, file, bar.show).run()
+    except JournalError as error:
+        raise click.ClickException(str(error)) from None
+
+
+async def _changed(cluster: PlanCluster, journal: Journal) -> tuple[tuple[str, int], ...]:
+    """Partitions of the plan that somebody else has changed."""
+    header = journal.header
+    state = await cluster.state(sorted(header.topic_ids))
+    strange = (Standing.GONE, Standing.FOREIGN)
+    return tuple(
+        entry.key for entry in header.entries if standing(entry, header.topic_ids[entry.topic], state) in strange
+    )
+
+
+def _read(plan_file: Path) -> PlanFile:
+    try:
+        return PlanFile.read(plan_file)
+    except PlanFileError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _check_free(path: Path, plan_file: Path) -> None:
+    """ClickException while an earlier execution of the plan is not at its end."""
+    if path.exists() and JournalFile.open(path).journal.outcome not in _ENDED:
+        raise click.ClickException(
+            f"{path}: this plan was begun already: `tierfetch reassign resume {plan_file}` goes on with it, cancel and"
+            " rollback end it"
+        )
+
+
+def _topic_id(state: ClusterState, topic: str) -> str:
+    return next(found.topic_id for (name, _), found in state.partitions.items() if name == topic)
+
+
+def _tell(done: Done, plan_file: Path, *, as_json: bool) -> None:
+    """Exit code 1 where something could not be done."""
+    finish = done.finish
+    if as_json:
+        document = {
+            "outcome": finish.outcome.value,
+            "partitions": done.partitions,
+            "seconds": round(done.seconds, 3),
+            "problems": list(finish.problems),
+            "notes": list(done.notes),
         }
-        for topic in sorted(answer.topics, key=lambda topic: topic.name)
-        for part in sorted(topic.partitions, key=lambda part: part.partition_index)
-    ]
-
-
-async def watch(admin: Admin, plan: Plan) -> None:
-    """Until none of the plan's partitions moves any more, with a bar."""
-    wanted = {(part.topic, part.partition) for part in plan.partitions}
-    terminal = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=terminal, disable=not terminal.is_terminal) as bars:
-        bar = bars.add_task("partitions moved", total=len(wanted))
-        while True:
-            moving = {(row["topic"], row["partition"]) for row in await under_way(admin, None)} & wanted
-            bars.update(bar, completed=len(wanted) - len(moving))
-            if not moving:
-                return
-            await asyncio.sleep(WATCH_INTERVAL_S)
+        click.echo(json.dumps(document, indent=1))
+    else:
+        for note in done.notes:
+            click.echo(f"note: {note}", err=True)
+        click.echo(f"{finish.outcome.value}: {done.partitions} partitions, {done.seconds:.1f} s")
+    if finish.problems:
+        more = "" if finish.outcome is not Outcome.STOPPED else f"; go on with `tierfetch reassign resume {plan_file}`"
+        raise click.ClickException(
+            "\n".join([*finish.problems, f"{finish.outcome.value}, and nothing is under way{more}"])
+        )

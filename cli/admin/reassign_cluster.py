@@ -1,0 +1,248 @@
+"""The cluster of a plan: reads what `sim.planning.cluster_state` asks for, and does what `execution` decided.
+
+Reading sends ListPartitionReassignments first and Metadata after it, so that a reassignment that ends in between shows
+in the replicas. Configs of a broker are asked of and set at that broker, as Apache Kafka wants it; of one that is not
+alive they can be neither, which is remembered in `notes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from ...fetcher.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, LATEST_TIMESTAMP
+from ...protocol.api import ApiKey
+from ...protocol.client import Address
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.questions import metadata_of
+from ...protocol.topics import uuid_to_text
+from ...sim.planning.cluster_state import ClusterState, PartitionState
+from ...sim.planning.journal import ConfigValue, Key
+from .configs import BROKER, TOPIC
+from .session import Admin, check
+
+TIMEOUT_MS: Final = 30_000
+NO_LEADER: Final = -1
+PREFERRED: Final = 0
+_SET, _DELETE = 0, 1
+_TOPIC_IS_GONE: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.invalid_topic_exception})
+
+
+class PlanCluster:
+    """One session's view of a cluster. KafkaError, OSError."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+        self._brokers: dict[int, Address] = {}
+        self._leaders: dict[Key, int] = {}
+        self.cluster_id = ""
+        self.notes: list[str] = []
+
+    async def state(self, topics: Sequence[str]) -> ClusterState:
+        """All partitions of these topics; those that do not exist are absent."""
+        moving = {
+            (row["topic"], row["partition"]): (tuple(row["adding"]), tuple(row["removing"]))
+            for row in await under_way(self._admin)
+        }
+        answer = await self._admin.ask(ApiKey.METADATA, metadata_of(topics))
+        self._brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
+        self.cluster_id = answer.cluster_id or ""
+        partitions: dict[Key, PartitionState] = {}
+        for topic in answer.topics:
+            if topic.error_code is not ErrorCode.none:
+                if topic.error_code not in _TOPIC_IS_GONE:
+                    check(topic, f"topic {topic.name}")
+                continue
+            topic_id = uuid_to_text(topic.topic_id) if getattr(topic, "topic_id", None) is not None else ""
+            for part in topic.partitions:
+                key = (topic.name, part.partition_index)
+                adding, removing = moving.get(key, ((), ()))
+                partitions[key] = PartitionState(
+                    topic_id, tuple(part.replica_nodes), tuple(part.isr_nodes), part.leader_id, adding, removing
+                )
+        self._leaders = {key: found.leader for key, found in partitions.items()}
+        return ClusterState(frozenset(self._brokers), partitions)
+
+    async def uploaded(self, keys: Iterable[Key]) -> dict[Key, int]:
+        """The next offset to upload of each partition whose leader knows it."""
+        return await self._offsets(keys, EARLIEST_PENDING_UPLOAD_TIMESTAMP)
+
+    async def log_ends(self, keys: Iterable[Key]) -> dict[Key, int]:
+        return await self._offsets(keys, LATEST_TIMESTAMP)
+
+    async def _offsets(self, keys: Iterable[Key], timestamp: int) -> dict[Key, int]:
+        by_leader: dict[int, list[Key]] = {}
+        for key in keys:
+            by_leader.setdefault(self._leaders.get(key, NO_LEADER), []).append(key)
+        found: dict[Key, int] = {}
+        for leader, asked in sorted(by_leader.items()):
+            if leader not in self._brokers:
+                continue
+            body = _list_offsets(asked, timestamp)
+            answer = await self._admin.ask_at(self._brokers[leader], ApiKey.LIST_OFFSETS, body)
+            for topic in answer.topics:
+                for part in topic.partitions:
+                    if part.error_code is ErrorCode.none and part.offset >= 0:
+                        found[topic.name, part.partition_index] = part.offset
+        return found
+
+    async def copied_bytes(self, state: ClusterState, keys: Iterable[Key]) -> dict[Key, int]:
+        """What new replicas of these partitions hold so far; nothing of brokers that do not answer."""
+        adding: dict[int, dict[str, list[int]]] = {}
+        for topic, partition in keys:
+            for broker in state.partitions[topic, partition].adding:
+                adding.setdefault(broker, {}).setdefault(topic, []).append(partition)
+        found: dict[Key, int] = {}
+        for broker, topics in sorted(adding.items()):
+            body = {"topics": [{"topic": name, "partitions": parts} for name, parts in topics.items()]}
+            try:
+                answer = await self._admin.ask_at(self._brokers[broker], ApiKey.DESCRIBE_LOG_DIRS, body)
+            except (OSError, KafkaError, KeyError):
+                continue
+            for directory in answer.results:
+                for topic in directory.topics:
+                    for part in topic.partitions:
+                        key = (topic.name, part.partition_index)
+                        found[key] = found.get(key, 0) + max(0, part.partition_size)
+        return found
+
+    async def configs(self, asked: Sequence[tuple[str, str, tuple[str, ...]]]) -> tuple[ConfigValue, ...]:
+        """As they are set now, by kind, name and keys; None where only a default holds."""
+        topics = [(name, keys) for kind, name, keys in asked if kind == "topic"]
+        found = await self._described(None, TOPIC, topics) if topics else {}
+        for kind, name, keys in asked:
+            if kind == "broker" and int(name) in self._brokers:
+                found |= await self._described(self._brokers[int(name)], BROKER, [(name, keys)])
+        return tuple(
+            ConfigValue.model_validate({"kind": kind, "name": name, "key": key, "value": found.get((kind, name, key))})
+            for kind, name, keys in asked
+            for key in keys
+        )
+
+    async def _described(
+        self, address: Address | None, resource_type: int, asked: Sequence[tuple[str, tuple[str, ...]]]
+    ) -> dict[tuple[str, str, str], str]:
+        resources = [
+            {"resource_type": resource_type, "resource_name": name, "configuration_keys": list(keys)}
+            for name, keys in asked
+        ]
+        body = {"resources": resources, "include_synonyms": False, "include_documentation": False}
+        if address is None:
+            answer = await self._admin.ask(ApiKey.DESCRIBE_CONFIGS, body)
+        else:
+            answer = await self._admin.ask_at(address, ApiKey.DESCRIBE_CONFIGS, body)
+        kind, own = ("topic", _TOPIC_SOURCE) if resource_type == TOPIC else ("broker", _BROKER_SOURCE)
+        found = {}
+        for result in answer.results:
+            check(result, f"configs of {kind} {result.resource_name}")
+            for entry in result.configs:
+                if entry.config_source == own and entry.value is not None:
+                    found[kind, result.resource_name, entry.name] = entry.value
+        return found
+
+    async def set_configs(self, values: Iterable[ConfigValue]) -> None:
+        """Those of topics in one request, those of each broker at that broker."""
+        resources: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for each in values:
+            operation = _DELETE if each.value is None else _SET
+            change = {"name": each.key, "config_operation": operation, "value": each.value}
+            resources.setdefault((each.kind, each.name), []).append(change)
+        topics = {name: changes for (kind, name), changes in resources.items() if kind == "topic"}
+        if topics:
+            await self._alter(None, TOPIC, topics)
+        for (kind, name), changes in sorted(resources.items()):
+            if kind == "topic":
+                continue
+            if int(name) in self._brokers:
+                await self._alter(self._brokers[int(name)], BROKER, {name: changes})
+            else:
+                keys = ", ".join(change["name"] for change in changes)
+                self.notes.append(f"broker {name} is not alive: its {keys} stay as they are")
+
+    async def _alter(
+        self, address: Address | None, resource_type: int, resources: Mapping[str, list[dict[str, Any]]]
+    ) -> None:
+        body = {
+            "resources": [
+                {"resource_type": resource_type, "resource_name": name, "configs": changes}
+                for name, changes in resources.items()
+            ],
+            "validate_only": False,
+        }
+        if address is None:
+            answer = await self._admin.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, body)
+        else:
+            answer = await self._admin.ask_at(address, ApiKey.INCREMENTAL_ALTER_CONFIGS, body)
+        for result in answer.responses:
+            if result.error_code not in _TOPIC_IS_GONE:
+                check(result, f"configs of {result.resource_name}")
+
+    async def reassign(self, replicas: Iterable[tuple[Key, Sequence[int] | None]]) -> list[str]:
+        """What was refused, a line for each. Replicas None: take it back."""
+        return await reassign(self._admin, replicas)
+
+    async def elect(self, keys: Iterable[Key]) -> None:
+        """Preferred leaders; who may not lead yet is passed over."""
+        topics: dict[str, list[int]] = {}
+        for topic, partition in keys:
+            topics.setdefault(topic, []).append(partition)
+        body = {
+            "election_type": PREFERRED,
+            "topic_partitions": [{"topic": name, "partitions": parts} for name, parts in topics.items()],
+            "timeout_ms": TIMEOUT_MS,
+        }
+        await self._admin.ask(ApiKey.ELECT_LEADERS, body)
+
+
+_TOPIC_SOURCE: Final = 1
+_BROKER_SOURCE: Final = 2
+"""DescribeConfigs: set for this resource itself."""
+
+
+async def under_way(admin: Admin) -> list[dict[str, Any]]:
+    """Every reassignment of the cluster."""
+    answer = await admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, {"timeout_ms": TIMEOUT_MS, "topics": None})
+    return [
+        {
+            "topic": topic.name,
+            "partition": part.partition_index,
+            "replicas": list(part.replicas),
+            "adding": list(part.adding_replicas),
+            "removing": list(part.removing_replicas),
+        }
+        for topic in sorted(answer.topics, key=lambda topic: topic.name)
+        for part in sorted(topic.partitions, key=lambda part: part.partition_index)
+    ]
+
+
+async def reassign(admin: Admin, replicas: Iterable[tuple[Key, Sequence[int] | None]]) -> list[str]:
+    """What was refused, a line for each; taking back what is not under way is no refusal."""
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for (topic, partition), brokers in replicas:
+        wanted = None if brokers is None else list(brokers)
+        topics.setdefault(topic, []).append({"partition_index": partition, "replicas": wanted})
+    body = {
+        "timeout_ms": TIMEOUT_MS,
+        "allow_replication_factor_change": True,
+        "topics": [{"name": topic, "partitions": parts} for topic, parts in topics.items()],
+    }
+    answer = await admin.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, body)
+    return [
+        f"{topic.name}-{part.partition_index}: {part.error_message or part.error_code.name}"
+        for topic in answer.responses
+        for part in topic.partitions
+        if part.error_code not in (ErrorCode.none, ErrorCode.no_reassignment_in_progress)
+    ]
+
+
+def _list_offsets(keys: Sequence[Key], timestamp: int) -> dict[str, Any]:
+    topics: dict[str, list[dict[str, int]]] = {}
+    for topic, partition in keys:
+        asked = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
+        topics.setdefault(topic, []).append(asked)
+    return {
+        "replica_id": -1,
+        "isolation_level": 0,
+        "timeout_ms": TIMEOUT_MS,
+        "topics": [{"name": name, "partitions": parts} for name, parts in topics.items()],
+    }

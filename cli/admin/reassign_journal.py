@@ -1,0 +1,117 @@
+"""The journal of one plan on the disk: made once, appended to by whoever carries it out or wants it otherwise.
+
+    <plan>.journal         the lines of `sim.planning.journal`; each is one write, on the device before it counts
+    <plan>.journal.lock    held by the process that carries the plan out, so that there is one
+
+Any process may append (`pause`, `cancel`, ...): for that moment it holds the journal itself. What a crash tore off the
+last line is cut away before the next line is written.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+import click
+
+from ...sim.planning.journal import Event, Header, Journal, JournalError, line_of, parse_event, parse_journal
+
+
+def default_path(plan_file: Path) -> Path:
+    return plan_file.with_name(plan_file.name + ".journal")
+
+
+class JournalFile:
+    """`journal` is what was read last; `refresh` reads what came since."""
+
+    def __init__(self, path: Path, journal: Journal, offset: int) -> None:
+        self.path = path
+        self.journal = journal
+        self._offset = offset
+
+    @classmethod
+    def create(cls, path: Path, header: Header) -> Self:
+        """In place of one that has ended. OSError."""
+        line = line_of(header)
+        made = path.with_name(path.name + ".new")
+        with made.open("wb") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        made.replace(path)
+        _sync_directory(path.parent)
+        return cls(path, Journal.of(header), len(line))
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """ClickException says what to do without one."""
+        try:
+            data = path.read_bytes()
+            journal = parse_journal(data, str(path))
+        except FileNotFoundError:
+            raise click.ClickException(
+                f"{path}: no journal: the plan was not begun by `tierfetch reassign execute`, or elsewhere (--journal)"
+            ) from None
+        except (OSError, JournalError) as error:
+            raise click.ClickException(str(error)) from None
+        return cls(path, journal, data.rfind(b"\n") + 1)
+
+    def append(self, event: Event) -> None:
+        """Returns once it is on the device. OSError."""
+        with self.path.open("rb+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.truncate(_whole_lines(file.read()))
+            file.seek(0, os.SEEK_END)
+            file.write(line_of(event))
+            file.flush()
+            os.fsync(file.fileno())
+        self.refresh()
+
+    def refresh(self) -> Journal:
+        """With the events that came since. OSError, JournalError."""
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            data = file.read()
+        data = data[: _whole_lines(data)]
+        self._offset += len(data)
+        for line in data.splitlines():
+            self.journal = self.journal.apply(parse_event(line, str(self.path)))
+        return self.journal
+
+    @contextmanager
+    def owned(self) -> Iterator[None]:
+        """As the only process that carries this plan out. ClickException if there is another."""
+        with self.path.with_name(self.path.name + ".lock").open("a") as lock:
+            if not _try_lock(lock.fileno()):
+                raise click.ClickException(f"{self.path}: another process carries this plan out already")
+            yield
+
+    def is_owned(self) -> bool:
+        """Whether a process carries this plan out now."""
+        with self.path.with_name(self.path.name + ".lock").open("a") as lock:
+            return not _try_lock(lock.fileno())
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _whole_lines(data: bytes) -> int:
+    """Bytes up to the last line's end."""
+    return data.rfind(b"\n") + 1
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

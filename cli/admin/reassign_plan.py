@@ -1,0 +1,289 @@
+"""`tierfetch reassign plan`: which replicas go where, from an inventory or a live cluster, as a file and as tables."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ...sim.cluster.arrays import ClusterArrays
+from ...sim.cluster.inventory import Inventory, InventoryError, Policy
+from ...sim.planning.goals import Goal, PlanError, PlanOptions
+from ...sim.planning.plan_arrays import plan_file
+from ...sim.planning.planner import ReplicaPlan, plan_replicas
+from ..model.capture import observe
+from ..model.estimate import TIER_UNKNOWN, UNKNOWN_TO_ALL, capture
+from ..model.inputs import policy_option
+from ..model.observe import Observer
+from ..model.quantities import count, duration, rate, size
+from ..options import json_option, table_console, throttle_rate
+from .session import Admin, run
+
+BROKERS_SHOWN_MAX: Final = 40
+WINDOW_S: Final = 10.0
+UNKNOWN_DISK: Final = 2.0**62
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _ids(_: click.Context, __: click.Parameter, given: Sequence[str]) -> tuple[int, ...]:
+    try:
+        return tuple(int(each) for text in given for each in text.split(","))
+    except ValueError:
+        raise click.BadParameter("expected broker ids, such as 4 or 4,5") from None
+
+
+def _id_option(name: str, text: str) -> Callable[[Command], Command]:
+    return click.option(name, multiple=True, callback=_ids, metavar="ID[,ID...]", help=text)
+
+
+@click.command("plan")
+@click.option(
+    "--cluster",
+    "cluster_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="An inventory (tierfetch model capture).",
+)
+@click.option(
+    "--bootstrap", multiple=True, metavar="HOST:PORT", help="Or a live cluster; several brokers may be given."
+)
+@click.option(
+    "--window",
+    "window_s",
+    type=click.FloatRange(min=0, max=3600),
+    default=WINDOW_S,
+    show_default=True,
+    help="Seconds over which produce rates of a live cluster are taken; 0: none.",
+)
+@_id_option("--replace", "Brokers whose replicas go to those of --with, one to one.")
+@_id_option("--with", "See --replace.")
+@_id_option("--remove", "Brokers that shall hold nothing.")
+@_id_option("--add", "Brokers that shall take their share of the others'.")
+@click.option("--rebalance", is_flag=True, help="From the fullest brokers to the emptiest.")
+@policy_option
+@click.option(
+    "--throttle", type=throttle_rate, metavar="RATE", help="Of each broker; by default what --headroom leaves."
+)
+@click.option(
+    "--headroom",
+    type=click.FloatRange(min=0),
+    default=0.25,
+    show_default=True,
+    help="Share by which producers and consumers may grow while replicas move.",
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0, max=1),
+    default=0.1,
+    show_default=True,
+    help="Share of the mean by which brokers may differ: replicas, bytes, leaders.",
+)
+@click.option("--tier-first", is_flag=True, help="Have leaders roll and tier before: less to copy, smaller segments.")
+@click.option("--repair-racks", is_flag=True, help="Also move replicas that share a rack.")
+@click.option("--keep-leaders", is_flag=True, help="Do not make preferred leaders even.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the plan here.")
+@json_option
+def plan(cluster_path: Path | None, bootstrap: tuple[str, ...], window_s: float, **options: Any) -> None:
+    """Plan with as few moves and bytes as possible, and say how few any plan needs.
+
+    \b
+      tierfetch reassign plan --bootstrap kafka:9092 --replace 3 --with 7 --out plan.json
+      tierfetch reassign plan --cluster cluster.yaml --add 11,12 --throttle '50 MB/s' --out plan.json
+
+    Bytes are those that are not in the tier. The file is read by kafka-reassign-partitions too.
+    """
+    if (cluster_path is None) == (not bootstrap):
+        raise click.UsageError("name one --cluster FILE, or a live cluster by --bootstrap HOST:PORT")
+    dead: frozenset[int] = frozenset()
+    if cluster_path is not None:
+        arrays = _from_file(cluster_path)
+    else:
+        arrays, dead = _from_cluster(bootstrap, window_s)
+    began_s = time.perf_counter()
+    try:
+        found = plan_replicas(arrays, replace(_goal(arrays, options), closed=dead), _options(options))
+    except PlanError as error:
+        raise click.ClickException(str(error)) from None
+    planned_s = time.perf_counter() - began_s
+    console = Console(stderr=True)
+    for line in found.warnings:
+        console.print(f"[yellow]warning:[/] {escape(line)}", highlight=False)
+    if not len(found.changed):
+        click.echo("nothing to do: every broker is within the tolerance" if not options["as_json"] else "{}")
+        return
+    text = plan_file(arrays, found).to_text()
+    if options["out"] is not None:
+        options["out"].write_text(text, encoding="utf-8")
+    if options["as_json"]:
+        click.echo(json.dumps(_summary(arrays, found, planned_s), indent=1))
+        return
+    _print(arrays, found, planned_s)
+    if options["out"] is None:
+        click.echo(text, nl=False)
+    else:
+        click.echo(f"{options['out']}: carry it out with `tierfetch reassign execute {options['out']}`")
+
+
+def _goal(arrays: ClusterArrays, options: dict[str, Any]) -> Goal:
+    """UsageError unless there is one goal, of brokers that exist."""
+    wanted = [name for name in ("replace", "remove", "add", "rebalance") if options[name]]
+    if len(wanted) != 1:
+        raise click.UsageError("give one of --replace ... --with ..., --remove, --add, --rebalance")
+    ids = {name: _indexes(arrays, options[name]) for name in ("replace", "with", "remove", "add")}
+    if len(ids["replace"]) != len(ids["with"]):
+        raise click.UsageError("--replace and --with need as many brokers each")
+    match wanted[0]:
+        case "replace":
+            return Goal.replace(dict(zip(ids["replace"], ids["with"], strict=True)))
+        case "remove":
+            return Goal.remove(ids["remove"])
+        case "add":
+            return Goal.add(ids["add"])
+        case _:
+            return Goal.rebalance()
+
+
+def _indexes(arrays: ClusterArrays, ids: Sequence[int]) -> list[int]:
+    try:
+        return [arrays.broker_index(each) for each in ids]
+    except KeyError as error:
+        raise click.UsageError(str(error.args[0])) from None
+
+
+def _options(options: dict[str, Any]) -> PlanOptions:
+    tolerance = options["tolerance"]
+    return PlanOptions(
+        policy=Policy(options["policy"]) if options["policy"] else None,
+        replica_tolerance=tolerance,
+        disk_tolerance=tolerance,
+        leader_tolerance=tolerance,
+        balances_leaders=not options["keep_leaders"],
+        repairs_racks=options["repair_racks"],
+        throttle_bytes_per_s=options["throttle"],
+        headroom=options["headroom"],
+        tier_first=options["tier_first"],
+    )
+
+
+def _from_file(path: Path) -> ClusterArrays:
+    try:
+        return ClusterArrays.from_inventory(Inventory.read(path))
+    except InventoryError as error:
+        raise click.ClickException("\n".join(error.problems)) from None
+    except OSError as error:
+        raise click.ClickException(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _from_cluster(bootstrap: tuple[str, ...], window_s: float) -> tuple[ClusterArrays, frozenset[int]]:
+    """And the brokers that are not alive. What no request tells of brokers (network, disks) counts as unlimited."""
+    first, second = run(bootstrap, lambda admin: _observed(admin, window_s))
+    known = dict.fromkeys(UNKNOWN_TO_ALL, "1") | {f"tier.{key}": "1" for key in TIER_UNKNOWN}
+    document = capture(first, second, known, "cluster").document
+    for broker in document["brokers"]:
+        if not isinstance(broker.get("disk_bytes"), int | float):
+            broker["disk_bytes"] = UNKNOWN_DISK
+    try:
+        arrays = ClusterArrays.from_inventory(Inventory.from_document(document))
+    except InventoryError as error:
+        raise click.ClickException("\n".join(error.problems)) from None
+    free = np.full(arrays.broker_count, np.inf)
+    dead = frozenset(np.flatnonzero(~np.isin(arrays.broker_ids, list(first.brokers))).tolist())
+    disks = arrays.disk_bytes if arrays.disk_bytes.max() < UNKNOWN_DISK else free
+    return replace(arrays, nic_in=free, nic_out=free, disk_read=free, disk_write=free, disk_bytes=disks), dead
+
+
+async def _observed(admin: Admin, window_s: float) -> Any:
+    return await observe(Observer(admin), window_s, asyncio.sleep)
+
+
+# --- what is shown --------------------------------------------------------------------------------------------------
+
+
+def _summary(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> dict[str, Any]:
+    bound, throttle = found.bound, found.throttle_bytes_per_s
+    step = found.tier_step
+    return {
+        "moves": bound.moves,
+        "moves_min": bound.moves_min,
+        "bytes": round(bound.bytes),
+        "bytes_min": round(bound.bytes_min),
+        "partitions": len(found.changed),
+        "waves": found.wave_count,
+        "throttle_bytes_per_s": round(throttle) if np.isfinite(throttle) else None,
+        "transfer_s": _transfer_s(found),
+        "tier_first_saves_bytes": None if step is None else round(step.saved_bytes),
+        "planned_s": round(planned_s, 4),
+        "warnings": list(found.warnings),
+        "brokers": [
+            {
+                "id": int(arrays.broker_ids[broker]),
+                "replicas": [int(found.before.replicas[broker]), int(found.after.replicas[broker])],
+                "disk_bytes": [round(found.before.disk_bytes[broker]), round(found.after.disk_bytes[broker])],
+                "leaders": [int(found.before.leaders[broker]), int(found.after.leaders[broker])],
+            }
+            for broker in range(arrays.broker_count)
+        ],
+    }
+
+
+def _transfer_s(found: ReplicaPlan) -> float | None:
+    """Of all waves, at the throttle: each takes as long as the broker with the most to receive; None without one."""
+    if not np.isfinite(found.throttle_bytes_per_s) or not len(found.moves):
+        return None
+    brokers = int(found.moves.target.max()) + 1
+    cells = found.moves.wave.astype(np.int64) * brokers + found.moves.target
+    received = np.bincount(cells, weights=found.move_bytes, minlength=found.wave_count * brokers)
+    busiest = received.reshape(-1, brokers).max(axis=1)
+    return round(float(busiest.sum()) / found.throttle_bytes_per_s, 1)
+
+
+def _print(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> None:
+    console, bound = table_console(), found.bound
+    console.print(
+        f"{count(bound.moves, 'replica')} move, {size(bound.bytes)} to copy, in {count(found.wave_count, 'wave')}"
+        f" ({duration(planned_s)} to plan)",
+        highlight=False,
+    )
+    console.print(
+        f"any plan needs at least {bound.moves_min:,} moves and {size(bound.bytes_min)}:"
+        f" at most {bound.moves_gap:.1%} of the moves and {bound.bytes_gap:.1%} of the bytes are too many",
+        highlight=False,
+    )
+    if np.isfinite(found.throttle_bytes_per_s):
+        least = duration(_transfer_s(found))
+        console.print(f"throttle {rate(found.throttle_bytes_per_s)} a broker: {least} at least", highlight=False)
+    if found.tier_step is not None:
+        step = found.tier_step
+        console.print(
+            f"tiering first saves {size(step.saved_bytes)}, and takes {duration(step.wait_s)}", highlight=False
+        )
+    table = Table("broker", "rack", "replicas", "", "on disk", "", "leads", "")
+    before, after = found.before, found.after
+    shown = [
+        broker
+        for broker in range(arrays.broker_count)
+        if before.replicas[broker] != after.replicas[broker] or before.leaders[broker] != after.leaders[broker]
+    ]
+    for broker in shown[:BROKERS_SHOWN_MAX]:
+        table.add_row(
+            str(arrays.broker_ids[broker]),
+            arrays.rack_names[arrays.racks[broker]],
+            f"{before.replicas[broker]:,}",
+            f"-> {after.replicas[broker]:,}",
+            size(before.disk_bytes[broker]),
+            f"-> {size(after.disk_bytes[broker])}",
+            f"{before.leaders[broker]:,.0f}",
+            f"-> {after.leaders[broker]:,.0f}",
+        )
+    console.print(table)
+    if len(shown) > BROKERS_SHOWN_MAX:
+        console.print(f"... and {len(shown) - BROKERS_SHOWN_MAX} brokers more", highlight=False)

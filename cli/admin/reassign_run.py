@@ -1,0 +1,206 @@
+"""Carries a plan out: reads the cluster, asks `sim.planning.execution` what to do next, does it, shows how far it is.
+
+A cluster that does not answer for a while (a controller failover, a broker that starts again) is waited for, at most
+`OUTAGE_S_MAX`; then the process ends, and `resume` goes on. Between two looks there is at least as long a pause as four
+looks take, so that large clusters are not kept busy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...sim.planning.cluster_state import ClusterState, Standing, standing
+from ...sim.planning.execution import (
+    Action,
+    ElectLeaders,
+    Finish,
+    Note,
+    Reassign,
+    Roll,
+    SetConfigs,
+    TakeBack,
+    Wait,
+    next_step,
+)
+from ...sim.planning.journal import Event, Journal, Mode
+from .reassign_cluster import PlanCluster
+from .reassign_journal import JournalFile
+
+LOOK_INTERVAL_S: Final = 0.5
+SIZES_INTERVAL_S: Final = 5.0
+OUTAGE_S_MAX: Final = 300.0
+_PASSES: Final = frozenset(
+    {
+        ErrorCode.not_controller,
+        ErrorCode.request_timed_out,
+        ErrorCode.leader_not_available,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.broker_not_available,
+        ErrorCode.network_exception,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How it ended; `notes` also name what of a dead broker could not be set."""
+
+    finish: Finish
+    partitions: int
+    seconds: float
+    notes: tuple[str, ...]
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+class PlanRun:
+    """One process's part of a plan. `run` returns once it has finished; KafkaError, OSError, JournalError."""
+
+    def __init__(self, cluster: PlanCluster, journal: JournalFile, show: Callable[[Journal, ClusterState, str], None]):
+        self._cluster = cluster
+        self._file = journal
+        self._show = show
+        self._topics = sorted(journal.journal.header.topic_ids)
+        self._sizes_at_s = 0.0
+        self._outage_s = 0.0
+
+    async def run(self) -> Done:
+        began_s = time.monotonic()
+        self._file.append(Event(event="started", at_ms=now_ms()))
+        while True:
+            look_s = time.monotonic()
+            try:
+                found = await self._step()
+            except (KafkaError, OSError) as error:
+                await self._wait_out(error)
+                continue
+            self._outage_s = 0.0
+            if isinstance(found, Finish):
+                self._file.append(Event(event="ended", at_ms=now_ms(), outcome=found.outcome))
+                entries = len(self._file.journal.header.entries)
+                notes = tuple(dict.fromkeys((*self._cluster.notes, *found.notes)))
+                return Done(found, entries, time.monotonic() - began_s, notes)
+            await asyncio.sleep(max(found.at_least_s, LOOK_INTERVAL_S, 4 * (time.monotonic() - look_s)))
+
+    async def _step(self) -> Wait | Finish:
+        """Look, and do what is to be done now."""
+        journal = self._file.refresh()
+        state = await self._look(journal)
+        actions = next_step(journal, state, now_ms())
+        for action in actions[:-1]:
+            if not await self._do(action, journal):
+                return await self._step()  # at once: what was taken of the wave has not moved yet
+        last = actions[-1]
+        assert isinstance(last, Wait | Finish), actions
+        self._show(journal, state, "" if isinstance(last, Finish) else last.why)
+        return last
+
+    async def _look(self, journal: Journal) -> ClusterState:
+        state = await self._cluster.state(self._topics)
+        if journal.ends:
+            state = replace(state, uploaded=await self._cluster.uploaded(journal.ends))
+        if time.monotonic() - self._sizes_at_s > SIZES_INTERVAL_S:
+            self._sizes_at_s = time.monotonic()
+            moving = [key for key, part in state.partitions.items() if part.adding]
+            state = replace(state, copied_bytes=await self._cluster.copied_bytes(state, moving))
+        return state
+
+    async def _do(self, action: Action, journal: Journal) -> bool:
+        """False if the controller refused a part of it."""
+        match action:
+            case Note(event):
+                self._file.append(event)
+            case SetConfigs(values):
+                await self._cluster.set_configs(values)
+            case Roll(values):
+                entries = [entry.key for entry in journal.header.entries]
+                topics = {each.name for each in values}
+                ends = await self._cluster.log_ends(key for key in entries if key[0] in topics)
+                rows = tuple((topic, partition, end) for (topic, partition), end in sorted(ends.items()))
+                self._file.append(Event(event="rolled", at_ms=now_ms(), ends=rows))
+                await self._cluster.set_configs(values)
+            case TakeBack(keys):
+                for refusal in await self._cluster.reassign([(key, None) for key in keys]):
+                    self._cluster.notes.append(f"cannot be taken back: {refusal}")
+            case ElectLeaders(keys):
+                await self._cluster.elect(keys)
+            case Reassign(replicas, wave):
+                refused = await self._cluster.reassign(replicas)
+                if refused:
+                    self._file.append(Event(event="refused", at_ms=now_ms(), wave=wave, problems=tuple(refused)))
+                return not refused
+            case Wait() | Finish():
+                raise AssertionError(f"{action} is not the last")
+        return True
+
+    async def _wait_out(self, error: KafkaError | OSError) -> None:
+        """Or raise it, if it is none that passes."""
+        if isinstance(error, KafkaError) and error.code not in _PASSES:
+            raise error
+        if self._outage_s > OUTAGE_S_MAX:
+            raise error
+        self._outage_s += LOOK_INTERVAL_S
+        await asyncio.sleep(LOOK_INTERVAL_S)
+
+
+class ProgressBar:
+    """On standard error: on a terminal a bar with the time that is left, else a line for each change."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._bar = self._bars.add_task("look at the cluster", total=1)
+        self._copied: dict[tuple[str, int], int] = {}
+        self._line = ""
+
+    def __enter__(self) -> ProgressBar:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def show(self, journal: Journal, state: ClusterState, why: str) -> None:
+        header = journal.header
+        entries = [entry for entry in header.entries if entry.key not in journal.skipped]
+        self._copied |= state.copied_bytes
+        is_back = journal.mode in (Mode.CANCELLING, Mode.ROLLING_BACK)
+        done, total, ended, wave = 0, 0, 0, 0
+        for entry in entries:
+            weight = 1 + entry.size_bytes
+            total += weight
+            where = standing(entry, header.topic_ids[entry.topic], state)
+            if where is (Standing.BEFORE if is_back else Standing.DONE):
+                done, ended = done + weight, ended + 1
+            else:
+                done += min(entry.size_bytes, self._copied.get(entry.key, 0))
+                wave = max(wave, entry.wave) if is_back else min(wave or entry.wave + 1, entry.wave + 1)
+        waves = 1 + max((entry.wave for entry in header.entries), default=0)
+        at = f", wave {min(wave, waves)} of {waves}" if wave and waves > 1 else ""
+        self._bars.update(self._bar, description=f"{journal.mode.value}{at}: {why}", completed=done, total=total)
+        waiting = f", waiting for {why}" if why else ""
+        line = f"{journal.mode.value}{at}: {ended} of {len(entries)} partitions{waiting}"
+        if not self._console.is_terminal and line != self._line:
+            self._line = line
+            self._console.print(line, highlight=False, soft_wrap=True)

@@ -1,0 +1,296 @@
+"""What to do next with a plan on a live cluster: `next_step(journal, state, now)`, again and again until it finishes.
+
+    FORWARD         roll and upload, if the plan says so -> wave after wave -> configs put back -> preferred leaders
+    PAUSING         what is under way ends, nothing begins -> configs put back
+    CANCELLING      what is under way is taken back -> configs put back; what has moved stays
+    ROLLING_BACK    what is under way is taken back, what has moved moves back, the last wave first -> configs put back
+
+The state of the cluster is the truth: how far a plan is, is read off its partitions each time, so it does not matter
+where a process before this one was killed. Rules:
+
+* Before a wave begins, all of its partitions are looked at. If one of them was changed by somebody else, is gone, has
+  no leader, or would go to a broker that is not alive, the wave does not begin: what is under way ends, configs are put
+  back, and every such partition is named.
+* A throttle is set before the replicas that it is for are assigned, and events are written before what relies on them.
+* If the controller refuses a part of a wave, the other part is taken back.
+* Every action may be done twice.
+
+It does not know the time that moves take: `now` is only compared with deadlines of waiting for uploads and for leaders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from .cluster_state import ClusterState, PartitionState, Standing, describe_foreign, standing
+from .journal import ConfigValue, Entry, Event, Journal, Key, Mode, Outcome, entries_by_wave
+from .throttling import throttle_configs
+
+UNDER_WAY: Final = frozenset({Standing.MOVING, Standing.RETURNING})
+ELECTION_INTERVAL_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Append the event to the journal, durably."""
+
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class SetConfigs:
+    """Of topics and brokers; a topic that is gone is passed over."""
+
+    values: tuple[ConfigValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reassign:
+    """Ask the controller for these replicas. What it refuses is noted as `refused` with this wave."""
+
+    replicas: tuple[tuple[Key, tuple[int, ...]], ...]
+    wave: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakeBack:
+    """Cancel the reassignments of these partitions."""
+
+    keys: tuple[Key, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """Set `segment.ms` of the plan's topics, then note `rolled` with the leaders' log ends."""
+
+    values: tuple[ConfigValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeaders:
+    """Preferred ones; those that may not lead yet are passed over."""
+
+    keys: tuple[Key, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Look again soon, or after `at_least_s`; `why` is for people."""
+
+    why: str
+    at_least_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """`problems` is what could not be done, a line for each; `notes` what an operator should know."""
+
+    outcome: Outcome
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+Action = Note | SetConfigs | Reassign | TakeBack | Roll | ElectLeaders | Wait | Finish
+
+
+def next_step(journal: Journal, state: ClusterState, now_ms: int) -> tuple[Action, ...]:
+    """What to do now, in this order; a `Wait` or `Finish` is the last."""
+    return _Step(journal, state, now_ms).actions()
+
+
+class _Step:
+    """One look at everything."""
+
+    def __init__(self, journal: Journal, state: ClusterState, now_ms: int) -> None:
+        self._journal = journal
+        self._header = journal.header
+        self._state = state
+        self._now_ms = now_ms
+        self._entries = [entry for entry in self._header.entries if entry.key not in journal.skipped]
+        self._standing = {
+            entry.key: standing(entry, self._header.topic_ids[entry.topic], state) for entry in self._entries
+        }
+
+    def actions(self) -> tuple[Action, ...]:
+        match self._journal.mode:
+            case Mode.FORWARD:
+                return self._forward()
+            case Mode.PAUSING:
+                return self._end(Outcome.PAUSED)
+            case Mode.CANCELLING:
+                moving = self._all(Standing.MOVING)
+                return self._take_back(moving) or self._straighten() or self._end(Outcome.CANCELLED)
+            case Mode.ROLLING_BACK:
+                return self._take_back(self._all(Standing.MOVING)) or self._return()
+
+    # --- forward ----------------------------------------------------------------------------------------------------
+
+    def _forward(self) -> tuple[Action, ...]:
+        journal = self._journal
+        if journal.refused:
+            refused = [entry for entry in self._all(Standing.MOVING) if entry.wave == journal.refused_wave]
+            return self._take_back(refused) or self._straighten() or self._end(Outcome.STOPPED, journal.refused)
+        if problems := self._changed():
+            return self._end(Outcome.STOPPED, problems)
+        waves = entries_by_wave(entry for entry in self._entries if self._of(entry) is not Standing.DONE)
+        if not waves:
+            return self._restore() or self._lead()
+        wave, entries = next(iter(waves.items()))
+        if returning := [entry for entry in entries if self._of(entry) is Standing.RETURNING]:
+            return (Wait(f"{_names(returning)} to return first"),)
+        return self._roll() or self._move(wave, entries)
+
+    def _move(self, wave: int, entries: Sequence[Entry]) -> tuple[Action, ...]:
+        to_begin = [entry for entry in entries if self._of(entry) is Standing.BEFORE]
+        if problems := [text for entry in to_begin for text in self._obstacles(entry, entry.target)]:
+            return self._end(Outcome.STOPPED, problems)
+        actions: list[Action] = []
+        if self._journal.throttled_wave != wave:
+            actions += self._throttle(wave, [entry for entry in self._header.entries if entry.wave == wave])
+        if to_begin:
+            actions.append(Reassign(tuple((entry.key, entry.target) for entry in to_begin), wave))
+        return (*actions, Wait(self._why(entries)))
+
+    def _roll(self) -> tuple[Action, ...]:
+        """Nothing once uploads have caught up with what was there when leaders began to roll."""
+        roll, journal = self._header.roll, self._journal
+        if roll is None:
+            return ()
+        if journal.rolled_at_ms is None:
+            topics = [topic for topic in roll.topics if topic in self._header.topic_ids]
+            text = str(roll.segment_ms)
+            values = tuple(ConfigValue(kind="topic", name=topic, key="segment.ms", value=text) for topic in topics)
+            return (Roll(values), Wait("leaders to roll"))
+        behind = [key for key, end in journal.ends.items() if self._state.uploaded.get(key, end) < end]
+        if behind and self._now_ms < journal.rolled_at_ms + roll.wait_max_s * 1000:
+            return (Wait(f"uploads of {len(behind)} partitions to catch up"),)
+        return ()
+
+    def _lead(self) -> tuple[Action, ...]:
+        """Final orders, then elections until every first replica leads or the time is over."""
+        orders = [entry for entry in self._entries if self._partition(entry).replicas != entry.final]
+        if orders:
+            wave = max(entry.wave for entry in self._header.entries) + 1
+            return (Reassign(tuple((entry.key, entry.final) for entry in orders), wave), Wait("orders to be changed"))
+        late = [entry for entry in self._entries if self._partition(entry).leader != entry.final[0]]
+        electable = [entry for entry in late if entry.final[0] in self._state.live]
+        began_ms = self._journal.leading_at_ms
+        if electable and began_ms is None:
+            return (self._note("leading"), ElectLeaders(_keys(electable)), Wait(f"{_names(electable)} to be led anew"))
+        if electable and began_ms is not None and self._now_ms < began_ms + self._header.warm_wait_s * 1000:
+            waiting = Wait(f"new leaders of {_names(electable)} to be warm", ELECTION_INTERVAL_S)
+            return (ElectLeaders(_keys(electable)), waiting)
+        notes = tuple(
+            f"{entry.name}: broker {entry.final[0]} does not lead it yet, but {self._partition(entry).leader}"
+            for entry in late
+        )
+        return (Finish(Outcome.DONE, notes=notes),)
+
+    # --- back -------------------------------------------------------------------------------------------------------
+
+    def _take_back(self, entries: Sequence[Entry]) -> tuple[Action, ...]:
+        if not entries:
+            return ()
+        return (TakeBack(_keys(entries)), Wait(f"{_names(entries)} to be taken back"))
+
+    def _straighten(self) -> tuple[Action, ...]:
+        """A reassignment that was taken back leaves the first replica at the end: the order is put right."""
+        bent = [entry for entry in self._all(Standing.BEFORE) if self._partition(entry).replicas != entry.before]
+        if not bent:
+            return ()
+        orders = tuple((entry.key, entry.before) for entry in bent)
+        return (Reassign(orders, bent[0].wave), Wait(f"the order of {_names(bent)}"))
+
+    def _return(self) -> tuple[Action, ...]:
+        """Move what has moved back, the last wave first."""
+        if self._journal.refused:
+            return self._end(Outcome.STOPPED, self._journal.refused)
+        if bent := self._straighten():
+            return bent
+        if returning := self._all(Standing.RETURNING):
+            wave = max(entry.wave for entry in returning)
+            throttle = () if self._journal.throttled_wave == wave else self._throttle(wave, returning, returns=True)
+            return (*throttle, Wait(f"{_names(returning)} to move back"))
+        problems = self._changed()
+        done = []
+        for entry in self._all(Standing.DONE):
+            if self._partition(entry).replicas != entry.before:
+                found = self._obstacles(entry, entry.before)
+                problems += found
+                done += [] if found else [entry]
+        if not done:
+            return self._end(Outcome.STOPPED if problems else Outcome.ROLLED_BACK, problems)
+        wave = max(entry.wave for entry in done)
+        entries = [entry for entry in done if entry.wave == wave]
+        orders = tuple((entry.key, entry.before) for entry in entries)
+        return (*self._throttle(wave, entries, returns=True), Reassign(orders, wave), Wait(self._why(entries)))
+
+    # --- shared -----------------------------------------------------------------------------------------------------
+
+    def _end(self, outcome: Outcome, problems: Iterable[str] = ()) -> tuple[Action, ...]:
+        """Once nothing is under way and configs are as they were."""
+        if under_way := [entry for entry in self._entries if self._of(entry) in UNDER_WAY]:
+            return (Wait(f"{_names(under_way)} to end"),)
+        return self._restore() or (Finish(outcome, tuple(problems)),)
+
+    def _restore(self) -> tuple[Action, ...]:
+        if self._journal.is_restored:
+            return ()
+        return (SetConfigs(self._header.old_configs), self._note("restored"), Wait("configs to be as before"))
+
+    def _throttle(self, wave: int, entries: Sequence[Entry], *, returns: bool = False) -> tuple[Action, ...]:
+        rate = self._journal.throttle_bytes_per_s
+        if rate is None:
+            return ()
+        values = throttle_configs(self._header, entries, self._state.partitions, rate, returns=returns)
+        return (SetConfigs(values), self._note("throttled", wave))
+
+    def _changed(self) -> list[str]:
+        """What somebody else did to the plan's partitions."""
+        found = []
+        for entry in self._entries:
+            if self._of(entry) is Standing.GONE:
+                found.append(f"{entry.name}: it was deleted; go on without it (--skip-changed), or make a new plan")
+            elif self._of(entry) is Standing.FOREIGN:
+                found.append(describe_foreign(entry, self._partition(entry)))
+        return found
+
+    def _obstacles(self, entry: Entry, target: tuple[int, ...]) -> list[str]:
+        """Why it cannot go there now."""
+        found = self._partition(entry)
+        absent = [broker for broker in target if broker not in found.replicas and broker not in self._state.live]
+        problems = [f"{entry.name}: broker {broker} is not alive, which is to hold a replica" for broker in absent]
+        if found.leader < 0:
+            problems.append(f"{entry.name}: it has no leader, so nothing can be copied: elect one first")
+        return problems
+
+    def _why(self, entries: Sequence[Entry]) -> str:
+        """Where replicas wait for somebody who is not there, it says so."""
+        for entry in entries:
+            found = self._state.partitions.get(entry.key)
+            dead = [broker for broker in found.adding if broker not in self._state.live] if found else []
+            if dead:
+                return f"{entry.name}: broker {dead[0]} is not alive"
+        return f"{_names(entries)} to be in sync"
+
+    def _all(self, which: Standing) -> list[Entry]:
+        return [entry for entry in self._entries if self._of(entry) is which]
+
+    def _of(self, entry: Entry) -> Standing:
+        return self._standing[entry.key]
+
+    def _partition(self, entry: Entry) -> PartitionState:
+        return self._state.partitions[entry.key]
+
+    def _note(self, event: str, wave: int | None = None) -> Note:
+        return Note(Event.model_validate({"event": event, "at_ms": self._now_ms, "wave": wave}))
+
+
+def _keys(entries: Iterable[Entry]) -> tuple[Key, ...]:
+    return tuple(entry.key for entry in entries)
+
+
+def _names(entries: Sequence[Entry]) -> str:
+    return entries[0].name if len(entries) == 1 else f"{len(entries)} partitions"

@@ -1,0 +1,229 @@
+"""What a plan's execution remembers beside the cluster itself, as lines of JSON that are only ever appended.
+
+The first line is the header: the plan, what there was before it, and which configs have to be put back. Every later one
+is an event. Nothing in it says how far the moves are: that is read off the cluster, so a journal cannot be wrong about
+it. A last line that a crash tore is left out.
+
+    event         means
+    ------------  ----------------------------------------------------------------------------------------------------
+    started       a process carries the plan out from now on; it sets throttles anew, and will put configs back
+    throttled     the throttle is set for this wave
+    rolled        leaders roll and upload; `ends` is what was their log end then
+    refused       the controller refused partitions of this wave: `problems`
+    restored      configs are as they were before the plan
+    leading       the last step, preferred leaders, has begun
+    pause, cancel, roll_back, resume    asked for by an operator; `skipped` are partitions to leave alone from now on
+    ended         the process has ended with this outcome
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .plan_file import Roll
+
+Key = tuple[str, int]
+"""Topic and partition."""
+
+
+class JournalError(ValueError):
+    """No journal, or a damaged one."""
+
+
+class Mode(StrEnum):
+    """What is being done."""
+
+    FORWARD = "moving"
+    PAUSING = "pausing"
+    CANCELLING = "cancelling"
+    ROLLING_BACK = "rolling back"
+
+
+class Outcome(StrEnum):
+    """How a process ended."""
+
+    DONE = "done"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    CANCELLED = "cancelled"
+    ROLLED_BACK = "rolled back"
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Entry(_Value):
+    """One partition: its replicas before, what it is reassigned to, and in which order it ends."""
+
+    topic: str
+    partition: int
+    before: tuple[int, ...]
+    target: tuple[int, ...]
+    final: tuple[int, ...]
+    wave: int
+    size_bytes: int = 0
+
+    @property
+    def key(self) -> Key:
+        return self.topic, self.partition
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class ConfigValue(_Value):
+    """One config of a topic or broker; None: not set."""
+
+    kind: Literal["topic", "broker"]
+    name: str
+    key: str
+    value: str | None
+
+
+class Header(_Value):
+    """`warm_wait_s`: how long new leaders may take to hold enough; `throttle_bytes_per_s` None: none is set."""
+
+    version: Literal[1] = 1
+    cluster_id: str
+    plan: str
+    created_at_ms: int
+    topic_ids: Mapping[str, str]
+    entries: tuple[Entry, ...]
+    throttle_bytes_per_s: Annotated[int, Field(gt=0)] | None
+    roll: Roll | None
+    warm_wait_s: float
+    old_configs: tuple[ConfigValue, ...]
+
+
+class Event(_Value):
+    event: Literal[
+        "started",
+        "throttled",
+        "rolled",
+        "refused",
+        "restored",
+        "leading",
+        "pause",
+        "cancel",
+        "roll_back",
+        "resume",
+        "ended",
+    ]
+    at_ms: int
+    wave: int | None = None
+    problems: tuple[str, ...] = ()
+    skipped: tuple[Key, ...] = ()
+    ends: tuple[tuple[str, int, int], ...] = ()
+    throttle_bytes_per_s: int | None = None
+    outcome: Outcome | None = None
+
+
+_MODES: Mapping[str, Mode] = {
+    "pause": Mode.PAUSING,
+    "cancel": Mode.CANCELLING,
+    "roll_back": Mode.ROLLING_BACK,
+    "resume": Mode.FORWARD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The header with all events so far. `throttled_wave` is what this process has set the throttle for."""
+
+    header: Header
+    mode: Mode = Mode.FORWARD
+    throttle_bytes_per_s: int | None = None
+    throttled_wave: int | None = None
+    is_restored: bool = True
+    rolled_at_ms: int | None = None
+    ends: Mapping[Key, int] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()
+    refused_wave: int | None = None
+    leading_at_ms: int | None = None
+    skipped: frozenset[Key] = frozenset()
+    outcome: Outcome | None = None
+
+    @classmethod
+    def of(cls, header: Header) -> Self:
+        return cls(header, throttle_bytes_per_s=header.throttle_bytes_per_s)
+
+    def apply(self, event: Event) -> Journal:
+        """The journal with one event more."""
+        match event.event:
+            case "started":
+                return replace(self, throttled_wave=None, outcome=None, is_restored=not self.header.old_configs)
+            case "throttled":
+                return replace(self, throttled_wave=event.wave, is_restored=False)
+            case "rolled":
+                ends = {(topic, partition): end for topic, partition, end in event.ends}
+                return replace(self, rolled_at_ms=event.at_ms, ends=ends, is_restored=False)
+            case "refused":
+                return replace(self, refused=event.problems, refused_wave=event.wave)
+            case "restored":
+                return replace(self, is_restored=True, throttled_wave=None, rolled_at_ms=None)
+            case "leading":
+                return replace(self, leading_at_ms=event.at_ms)
+            case "ended":
+                return replace(self, outcome=event.outcome)
+            case asked:
+                return self._asked(_MODES[asked], event)
+
+    def _asked(self, mode: Mode, event: Event) -> Journal:
+        """What an operator wants; a refusal is forgotten, so that it can be tried again."""
+        return replace(
+            self,
+            mode=mode,
+            refused=(),
+            refused_wave=None,
+            leading_at_ms=None,
+            throttled_wave=None,
+            skipped=self.skipped | frozenset(event.skipped),
+            throttle_bytes_per_s=event.throttle_bytes_per_s or self.throttle_bytes_per_s,
+        )
+
+
+def parse_journal(data: bytes, source: str) -> Journal:
+    """JournalError names file and line."""
+    lines = data.split(b"\n")[:-1]
+    if not lines:
+        raise JournalError(f"{source}: no journal: it is empty, or its first line was torn by a crash; begin anew")
+    try:
+        journal = Journal.of(Header.model_validate_json(lines[0]))
+    except ValidationError as error:
+        raise JournalError(f"{source}: line 1: no journal of a reassignment: {_first(error)}") from None
+    for number, line in enumerate(lines[1:], 2):
+        journal = journal.apply(parse_event(line, f"{source}: line {number}"))
+    return journal
+
+
+def parse_event(line: bytes, source: str) -> Event:
+    """JournalError."""
+    try:
+        return Event.model_validate_json(line)
+    except ValidationError as error:
+        raise JournalError(f"{source}: {_first(error)}") from None
+
+
+def line_of(value: Header | Event) -> bytes:
+    """As it is appended."""
+    return value.model_dump_json(exclude_defaults=isinstance(value, Event)).encode() + b"\n"
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+
+
+def entries_by_wave(entries: Iterable[Entry]) -> dict[int, list[Entry]]:
+    """In the order of the waves."""
+    found: dict[int, list[Entry]] = {}
+    for entry in sorted(entries, key=lambda entry: entry.wave):
+        found.setdefault(entry.wave, []).append(entry)
+    return found

@@ -1,0 +1,102 @@
+"""A plan before it is carried out: what of it is to be done on the cluster as it is now, and all that forbids it.
+
+Nothing is done unless there is no problem at all. A partition that is already where it shall be is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from .cluster_state import ClusterState, PartitionState
+from .journal import Entry, Key
+from .plan_file import PlanFile, PlannedPartition
+from .waves import assign_waves
+
+ANY_DIRECTORY: Final = "any"
+
+
+def entries_of(
+    plan: PlanFile,
+    state: ClusterState,
+    *,
+    changes_factor: bool = False,
+    partitions_per_broker: int = 50,
+    partitions_per_wave: int = 2000,
+) -> tuple[list[Entry], list[str]]:
+    """What is to be done, and what is wrong. The plan's own waves are kept; a plan without any is divided into waves in
+    which no broker has more than `partitions_per_broker` coming, and going.
+    """
+    problems = [text for each in plan.partitions for text in _problems(each, state, changes_factor=changes_factor)]
+    if problems:
+        return [], problems
+    final = {each.key: each.replicas for each in plan.details.leaders}
+    waves = plan.details.waves
+    wave_of = {number: wave for wave, numbers in enumerate(waves) for number in numbers}
+    sizes = plan.details.size_bytes
+    entries = []
+    for number, each in enumerate(plan.partitions):
+        before = state.partitions[each.key].replicas
+        end = final.get(each.key, each.replicas)
+        if before != end:
+            entries.append(
+                Entry(
+                    topic=each.topic,
+                    partition=each.partition,
+                    before=before,
+                    target=each.replicas,
+                    final=end,
+                    wave=wave_of.get(number, 0),
+                    size_bytes=sizes[number] if sizes else 0,
+                )
+            )
+    return (entries if waves else _divided(entries, state, partitions_per_broker, partitions_per_wave)), []
+
+
+def _problems(each: PlannedPartition, state: ClusterState, *, changes_factor: bool) -> Iterator[str]:
+    name = f"{each.topic}-{each.partition}"
+    found = state.partitions.get(each.key)
+    if found is None:
+        is_topic_there = any(topic == each.topic for topic, _ in state.partitions)
+        yield f"{name}: " + (
+            f"the topic has no partition {each.partition}" if is_topic_there else f"there is no topic {each.topic}"
+        )
+        return
+    if found.is_reassigning:
+        yield f"{name}: it is being reassigned to {list(found.toward)} already: wait for that, or cancel it"
+        return
+    yield from _replica_problems(name, each, found, state, changes_factor=changes_factor)
+    if any(directory != ANY_DIRECTORY for directory in each.log_dirs or ()):
+        yield f"{name}: log_dirs other than {ANY_DIRECTORY!r} are not carried out here"
+
+
+def _replica_problems(
+    name: str, each: PlannedPartition, found: PartitionState, state: ClusterState, *, changes_factor: bool
+) -> Iterator[str]:
+    come = [broker for broker in each.replicas if broker not in found.replicas]
+    for broker in come:
+        if broker not in state.live:
+            yield f"{name}: broker {broker} is to hold a replica, and is not alive; there are {sorted(state.live)}"
+    if come and found.leader < 0:
+        yield f"{name}: it has no leader, so nothing can be copied: elect one first"
+    if len(each.replicas) != len(found.replicas) and not changes_factor:
+        yield (
+            f"{name}: {len(each.replicas)} replicas are planned where {len(found.replicas)} are; to change their number"
+            " give --allow-replication-factor-change"
+        )
+
+
+def _divided(entries: list[Entry], state: ClusterState, per_broker: int, per_wave: int) -> list[Entry]:
+    """The same entries in waves."""
+    partitions: Mapping[Key, PartitionState] = state.partitions
+    numbers: dict[int, int] = {}
+
+    def place(broker: int) -> int:
+        return numbers.setdefault(broker, len(numbers))
+
+    sources = [place(max(0, partitions[entry.key].leader)) for entry in entries]
+    come = [[place(broker) for broker in entry.target if broker not in entry.before] for entry in entries]
+    targets = [brokers[0] if brokers else source for brokers, source in zip(come, sources, strict=True)]
+    more = {number: brokers[1:] for number, brokers in enumerate(come) if len(brokers) > 1}
+    waves = assign_waves(sources, targets, [1 / per_broker] * len(entries), per_wave, more)
+    return [entry.model_copy(update={"wave": wave}) for entry, wave in zip(entries, waves, strict=True)]
