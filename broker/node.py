@@ -218,7 +218,11 @@ class Broker:
         )
         if isinstance(self.view, QuorumClusterView):
             versions = VersionsHandler(
-                self.view, lambda: server.handlers, self.view.replayed_offset, self.view.incarnation_id
+                self.view,
+                lambda: server.handlers,
+                self.view.replayed_offset,
+                self.view.incarnation_id,
+                self.view.kraft_version,
             )
             server.handlers[ApiKey.API_VERSIONS] = versions.api_versions
         self._stack.push_async_callback(server.close, deadline_s=CLOSE_DEADLINE_S)
@@ -272,7 +276,13 @@ class Broker:
         if isinstance(self.view, QuorumClusterView):
             self.view.lifecycle.thin_replicas = self.thin.report
             self.view.lifecycle.offline_directories = lambda: self.logs.offline_directory_ids
-            self.logs.on_offline = self.view.lifecycle.report
+            lifecycle = self.view.lifecycle
+
+            def tell_offline() -> None:
+                lifecycle.report()
+                manager.try_again()
+
+            self.logs.on_offline = tell_offline
         if self.tier is not None:
             await self._warm(self.tier.manager)
 

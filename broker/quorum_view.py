@@ -125,6 +125,10 @@ class QuorumClusterView:
         """Of this process; another one of the same broker has another."""
         return self.lifecycle.incarnation_id
 
+    def kraft_version(self) -> int:
+        """Whether voters are in the log (1), as far as this broker has it."""
+        return 0 if self._node is None else self._node.voters.kraft_version
+
     def subscribe(self, listener: ImageListener) -> None:
         self._listeners.append(listener)
 

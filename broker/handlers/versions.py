@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 from uuid import UUID
 
-from ...controller.config import SUPPORTED_FEATURES
+from ...controller.config import KRAFT_VERSION, SUPPORTED_FEATURES
 from ...protocol.dispatch import (
     FinalizedFeatures,
     RequestContext,
@@ -22,7 +22,8 @@ _SUPPORTED: Final = tuple(SupportedFeature(name, *levels) for name, levels in so
 
 class VersionsHandler:
     """`apis` are the keys that the listener offers; `epoch` is the metadata offset that this broker has replayed;
-    `incarnation_id` tells a controller that looks whether this is still the process that registered.
+    `incarnation_id` tells a controller that looks whether this is still the process that registered; `kraft_version` is
+    the quorum's own feature, of which no metadata record tells.
     """
 
     def __init__(
@@ -31,19 +32,24 @@ class VersionsHandler:
         apis: Callable[[], Iterable[int]],
         epoch: Callable[[], int],
         incarnation_id: UUID | None = None,
+        kraft_version: Callable[[], int] = lambda: 0,
     ) -> None:
         self._view = view
         self._apis = apis
         self._epoch = epoch
         self._incarnation_id = incarnation_id
+        self._kraft_version = kraft_version
 
     async def api_versions(self, context: RequestContext, request: Any) -> dict[str, Any]:
+        levels = dict(self._view.image.features or {})
+        if level := self._kraft_version():
+            levels[KRAFT_VERSION] = level
         response = api_versions_response(
             self._apis(),
             context.api_version,
             error_code=api_versions_error(request, context.api_version),
             supported_features=_SUPPORTED,
-            finalized_features=FinalizedFeatures(self._epoch(), self._view.image.features or {}),
+            finalized_features=FinalizedFeatures(self._epoch(), levels),
         )
         if context.api_version >= INCARNATION_SINCE:
             response["incarnation_id"] = self._incarnation_id

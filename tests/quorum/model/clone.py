@@ -84,6 +84,7 @@ _WITHOUT_CONSEQUENCE = frozenset(
         "begin_at_ms",
         "begin_failures",
         "leader_endpoint",
+        "directory_id",  # each node has one, always the same
     }
 )
 _NO_STATE = _BOOKKEEPING | _WITHOUT_CONSEQUENCE
@@ -156,26 +157,54 @@ def _state_slots(cls: type) -> tuple[tuple[str, int], ...]:
     return tuple((name, _ID_SHIFT.get(name, NO_ID)) for name in slots if name not in skipped)
 
 
+Printer = Callable[[Any, tuple[int, ...]], Any]
+_PRINTERS: dict[type, Printer | None] = {ReplicaKey: lambda key, names: names[key.id]}
+"""How to fingerprint a value of a type; None: it is its own."""
+
+
 def fingerprint(value: Any, names: tuple[int, ...]) -> Any:
     """Hashable; equal exactly for values that will do the same, once node `i` is called `names[i]`."""
-    cls = type(value)
-    if cls is ReplicaKey:
-        return names[value.id]
+    printer = _printer(type(value))
+    return value if printer is None else printer(value, names)
+
+
+def _printer(cls: type) -> Printer | None:
+    try:
+        return _PRINTERS[cls]
+    except KeyError:
+        printer = _PRINTERS[cls] = _make_printer(cls)
+        return printer
+
+
+def _make_printer(cls: type) -> Printer | None:
     if cls in _SLOTS or is_dataclass(cls):
-        return (cls.__name__, *[_part(getattr(value, name), shift, names) for name, shift in _state_slots(cls)])
+        return _printer_of_parts(cls.__name__, _state_slots(cls))
     if cls is dict:
-        return frozenset((fingerprint(key, names), fingerprint(part, names)) for key, part in value.items())
-    if cls is list or cls is deque or cls is tuple:
-        return tuple([fingerprint(part, names) for part in value])
-    return value
+        return lambda value, names: frozenset(
+            [(fingerprint(key, names), fingerprint(part, names)) for key, part in value.items()]
+        )
+    if cls in (list, deque, tuple):
+        return lambda value, names: tuple([fingerprint(part, names) for part in value])
+    return None
 
 
-def _part(value: Any, shift: int, names: tuple[int, ...]) -> Any:
-    if shift == NO_ID or value is None:
-        return fingerprint(value, names)
-    if isinstance(value, set | tuple):
-        return frozenset(names[node_id] for node_id in value)
-    return value if value < 0 else names[value + shift] - shift
+def _printer_of_parts(title: str, slots: tuple[tuple[str, int], ...]) -> Printer:
+    def print_parts(value: Any, names: tuple[int, ...]) -> Any:
+        parts: list[Any] = [title]
+        for name, shift in slots:
+            part = getattr(value, name)
+            if part is None:
+                parts.append(None)
+            elif shift == NO_ID:
+                printer = _printer(type(part))
+                parts.append(part if printer is None else printer(part, names))
+            elif isinstance(part, set | tuple):
+                parts.append(frozenset([names[node_id] for node_id in part]))
+            else:
+                parts.append(part if part < 0 else names[part + shift] - shift)
+        return tuple(parts)
+
+    return print_parts
 
 
 def abstract_time(core: RaftCore) -> None:

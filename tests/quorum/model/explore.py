@@ -38,7 +38,6 @@ def explore(bounds: Bounds, *, states_max: int = 10_000_000) -> Exploration:
     parents: dict[object, tuple[object, str]] = {}
     first_print = first.fingerprint()
     seen = {first_print}
-    met: set[object] = set()
     queue = deque([(first, first_print, 0)])
     transitions = depth = 0
 
@@ -52,9 +51,8 @@ def explore(bounds: Bounds, *, states_max: int = 10_000_000) -> Exploration:
         try:
             for action, after in successors(bounds, world):
                 transitions += 1
-                if after is None or after.identity() in met:
+                if after is None:
                     continue
-                met.add(after.identity())
                 after_print = after.fingerprint()
                 if after_print in seen:
                     continue

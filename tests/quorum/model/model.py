@@ -82,7 +82,8 @@ class Bounds:
 
 @dataclass(slots=True)
 class World:
-    """`net`: numbers of messages. Fingerprints are exact: numbers stand for values."""
+    """`net`: numbers of messages. Fingerprints are exact: numbers stand for values. `met`: shared by all worlds of one
+    search, the identities of those that it came to, by whatever way."""
 
     nodes: tuple[ModelNode, ...]
     net: frozenset[int] = frozenset()
@@ -91,6 +92,26 @@ class World:
     crashes: int = 0
     losses: int = 0
     appends: int = 0
+    met: set[tuple[object, ...]] = field(default_factory=set)
+
+    def after(
+        self,
+        nodes: Sequence[ModelNode],
+        net: frozenset[int],
+        leaders: dict[int, int],
+        committed: tuple[Entry, ...],
+        budget: dict[str, int],
+    ) -> World:
+        """`budget`: what the action used up."""
+        spent = [budget.get(name, getattr(self, name)) for name in ("crashes", "losses", "appends")]
+        return World(tuple(nodes), net, tuple(sorted(leaders.items())), committed, *spent, self.met)
+
+    def is_met(self) -> bool:
+        """Whether the search has come to this very world; from now on it has."""
+        identity = self.identity()
+        is_known = identity in self.met
+        self.met.add(identity)
+        return is_known
 
     def identity(self) -> tuple[object, ...]:
         """Equal for equal worlds, and cheap."""
@@ -172,7 +193,7 @@ class _Action:
             self.committed = history
 
     def done(self, *, loses_answers: bool = False, **budget: int) -> World | None:
-        """The world after the action; None beyond the bounds."""
+        """The world after the action; None beyond the bounds, or where the search has been."""
         while self.answers:
             message = self.answers.popleft()
             assert message.response is not None
@@ -183,14 +204,10 @@ class _Action:
         for node in self.nodes:
             if node.core.epoch > self.bounds.epochs or node.core.log_end_offset > self.bounds.entries:
                 return None
-        world = replace(
-            self.world,
-            nodes=tuple(self.nodes),
-            net=frozenset(number for number in self.net if not is_inert(self.nodes, value_of(number))),
-            leaders=tuple(sorted(self.leaders.items())),
-            committed=self.committed,
-            **budget,
-        )
+        world = self.world.after(self.nodes, frozenset(self.net), self.leaders, self.committed, budget)
+        if world.is_met():
+            return None
+        world.net = frozenset(number for number in self.net if not is_inert(self.nodes, value_of(number)))
         check_committed_is_safe(world)
         return world
 

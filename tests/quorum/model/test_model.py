@@ -44,11 +44,11 @@ def test_Q14_every_state_of_one_epoch_is_safe(capsys: pytest.CaptureFixture[str]
     "bounds",
     [
         pytest.param(Bounds(epochs=3, entries=3, **NOTHING_LOST), id="3-epochs-3-entries"),
-        pytest.param(Bounds(epochs=2, entries=2, crashes=1, losses=0, appends=0), id="crash"),
+        pytest.param(Bounds(epochs=2, entries=2, crashes=1, losses=1, appends=0), id="crash-loss-and-reordering"),
         pytest.param(
             Bounds(epochs=1, entries=1, crashes=0, losses=1, appends=0, delays_answers=True), id="late-answers"
         ),
-        pytest.param(Bounds(epochs=1, entries=2, crashes=1, losses=1, keeps_page_cache=True), id="crash-and-loss"),
+        pytest.param(Bounds(epochs=1, entries=2, crashes=1, losses=1, keeps_page_cache=True), id="page-cache"),
     ],
 )
 def test_Q14_every_state_is_safe(bounds: Bounds, capsys: pytest.CaptureFixture[str]) -> None:
