@@ -10,6 +10,7 @@ over, so that the topics of a real cluster load; any other key is refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -34,14 +35,19 @@ KEYS_WITHOUT_EFFECT: Final = frozenset(
         "compression.lz4.level",
         "compression.zstd.level",
         "errors.deadletterqueue.group.enable",
-        "follower.replication.throttled.replicas",
-        "leader.replication.throttled.replicas",
         "message.downconversion.enable",
         "message.format.version",
         "segment.jitter.ms",
         "unclean.leader.election.enable",
     }
 )
+
+
+THROTTLED_REPLICAS: Final = frozenset(
+    {"follower.replication.throttled.replicas", "leader.replication.throttled.replicas"}
+)
+"""What a broker obeys for a topic, and its logs do not."""
+_THROTTLED: Final = re.compile(r"\s*(\*|([0-9]+:[0-9]+(\s*,\s*[0-9]+:[0-9]+)*)?)\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +90,9 @@ class LogConfig:
         values: dict[str, Any] = {}
         for key in sorted(configs, key=lambda key: key == "internal.segment.bytes"):
             if key in KEYS_WITHOUT_EFFECT:
+                continue
+            if key in THROTTLED_REPLICAS:
+                _check_throttled(key, configs[key])
                 continue
             if key not in _KEYS:
                 raise KafkaError(ErrorCode.invalid_config, f"unknown topic config {key!r}")
@@ -172,6 +181,11 @@ def _integer(minimum: int, maximum: int) -> _Codec:
         return value
 
     return _Codec(parse)
+
+
+def _check_throttled(key: str, text: str) -> None:
+    if not _THROTTLED.fullmatch(text):
+        raise _invalid(key, text, "partition:broker pairs such as 0:1,1:2, or * for all replicas")
 
 
 def _fraction(key: str, text: str) -> float:
