@@ -14,6 +14,7 @@ from rich.console import Console
 
 from ..demo.command import workspace
 from ..local_cluster import LocalCluster, TierSettings
+from ..local_nodes import NodeFailedError
 from ..offsets import list_offset
 from ..processes import poll
 from .audit import print_audit
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BROKER: Final = 1
+EARLIEST_PENDING_UPLOAD: Final = -6
 SEGMENT_BYTES: Final = 1 << 20
 TIMEOUT_S: Final = 60.0
 DAY_MS: Final = 86_400_000
@@ -32,7 +34,7 @@ DAYS: Final = 3
 CUSTOMERS: Final = 5000
 TOPICS: Final = {"orders": 4, "clicks": 2}
 """Partitions of each."""
-RECORDS: Final = {"orders": 60_000, "clicks": 120_000}
+RECORDS: Final = {"orders": 100_000, "clicks": 120_000}
 _COUNTRIES: Final = ("DE", "FR", "IT", "JP", "KR", "CN", "US")
 _QUERY: Final = """
 SELECT get_json_object(CAST(value AS STRING), '$.country') AS country,
@@ -68,7 +70,10 @@ def demo(html_dir: Path, keep: Path | None, master: str, conf: tuple[str, ...]) 
     html_dir.mkdir(parents=True, exist_ok=True)
     with workspace(keep) as base:
         with _step(console, "fill a tier, then stop its broker"):
-            tier = fill_tier(base)
+            try:
+                tier = fill_tier(base)
+            except (NodeFailedError, OSError) as error:
+                raise click.ClickException(f"the tier could not be filled: {error}") from None
         with Spark(master=master, conf=conf).session() as session:
             show(session, tier, base / "export", html_dir, console)
 
@@ -150,7 +155,7 @@ def _produce(bootstrap_servers: str) -> None:
 
 def _order(rng: random.Random) -> tuple[bytes, bytes | None]:
     """Few customers order much, many little; some are forgotten on request."""
-    customer = min(CUSTOMERS - 1, int(rng.paretovariate(0.8)))
+    customer = int(CUSTOMERS * rng.random() ** 3)
     if rng.random() < 0.01:
         return b"customer-%04d" % customer, None
     note = rng.randbytes(120).hex()
@@ -172,7 +177,7 @@ def _wait_tiered(cluster: LocalCluster) -> None:
 def _is_tiered(cluster: LocalCluster, topic: str, partition: int) -> bool:
     directory = cluster.data_directory(BROKER) / f"{topic}-{partition}"
     active = max(int(path.stem) for path in directory.glob("*.log"))
-    return active > 0 and list_offset(cluster.port(BROKER), topic, partition, -6).offset >= active
+    return active == 0 or list_offset(cluster.port(BROKER), topic, partition, EARLIEST_PENDING_UPLOAD).offset >= active
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.filesize import decimal
 from rich.markup import escape
@@ -44,33 +45,38 @@ def profile_tier(
 
 
 def print_profile(found: TierProfile, console: Console) -> None:
-    table = Table(title=escape(f"Tier {found.tier}"), title_justify="left")
-    table.add_column("topic")
-    headings = ["partitions", "segments", "stored", "records", "record", "per batch", "rate", "skew"]
-    if found.has_keys:
-        headings += ["keys", "tombstones", "removable"]
+    stored = _table(f"Tier {found.tier}: as stored", "partitions", "stored", "records", "a second", "skew")
+    stored.add_column("codecs")
+    packed = _table("What is in it", "a record", "in a batch", "keys", "tombstones", "removable")
+    for topic in found.topics:
+        stored.add_row(escape(topic.topic), *_stored(topic), ", ".join(topic.codecs))
+        packed.add_row(escape(topic.topic), *_packed(topic))
+    console.print(stored, packed)
+
+
+def _table(title: str, *headings: str) -> Table:
+    table = Table(title=escape(title), title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("topic", overflow="fold")
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("codecs")
-    for topic in found.topics:
-        table.add_row(escape(topic.topic), *_cells(topic, found.has_keys), ", ".join(topic.codecs))
-    console.print(table)
+    return table
 
 
-def _cells(topic: TopicProfile, has_keys: bool) -> list[str]:
-    cells = [
+def _stored(topic: TopicProfile) -> list[str]:
+    return [
         f"{len(topic.partitions):,}",
-        f"{topic.segments:,}",
         decimal(topic.size_bytes),
         f"{topic.records:,}",
-        decimal(topic.size_bytes // max(1, topic.records)),
-        f"{topic.records / max(1, topic.batches):,.1f}",
-        f"{decimal(int(topic.size_bytes / topic.seconds))}/s" if topic.seconds else "",
+        decimal(int(topic.size_bytes / topic.seconds)) if topic.seconds else "",
         f"{topic.partition_skew:.2f}",
     ]
-    if not has_keys:
-        return cells
+
+
+def _packed(topic: TopicProfile) -> list[str]:
     keys = topic.keys
-    if keys is None:
-        return [*cells, "", "", ""]
-    return [*cells, f"{keys.distinct_keys:,}", f"{keys.tombstones:,}", f"{keys.removable_share:.0%}"]
+    counted = [] if keys is None else [f"{keys.distinct_keys:,}", f"{keys.tombstones:,}", f"{keys.removable_share:.0%}"]
+    return [
+        decimal(topic.size_bytes // max(1, topic.records)),
+        f"{topic.records / max(1, topic.batches):,.1f} records",
+        *counted,
+    ]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...pipeline.jobs.charts import COLORS, charts, styled
-from ...pipeline.jobs.page import Cell, Markup, Tile, page, paragraph, section, table, tiles, verdict
-from .sweep_report import CLAIM_HIGH, CLAIM_LOW, Factor, Group, SweepReport
+from ...pipeline.jobs.page import Cell, Markup, Tile, page, paragraph, percent, section, table, tiles, verdict
+from .sweep_report import CLAIM_HIGH, CLAIM_LOW, Group, SweepReport
 
 _BAND = "rgba(84, 162, 75, 0.18)"
 
@@ -29,7 +29,7 @@ def sweep_page(found: SweepReport) -> str:
             section("How long a replacement takes", paragraph(_TIMES), times, _by_size(found)),
             section("How much is saved", paragraph(_RATIOS), ratios),
             section("Does time follow data?", paragraph(_follows(found)), scatter),
-            section("When the claim does not hold", paragraph(_WHEN), *map(_factor_table, found.factors)),
+            section("When the claim does not hold", paragraph(_WHEN), _by_factor(found)),
             section("What this is, and what it is not", paragraph(_LIMITS)),
         ],
     )
@@ -58,10 +58,15 @@ _LIMITS = (
 
 def _verdict(found: SweepReport) -> Markup:
     whole = found.whole
+    tiered = "; ".join(
+        f"{group.name}: {percent(group.data_ratio.p50)} of the data, {percent(group.time_ratio.p50)} of the time"
+        for group in found.factors[0].groups
+    )
     text = (
-        f"The median cluster copies {whole.data_ratio.p50:.0%} of the data and takes {whole.time_ratio.p50:.0%} of the "
-        f"time. At most 15 % of the data: {whole.data_within_claim:.0%} of the clusters; at most 15 % of the time: "
-        f"{whole.time_within_claim:.0%}."
+        f"The median cluster copies {percent(whole.data_ratio.p50)} of the data and takes "
+        f"{percent(whole.time_ratio.p50)} of the time. At most 15 % of the data: {whole.data_within_claim:.0%} of the "
+        f"clusters; at most 15 % of the time: {whole.time_within_claim:.0%}. What decides is how much "
+        f"is tiered at all; medians by the share of the partitions: {tiered}."
     )
     holds = whole.time_ratio.p50 <= CLAIM_HIGH and whole.data_ratio.p50 <= CLAIM_HIGH
     return verdict(text, "good" if holds else "warn")
@@ -85,8 +90,8 @@ def _tiles(found: SweepReport) -> Markup:
             Tile(f"{max(pair.partitions for pair in found.pairs):,}", "partitions, the most"),
             Tile(duration(whole.before_s.p50), "median without"),
             Tile(duration(whole.after_s.p50), "median with"),
-            Tile(f"{whole.data_ratio.p10:.0%} – {whole.data_ratio.p90:.0%}", "of the data (p10 – p90)"),
-            Tile(f"{whole.time_ratio.p10:.0%} – {whole.time_ratio.p90:.0%}", "of the time (p10 – p90)"),
+            Tile(percent(whole.data_ratio.p50), "of the data, median"),
+            Tile(percent(whole.time_ratio.p50), "of the time, median"),
         ]
     )
 
@@ -95,8 +100,13 @@ def _by_size(found: SweepReport) -> Markup:
     return table(_HEADINGS, [_row(group) for group in [*found.by_size, found.whole]])
 
 
-def _factor_table(factor: Factor) -> Markup:
-    return table((factor.name, *_HEADINGS[1:]), [_row(group) for group in factor.groups])
+def _by_factor(found: SweepReport) -> Markup:
+    rows = [
+        (factor.name if index == 0 else "", *_row(group))
+        for factor in found.factors
+        for index, group in enumerate(factor.groups)
+    ]
+    return table(("told apart by", *_HEADINGS), rows)
 
 
 _HEADINGS = (
@@ -104,8 +114,8 @@ _HEADINGS = (
     "clusters",
     "without, median",
     "with, median",
-    "of the data (p10 – median – p90)",
-    "of the time (p10 – median – p90)",
+    "of the data: p10 – median – p90",
+    "of the time: p10 – median – p90",
     "≤ 15 % of the data",
     "≤ 15 % of the time",
     "never in sync, without / with",
@@ -119,8 +129,8 @@ def _row(group: Group) -> Sequence[Cell]:
         group.clusters,
         duration(group.before_s.p50),
         duration(group.after_s.p50),
-        f"{data.p10:.0%} – {data.p50:.0%} – {data.p90:.0%}",
-        f"{time.p10:.0%} – {time.p50:.0%} – {time.p90:.0%}",
+        " – ".join(map(percent, (data.p10, data.p50, data.p90))),
+        " – ".join(map(percent, (time.p10, time.p50, time.p90))),
         f"{group.data_within_claim:.0%}",
         f"{group.time_within_claim:.0%}",
         f"{group.never_join_before} / {group.never_join_after}",

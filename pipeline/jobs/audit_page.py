@@ -38,7 +38,7 @@ def audit_page(found: TierAudit) -> str:
     parts = [_verdict(found), _tiles(found)]
     if found.findings:
         parts += [_meanings(found), _findings(found)]
-    return page(f"Audit of the tier {found.tier}", lead, [*parts, _partitions(found)])
+    return page(f"Audit of {found.tier}", lead, [*parts, _partitions(found)])
 
 
 def _verdict(found: TierAudit) -> Markup:

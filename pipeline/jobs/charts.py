@@ -32,7 +32,7 @@ def charts(figures: Sequence[Any]) -> list[Markup]:
         from plotly.io import to_html
     except ImportError as error:
         raise MissingPlotlyError('charts need plotly: pip install "tierfetch[spark]"') from error
-    config = {"displaylogo": False, "responsive": True}
+    config = {"displayModeBar": False, "responsive": True}
     return [
         Markup(to_html(figure, config=config, full_html=False, include_plotlyjs=index == 0))
         for index, figure in enumerate(figures)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+_SHORT_MAX: Final = 32
+"""Characters of a text that stands on one line."""
 Tone = Literal["good", "bad", "warn", "plain"]
 
 _STYLE: Final = """
@@ -30,10 +32,11 @@ p { margin: .4rem 0; max-width: 60rem; } .quiet { color: var(--quiet); }
 .tile { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem 1rem; min-width: 8.5rem; }
 .tile b { display: block; font-size: 1.45rem; font-weight: 600; } .tile span { color: var(--quiet); font-size: .9rem; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .92rem; }
+table { border-collapse: collapse; width: 100%; font-size: .88rem; }
 th { text-align: left; color: var(--quiet); font-weight: 600; border-bottom: 2px solid var(--line); }
 td { border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
-th, td { padding: .35rem .7rem; } .right { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th, td { padding: .35rem .55rem; } .short, .right { white-space: nowrap; }
+.right { text-align: right; font-variant-numeric: tabular-nums; }
 .mark { color: var(--tone); font-weight: 600; white-space: nowrap; }
 svg { display: block; width: 100%; height: auto; } code { font-size: .9em; }
 @media print { body { max-width: none; padding: 0; } h2 { break-after: avoid; } tr, .tile { break-inside: avoid; } }
@@ -99,12 +102,14 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Markup:
     numeric = [any(isinstance(row[index], int) for row in listed) for index in range(len(headings))]
     head = "".join(f"<th{_right(flag)}>{_text(name)}</th>" for name, flag in zip(headings, numeric, strict=True))
     body = "\n".join(
-        "<tr>"
-        + "".join(f"<td{_right(flag)}>{_cell(cell)}</td>" for cell, flag in zip(row, numeric, strict=True))
-        + "</tr>"
-        for row in listed
+        "<tr>" + "".join(_cell(cell, flag) for cell, flag in zip(row, numeric, strict=True)) + "</tr>" for row in listed
     )
     return Markup(f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>')
+
+
+def percent(share: float) -> str:
+    """Of a share; with a decimal where it is small."""
+    return f"{share:.1%}" if share < 0.1 else f"{share:.0%}"
 
 
 def moment(timestamp_ms: int) -> str:
@@ -123,10 +128,13 @@ def size(count: float) -> str:
     raise AssertionError("unreachable: the last unit takes everything")
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: Cell, is_numeric: bool) -> str:
     if isinstance(cell, Markup):
-        return cell.html
-    return f"{cell:,}" if isinstance(cell, int) else _text(cell)
+        return f"<td>{cell.html}</td>"
+    if isinstance(cell, int):
+        return f'<td class="right">{cell:,}</td>'
+    kind = "right" if is_numeric else "short" if len(cell) <= _SHORT_MAX else ""
+    return f'<td class="{kind}">{_text(cell)}</td>'
 
 
 def _right(flag: bool) -> str:

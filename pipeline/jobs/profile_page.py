@@ -41,7 +41,7 @@ def profile_page(found: TierProfile) -> str:
     drawn = charts([figure for _, _, figure in sections])
     parts = [section(name, paragraph(text), chart) for (name, text, _), chart in zip(sections, drawn, strict=True)]
     return page(
-        f"Profile of the tier {found.tier}", _lead(found), [_tiles(found), *_advice(found), _table(found), *parts]
+        f"Profile of {found.tier}", _lead(found), [_tiles(found), *_advice(found), _table(found), *parts]
     )
 
 
