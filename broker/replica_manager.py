@@ -131,13 +131,17 @@ class ReplicaManager:
         """Look for laggards; try again what has failed."""
         while True:
             await asyncio.sleep(min(self._services.lag_time_max_ms / 2000, TICK_S_MAX))
-            partitions = list(self._hosted.partitions.values())
-            for partition in partitions:
+            for partition in self._hosted.partitions.values():
                 if partition.leadership is not None:
                     partition.leadership.check_lag()
-            self._again |= {partition.partition: None for partition in partitions if partition.has_failed}
-            if self._hosted.failures or self._again or self._strays:
-                self._changed.set()
+            self.try_again()
+
+    def try_again(self) -> None:
+        """What has failed."""
+        hosted = self._hosted.partitions.values()
+        self._again |= {partition.partition: None for partition in hosted if partition.has_failed}
+        if self._hosted.failures or self._again or self._strays:
+            self._changed.set()
 
     async def _apply(self, image: ClusterImage) -> None:
         changes = self._changes(image)

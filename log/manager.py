@@ -97,6 +97,8 @@ class LogManager:
         self._cluster_id = cluster_id
         self._node_id = node_id
         self._upkeep = upkeep
+        self._placing: dict[TopicPartition, LogDirectory] = {}
+        """Partitions that are on their way into a directory."""
         self._locks: dict[TopicPartition, asyncio.Lock] = {}
         self._removals: list[tuple[float, Path]] = []
         """(due on the loop's clock, directory)."""
@@ -251,7 +253,15 @@ class LogManager:
                     yield directory
                     return
             usable = [directory for directory in self.directories if directory.offline is None]
-            yield min(usable, key=lambda directory: len(directory.logs) + len(directory.failures))
+            directory = self._placing[partition] = min(usable, key=self._load_of)
+            try:
+                yield directory
+            finally:
+                del self._placing[partition]
+
+    def _load_of(self, directory: LogDirectory) -> int:
+        placing = sum(other is directory for other in self._placing.values())
+        return len(directory.logs) + len(directory.failures) + placing
 
     def unique(self) -> str:
         """A name for a marked directory."""

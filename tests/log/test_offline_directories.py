@@ -1,0 +1,155 @@
+"""One of several log directories fails: what lies there is out of reach, the rest goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from tierfetch.log.manager import LogManager
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.topics import TopicPartition
+from tierfetch.tests.fakes.disk import Effect, MemoryDisk
+from tierfetch.tests.log.logs import append, offsets_of, read_bytes
+from tierfetch.tests.log.nodes import loaded
+
+FIRST, SECOND = Path("/first"), Path("/second")
+TOPIC = UUID(int=42)
+PARTITIONS = [TopicPartition("t", number) for number in range(4)]
+
+
+class Failing:
+    """The disk below a directory takes nothing, when it is told so."""
+
+    def __init__(self, directory: Path, number: int = errno.EIO) -> None:
+        self.directory = directory
+        self.number: int | None = number
+
+    async def __call__(self, effect: Effect) -> None:
+        if self.number is not None and effect.path.is_relative_to(self.directory):
+            raise OSError(self.number, os.strerror(self.number), str(effect.path))
+
+
+async def filled(disk: MemoryDisk) -> LogManager:
+    manager = await loaded(disk, log_dirs=(FIRST, SECOND))
+    for partition in PARTITIONS:
+        log = await manager.create(partition, TOPIC)
+        await append(log)
+        await log.flush()
+    await manager.save_checkpoints()
+    return manager
+
+
+def names(manager: LogManager, directory: int) -> set[TopicPartition]:
+    return set(manager.directories[directory].logs)
+
+
+async def test_new_logs_are_spread_and_known_by_directory() -> None:
+    manager = await filled(MemoryDisk())
+    assert [len(names(manager, index)) for index in (0, 1)] == [2, 2]
+    ids = {partition: manager.directory_id_of(partition) for partition in PARTITIONS}
+    assert set(ids.values()) == set(manager.directory_ids)
+    assert manager.directory_id_of(TopicPartition("u", 0)) is None
+
+
+async def test_logs_that_are_made_at_once_are_spread_too() -> None:
+    manager = await loaded(MemoryDisk(), log_dirs=(FIRST, SECOND))
+    await asyncio.gather(*(manager.create(partition, TOPIC) for partition in PARTITIONS))
+    assert [len(names(manager, index)) for index in (0, 1)] == [2, 2]
+
+
+async def test_a_directory_that_cannot_be_opened_is_left_out_at_the_start() -> None:
+    disk = MemoryDisk()
+    manager = await filled(disk)
+    lost = names(manager, 1)
+    second_id = manager.directories[1].directory_id
+    await manager.close()
+    disk.before_effect = Failing(SECOND)
+    again = await loaded(disk, log_dirs=(FIRST, SECOND))
+    assert again.directory_ids == (manager.directories[0].directory_id,)
+    assert set(again.logs) == set(PARTITIONS) - lost
+    for partition in lost:
+        with pytest.raises(KafkaError, match="/second is offline") as caught:
+            await again.create(partition, TOPIC, directory_id=second_id)
+        assert caught.value.code is ErrorCode.kafka_storage_error
+    new = TopicPartition("new", 0)
+    await again.create(new, UUID(int=43), directory_id=None)
+    assert new in names(again, 0)
+    await again.close()
+    disk.before_effect = None
+    whole = await loaded(disk, log_dirs=(FIRST, SECOND))
+    assert set(whole.logs) == {*PARTITIONS, new}
+    assert second_id in whole.directory_ids
+
+
+async def test_the_first_directory_must_be_there() -> None:
+    disk = MemoryDisk()
+    await (await filled(disk)).close()
+    disk.before_effect = Failing(FIRST)
+    with pytest.raises(OSError, match="first"):
+        await loaded(disk, log_dirs=(FIRST, SECOND))
+
+
+async def test_a_directory_whose_disk_fails_goes_offline_with_its_partitions() -> None:
+    disk = MemoryDisk()
+    manager = await filled(disk)
+    told: list[tuple[UUID, ...]] = []
+    manager.on_offline = lambda: told.append(manager.offline_directory_ids)
+    lost = names(manager, 1)
+    disk.before_effect = Failing(SECOND)
+    for partition in lost:
+        with pytest.raises(KafkaError):
+            await append(manager.logs[partition])
+    await manager.check_directories()
+    assert told == [(manager.directories[1].directory_id,)]
+    assert set(manager.logs) == set(PARTITIONS) - lost
+    disk.before_effect = None
+    for partition in lost:
+        with pytest.raises(KafkaError, match="offline"):
+            manager.get(partition)
+        with pytest.raises(KafkaError, match="offline"):
+            await manager.reopen(partition)
+    for partition in set(PARTITIONS) - lost:
+        await append(manager.logs[partition])
+    await manager.check_directories()
+    assert len(told) == 1
+    gone = sorted(lost)[0]
+    await manager.delete(gone)
+    assert gone not in manager.failures
+    await manager.save_checkpoints()
+    await manager.close()
+    again = await loaded(disk, log_dirs=(FIRST, SECOND))
+    assert set(again.logs) == set(PARTITIONS), "what could not be deleted is there again, for who knows what it is"
+    for partition in PARTITIONS:
+        assert offsets_of(await read_bytes(again.logs[partition]))[0] == 0
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+async def test_a_full_disk_takes_no_directory_offline(number: int) -> None:
+    disk = MemoryDisk()
+    manager = await filled(disk)
+    disk.before_effect = Failing(SECOND, number)
+    partition = sorted(names(manager, 1))[0]
+    with pytest.raises(KafkaError):
+        await append(manager.logs[partition])
+    await manager.check_directories()
+    assert manager.offline_directory_ids == ()
+    disk.before_effect = None
+    await append(await manager.reopen(partition))
+
+
+async def test_one_log_that_failed_once_takes_no_directory_offline() -> None:
+    disk = MemoryDisk()
+    manager = await filled(disk)
+    failing = disk.before_effect = Failing(SECOND)
+    partition = sorted(names(manager, 1))[0]
+    with pytest.raises(KafkaError):
+        await append(manager.logs[partition])
+    failing.number = None
+    await manager.check_directories()
+    assert manager.offline_directory_ids == ()
+    await append(await manager.reopen(partition))
