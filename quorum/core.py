@@ -270,7 +270,7 @@ def _deadlines(replica: Replica) -> Iterator[int]:
     if isinstance(role, Leader):
         yield from leader.deadlines(replica, role)
     elif isinstance(role, Resigned):
-        yield from resignation.deadlines(role)
+        yield from resignation.deadlines(replica, role)
     else:
         yield from election.deadlines(replica)
         yield from follower.deadlines(replica)

@@ -459,7 +459,9 @@ class QuorumNode:
         self._delivery.leader_changed(LeaderAndEpoch(self.node_id, effect.epoch), effect.epoch_start_offset)
 
     def _resigned(self, effect: ResignedLeadership) -> None:
+        """Listeners hear of it at once: who goes on deciding would only be refused, until another leader is known."""
         _log.info("replica %d leads epoch %d no more: %s", self.node_id, effect.epoch, effect.reason)
+        self._delivery.leader_changed(LeaderAndEpoch(None, effect.epoch))
 
     def _voters_changed(self, effect: VotersChanged) -> None:
         ids = [node.id for node in effect.voters]

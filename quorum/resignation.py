@@ -78,8 +78,9 @@ def poll_resigned(replica: Replica, role: Resigned) -> None:
             replica.send(peer_id, role.request)
 
 
-def deadlines(role: Resigned) -> Iterator[int]:
-    yield role.election_deadline_ms
+def deadlines(replica: Replica, role: Resigned) -> Iterator[int]:
+    if not replica.is_shutting_down:
+        yield role.election_deadline_ms
     yield from (at_ms for at_ms in role.end_at_ms.values() if at_ms != IN_FLIGHT)
 
 

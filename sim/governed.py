@@ -55,7 +55,7 @@ LISTENER: Final = "PLAINTEXT"
 CONVERGE_S: Final = 90.0
 CHECK_S: Final = 0.25
 RUN_LIMIT_S: Final = 600.0
-IDLE_S: Final = 3.0
+IDLE_S: Final = 2.0
 IDLE_EVENTS_MAX: Final = 600
 """A second of one host, when nothing is to be done."""
 
@@ -330,9 +330,8 @@ class GovernedRun:
             reader, committed = f"reader-{partition}", f"committed-{partition}"
             works.append((reader, "readers", self._reader(reader, partition).run))
             works.append((committed, "readers", self._reader(committed, partition, committed=True).run))
-            for kind in (False, True):
-                sweeper = f"sweeper-{'committed-' if kind else ''}{partition}"
-                works.append((sweeper, "readers", self._reader(sweeper, partition, committed=kind).sweep))
+            sweeper = f"sweeper-{partition}"
+            works.append((sweeper, "readers", self._reader(sweeper, partition).sweep))
         return works
 
     def _producer(self, name: str, partition: TopicPartition, acks: int) -> Producer:

@@ -16,7 +16,7 @@ BROKERS: Final = {"broker-1": 1, "broker-2": 2, "broker-3": 3}
 CONTROLLERS: Final = {controller_host(node_id): node_id for node_id in (11, 12, 13)}
 CLIENTS: Final = ("producers", "readers")
 PORT: Final = 9092
-SAFETY_MS: Final = 20_000
+SAFETY_MS: Final = 15_000
 FLUSH_NEVER: Final = 2**63 - 1
 SMALL_FETCH_BYTES: Final = 1_500
 """Of a replica's fetch that brings a batch or two."""
@@ -72,7 +72,7 @@ class GovernedOptions:
             producers=rng.choice((1, 2)),
             weak_producers=rng.choice((0, 0, 1)),
             transactional_producers=rng.choice((0, 1, 1)),
-            gap_ms=rng.choice((70, 130, 250)),
+            gap_ms=rng.choice((100, 200, 400)),
             administrator_pace_ms=rng.choice((700, 3_000)),
         )
 

@@ -40,7 +40,7 @@ Ts = TypeVarTuple("Ts")
 
 TICKS_PER_S: Final = 2**20
 TICK_S: Final = 1 / TICKS_PER_S
-EVENTS_PER_INSTANT_MAX: Final = 1_000_000
+EVENTS_PER_INSTANT_MAX: Final = 100_000
 CANCELLED_TIMERS_MIN: Final = 256
 """Cancelled timers are swept when they are more than this and more than half of all."""
 

@@ -6,7 +6,8 @@
 |                        | of it; its sequences begin anew, with a new producer id, where the broker lost some       |
 | transactional producer | the same in transactions of a few batches, each committed or aborted                      |
 | reader                 | follows one partition from its start, read committed or not                               |
-| sweeper                | reads all of a partition from its start, again and again: what lies in the tier, too      |
+| sweeper                | reads all of a partition from its start, again and again, read committed every other      |
+|                        | time: what lies in the tier, too                                                          |
 
 A send that is answered with an error that may mean "it was appended" is repeated under the same sequence until the
 answer is certain. Error codes that no fault explains end the run: `UnexpectedError`.
@@ -231,11 +232,12 @@ class Reader:
         for number in count(1):
             if self._shared.stopping.is_set():
                 return
+            self._is_read_committed = number % 2 == 0
             end = await self._offset(LATEST)
             position = await self._offset(EARLIEST)
             while position < end and not self._shared.stopping.is_set():
                 position = await self._poll(f"{self._name}.{number}", position)
-            await self._shared.pause(self._rng.uniform(0.5, 2.0))
+            await self._shared.pause(self._rng.uniform(1.0, 3.0))
 
     async def read_all(self) -> FinalLog:
         """Everything from start to end, once the cluster is quiet."""

@@ -326,6 +326,7 @@ async def test_Q8_a_leader_that_resigns_tells_its_state_machine(tmp_path: Path) 
         leader = await quorum.leader()
         assert leader.node.leader_and_epoch.epoch > epoch
         assert [item.epoch for item in first.state.leaders] == sorted(item.epoch for item in first.state.leaders)
+        assert LeaderAndEpoch(None, epoch) in first.state.leaders, "before anybody else leads"
 
 
 async def test_stopping_twice_does_no_harm(tmp_path: Path) -> None:
