@@ -52,6 +52,10 @@ class LocalNodes(ABC):
     def prepare(self, node: int) -> None:  # noqa: B027 - most need nothing
         """Before its first start."""
 
+    def is_running(self, node: int) -> bool:
+        """Whether it was started, and not ended since."""
+        return node in self._processes
+
     def port(self, node: int) -> int:
         return self._ports[node]
 

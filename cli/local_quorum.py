@@ -66,9 +66,6 @@ class LocalQuorum(LocalNodes):
     def metadata_directory(self, node: int) -> Path:
         return self.data_directory(node) / "__cluster_metadata-0"
 
-    def is_running(self, node: int) -> bool:
-        return node in self._processes
-
     def properties(self, node: int) -> dict[str, str]:
         quorum = {"controller.quorum.voters": ",".join(f"{id_}@127.0.0.1:{port}" for id_, port in self._ports.items())}
         if self.dynamic:

@@ -9,7 +9,7 @@ import pytest
 
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 
-FAULT_SUITES = {"test_faults.py", "test_faulty_tier.py", "test_governed.py"}
+FAULT_SUITES = {"test_faults.py", "test_faulty_tier.py", "test_governed.py", "test_group_failover.py"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -26,7 +26,7 @@ def local_tier(base: Path) -> TierSettings:
     return TierSettings("local", {"dir": str(base / "tier")})
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Two brokers with a local tier, for tests that kill nothing."""
     base = tmp_path_factory.mktemp("cluster")

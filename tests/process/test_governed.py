@@ -2,94 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import random
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster, TierSettings
-from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.offsets import list_offset
 from tierfetch.cli.processes import poll
 from tierfetch.fetcher.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP
-from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, KafkaClient
-from tierfetch.protocol.errors import KafkaError
-from tierfetch.protocol.questions import metadata_of
 from tierfetch.tests.process.clients import Librdkafka, create_topic
+from tierfetch.tests.process.governed import BROKERS, TIMEOUT_S, Governed, governed_cluster
 from tierfetch.tests.process.looks import log_bytes
 from tierfetch.tests.process.producing import SteadyProducer
 
-TIMEOUT_S = 60.0
-BROKERS = (11, 12, 13)
 TIERED = {"remote.storage.enable": "true", "segment.bytes": "1048576"}
-
-
-@dataclass
-class Governed:
-    """A cluster and its controllers."""
-
-    quorum: LocalQuorum
-    brokers: LocalCluster
-
-    @property
-    def servers(self) -> str:
-        return self.brokers.bootstrap_servers
-
-    def partition(self, topic: str, *, ask: int | None = None) -> Any:
-        """Partition 0 as a broker that answers knows it: kio's MetadataResponsePartition; None where it does not."""
-        for broker in [ask] if ask is not None else BROKERS:
-            try:
-                return asyncio.run(_partition(self.brokers.port(broker), topic))
-            except (OSError, KafkaError, LookupError):
-                continue
-        return None
-
-    def wait(self, topic: str, what: str, condition: Any) -> Any:
-        for _ in poll(TIMEOUT_S, f"{topic} {what}; it is {self.partition(topic)}", 0.02):
-            found = self.partition(topic)
-            if found is not None and condition(found):
-                return found
-        raise AssertionError("unreachable: poll raises")
-
-    def wait_led_by_another(self, topic: str, than: int) -> Any:
-        return self.wait(topic, "to have another leader", lambda part: part.leader_id not in (-1, than))
-
-    def run(self, *arguments: str) -> str:
-        command = [sys.executable, "-m", "tierfetch.cli.main", *arguments, "--bootstrap", self.servers]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-
-async def _partition(port: int, topic: str) -> Any:
-    client = KafkaClient(client_id="test", random=random.Random())
-    body = metadata_of([topic])
-    try:
-        answer = await client.request(Address("127.0.0.1", port), ApiKey.METADATA, body, timeout_s=2)
-    finally:
-        await client.close()
-    return answer.topics[0].partitions[0]
 
 
 @pytest.fixture
 def governed(tmp_path: Path) -> Iterator[Governed]:
-    tier = TierSettings("local", {"dir": str(tmp_path / "tier")})
-    configs = {"follower.fetch.last.tiered.offset.enable": "true"}
-    with (
-        LocalQuorum(tmp_path) as quorum,
-        LocalCluster(
-            tmp_path, BROKERS, tier=tier, configs=configs, controllers=quorum.bootstrap_controllers
-        ) as brokers,
-    ):
-        yield Governed(quorum, brokers)
+    with governed_cluster(tmp_path) as running:
+        yield running
 
 
 def test_C1_C2_a_killed_leader_is_replaced_and_nothing_is_lost(governed: Governed) -> None:
