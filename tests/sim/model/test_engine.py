@@ -102,6 +102,42 @@ def test_S2_a_rebalance_is_simulated_wave_by_wave() -> None:
     assert one_by_one.timeline.into[:-2, 2] == pytest.approx(GB, rel=2e-3)
 
 
+def test_the_next_wave_waits_for_the_isr_and_uses_what_the_last_one_freed() -> None:
+    """Broker 2 follows 0.25 GB/s until partition 0 has moved to broker 3; then its NIC is free for partition 1."""
+    rows = [partition(0, [1, 2], 0.5, produce_bytes_per_s=0.25 * GB), partition(1, [4, 3])]
+    arrays = cluster(4, rows)
+    moves = moves_between(arrays, np.array([[0, 2], [3, 1]], dtype=np.int32))
+    waves = replace(moves, wave=np.array([0, 1], dtype=np.int32))
+    result = simulate(arrays, waves, LOCAL, PLAIN.model_copy(update={"isr_expansion_s": 3.0}))
+    assert result.joined_s == pytest.approx([1.0 + 3.0, 4.0 + 1.0 + 3.0])
+
+
+def test_a_replaced_broker_starts_once() -> None:
+    arrays = cluster(2, [partition(0, [2, 1]), partition(1, [2, 1])])
+    moves = replace(replacement_moves(arrays, 0), wave=np.array([0, 1], dtype=np.int32))
+    result = simulate(arrays, moves, LOCAL, PLAIN.model_copy(update={"start_s": 7.0}))
+    assert result.joined_s == pytest.approx([8.0, 9.0])
+
+
+def test_live_produce_of_joined_replicas_takes_its_weight_of_the_connection() -> None:
+    """1 GB/s for one connection. Both fetch: 0.9 are left, 0.45 each; partition 0 nears by 0.35. Then 0.8 are left."""
+    fast = {key: 100 * GB for key in broker(1) if key.endswith("_per_s")}
+    rows = [partition(0, [2, 1], 0.3, produce_bytes_per_s=0.1 * GB), partition(1, [2, 1], 1.4)]
+    pace = PLAIN.model_copy(update={"fetch_bytes_per_s": GB, "fetch_response_bytes": 1 << 20, "produce_weight": 2.0})
+    result = replaced(cluster([broker(1, **fast), broker(2, **fast)], rows), calibration=pace, resolution=0.0)
+    first_s = 0.3 / 0.35
+    assert result.joined_s == pytest.approx([first_s, first_s + (1.4 - 0.45 * first_s) / 0.8])
+
+
+def test_min_insync_replicas_need_as_many_as_are_missing() -> None:
+    arrays = cluster(3, [partition(0, [3, 1, 2])], topic={"min_insync_replicas": 3})
+    moves = replacement_moves(arrays, 0, 1)
+    waves = replace(moves, wave=np.array([0, 1], dtype=np.int32))
+    result = simulate(arrays, waves, LOCAL, PLAIN)
+    assert result.joined_s == pytest.approx([1.0, 2.0])
+    assert result.below_min_isr_longest_s == pytest.approx(2.0)
+
+
 def test_nothing_moves() -> None:
     arrays = cluster(2, [partition(0, [1])])
     result = simulate(arrays, moves_between(arrays, arrays.replicas), TIER_FIRST, PLAIN)

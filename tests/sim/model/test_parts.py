@@ -134,6 +134,27 @@ def test_what_a_failure_comes_to() -> None:
     assert result.headroom_after[1] == pytest.approx(4.0)
 
 
+def test_what_the_foreground_takes() -> None:
+    keys = {"produce_bytes_per_s": 10 * MB, "consume_bytes_per_s": 5 * MB}
+    arrays = cluster([broker(1, "a"), broker(2, "b")], [partition(0, [1, 2], **keys)], topic={"tiered": True})
+    pace = PLAIN.model_copy(update={"leader_cpu_s_per_gb": 1.0, "follower_cpu_s_per_gb": 2.0})
+    resources = resources_of(arrays, pace)
+    taken = {name: use for name, use in zip(resources.names(arrays), resources.foreground, strict=True) if use}
+    assert taken == pytest.approx(
+        {
+            ("nic in", "1"): 10 * MB,
+            ("nic in", "2"): 10 * MB,
+            ("disk write", "1"): 10 * MB,
+            ("disk write", "2"): 10 * MB,
+            ("nic out", "1"): (10 + 10 + 5) * MB,
+            ("CPU", "1"): 0.010 * 2 + 0.025 * 1,
+            ("CPU", "2"): 0.010 * 2,
+            ("link", "a -> b"): 10 * MB,
+            ("tier", ""): 10 * MB,
+        }
+    )
+
+
 def test_new_brokers_go_where_racks_are_short() -> None:
     arrays = cluster([broker(1, "a"), broker(2, "a"), broker(5, "b", cores=2)], [partition(0, [1, 5])])
     grown = with_new_brokers(arrays, 3)
@@ -151,6 +172,7 @@ def test_no_byte_is_lost_when_a_recorder_thins_its_samples() -> None:
     into, out_of = recorder.rates(edges)
     assert (into[:, 0] * np.diff(edges)).sum() == pytest.approx(sum(step % 7 for step in range(5 * SAMPLES_MAX)))
     assert out_of[:, 0] == pytest.approx(1.0)
+    assert len(recorder._samples) <= 2 * SAMPLES_MAX
     assert (recorder.peak[0], recorder.peak_at_s[0]) == (5 * SAMPLES_MAX - 1, 5 * SAMPLES_MAX - 1)
 
 
