@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Final
 
 from confluent_kafka import Producer
@@ -29,11 +29,11 @@ DISK_LOOKS_EVERY: Final = 5
 JOIN_TIMEOUT_S: Final = 90.0
 RECORD_BYTES: Final = 1_000
 LOAD_RECORDS: Final = 250
-LOAD_SETTLE_S: Final = 2.0
+LOAD_SETTLE_S: Final = 0.5
 CALM_LOOKS: Final = 8
 CALM_INTERVAL_S: Final = 0.4
 DELETE_LOOK_S: Final = 0.2
-PAUSE_S: Final = 1.0
+PAUSE_S: Final = 0.5
 """Between two runs: the leader's last answers and the follower's flush are over."""
 _OPTION: Final = "follower.fetch.last.tiered.offset.enable"
 
@@ -60,8 +60,8 @@ def topic_configs(scenario: Scenario) -> dict[str, str]:
     if scenario.is_tiered:
         configs["remote.storage.enable"] = "true"
     if scenario.local_share is not None:
-        key = "local.retention.bytes" if scenario.is_tiered else "retention.bytes"
-        configs[key] = str(int(scenario.total_bytes / scenario.partitions * scenario.local_share))
+        assert scenario.is_tiered, f"{scenario.name}: retention would delete what is being copied"
+        configs["local.retention.bytes"] = str(int(scenario.total_bytes / scenario.partitions * scenario.local_share))
     if scenario.throttle_mb_s is not None:
         configs["follower.replication.throttled.replicas"] = "*"
     return configs
@@ -69,19 +69,19 @@ def topic_configs(scenario: Scenario) -> dict[str, str]:
 
 @contextmanager
 def prepared(lab: Lab, scenario: Scenario, topic: str) -> Iterator[None]:
-    """The topic with its data, tiered and trimmed, under load if the scenario has one; deleted at the end."""
+    """The topic with its data, tiered and trimmed; deleted at the end."""
     lab.set_tier_latency(0)
     lab.set_configs({})
     create_topic(lab.cluster, [[LEADER, FOLLOWER]] * scenario.partitions, topic_configs(scenario), topic)
     try:
         produce(lab.cluster, scenario.partitions, scenario.total_bytes, RECORD_BYTES, acks="1", topic=topic)
-        _wait_calm(lab, topic)
+        if scenario.is_tiered:
+            _wait_calm(lab, topic)
         wait_isr(lab.cluster, _isr(scenario, {LEADER, FOLLOWER}), topic)
         os.sync()
         lab.set_configs(broker_configs(lab, scenario))
         lab.set_tier_latency(scenario.latency_ms)
-        with load(lab, scenario, topic):
-            yield
+        yield
     finally:
         _delete(lab, topic)
 
@@ -142,15 +142,16 @@ def _produce_until(lab: Lab, scenario: Scenario, topic: str, ended: threading.Ev
 
 
 def replace(lab: Lab, scenario: Scenario, topic: str, *, looks_at_disk: bool = False) -> Timing:
-    """One run. NeverJoinedError."""
+    """One run, under a load of its own if the scenario grows. NeverJoinedError."""
     cluster = lab.cluster
     killed = time.monotonic()
     cluster.kill(FOLLOWER)
     cluster.wipe(FOLLOWER)
     fenced = wait_isr(cluster, _isr(scenario, {LEADER}), topic)
-    cpu_s = cpu_seconds([cluster.process(LEADER).pid])
-    began = cluster.start(FOLLOWER)
-    first_data, all_data, in_isr = _watch(lab, topic, looks_at_disk)
+    with load(lab, scenario, topic) if scenario.grows else nullcontext():
+        cpu_s = cpu_seconds([cluster.process(LEADER).pid])
+        began = cluster.start(FOLLOWER)
+        first_data, all_data, in_isr = _watch(lab, topic, looks_at_disk)
     timing = Timing(
         start_to_isr_s=in_isr - began,
         first_data_s=first_data - began,

@@ -8,8 +8,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,7 @@ from .forecast import captured, forecast
 from .judge import judged
 from .lab import Lab, running
 from .record import Entry, Record
-from .replacement import NeverJoinedError, prepared, replace
+from .replacement import NeverJoinedError, load, prepared, replace
 from .scenario import CALIBRATION, Scenario
 
 FAILURES: Final = (TimeoutError, RuntimeError, OSError, KafkaException, click.ClickException)
@@ -94,21 +94,41 @@ class Session:
             self.record.write()
 
     def _run(self, entry: Entry, runs: int, *, predicts: bool) -> None:
-        lab = self._running_lab()
+        lab, scenario = self._running_lab(), entry.scenario
+        began = time.monotonic()
+        if not scenario.grows:
+            with self._prepared(lab, scenario) as topic, load(lab, scenario, topic):
+                if predicts:
+                    self._predict(lab, entry, topic)
+                for _ in range(runs):
+                    self._measure(lab, entry, topic, looks_at_disk=not predicts)
+        else:
+            if predicts:
+                with self._prepared(lab, scenario) as topic, load(lab, scenario, topic):
+                    self._predict(lab, entry, topic)
+            for _ in range(runs):
+                with self._prepared(lab, scenario) as topic:
+                    self._measure(lab, entry, topic, looks_at_disk=not predicts)
+        self._tell(entry, time.monotonic() - began)
+
+    @contextmanager
+    def _prepared(self, lab: Lab, scenario: Scenario) -> Iterator[str]:
+        """A topic that was never there before."""
         self._topics += 1
         topic = f"scenario{self._topics}"
-        began = time.monotonic()
-        with prepared(lab, entry.scenario, topic):
-            if predicts:
-                calibrations = self.record.calibrations or Calibrations.default()
-                self.record.predict(entry, forecast(captured(lab, entry.scenario, self.machine), topic, calibrations))
-            for _ in range(runs):
-                try:
-                    self.record.measure(entry, replace(lab, entry.scenario, topic, looks_at_disk=not predicts))
-                except NeverJoinedError:
-                    self.record.measure(entry, None)
-                    lab.cluster.wait_serving(2)
-        self._tell(entry, time.monotonic() - began)
+        with prepared(lab, scenario, topic):
+            yield topic
+
+    def _predict(self, lab: Lab, entry: Entry, topic: str) -> None:
+        calibrations = self.record.calibrations or Calibrations.default()
+        inventory = captured(lab, entry.scenario, self.machine)
+        self.record.predict(entry, forecast(inventory, topic, calibrations))
+
+    def _measure(self, lab: Lab, entry: Entry, topic: str, *, looks_at_disk: bool) -> None:
+        try:
+            self.record.measure(entry, replace(lab, entry.scenario, topic, looks_at_disk=looks_at_disk))
+        except NeverJoinedError:
+            self.record.measure(entry, None)
 
     def _tell(self, entry: Entry, took_s: float) -> None:
         seconds = " ".join(f"{each:.2f}" for each in entry.seconds)

@@ -47,6 +47,7 @@ def as_the_formula_has_it(scenario: Scenario, true: Calibration) -> Seen:
         seconds += true.retry_s + scenario.partitions * true.aux_s / true.setup_parallel
         seconds += waves * true.aux_gets * scenario.latency_ms / 1000
     produced = scenario.produce_mb_s * 1e6
+    bulk += produced * (true.start_s + partitions * true.setup_s / true.setup_parallel) if scenario.grows else 0.0
     copy_s = bulk / (true.pace(scenario.partitions) - true.produce_weight * produced)
     if scenario.throttle_mb_s is not None:
         copy_s = (bulk - true.throttle_burst_bytes) / (scenario.throttle_mb_s * 1e6)
