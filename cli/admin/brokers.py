@@ -11,10 +11,10 @@ from rich.table import Table
 
 from ...protocol.api import ApiKey
 from ...protocol.client import Address
-from ...protocol.errors import KafkaError
 from ...protocol.questions import BROKER_ENDPOINTS, cluster_of
 from ..options import json_option, table_console
-from .session import Admin, bootstrap_option, check, run
+from .local_state import local_state, warming_text
+from .session import Admin, bootstrap_option, run
 
 
 @click.group("brokers")
@@ -26,16 +26,20 @@ def brokers() -> None:
 @bootstrap_option
 @json_option
 def list_brokers(bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """Brokers with their partitions, leaderships and bytes; fenced ones too."""
+    """Brokers with their partitions, leaderships and bytes; fenced ones too.
+
+    Warming: what is still to come from the tier for replicas that began behind it, and for how long.
+    """
     rows = run(bootstrap, _rows)
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
-    table = Table("broker", "address", "rack", "state", "replicas", "leads", "out of sync", "local bytes")
+    table = Table("broker", "address", "rack", "state", "replicas", "leads", "out of sync", "local bytes", "warming")
     for row in rows:
         size = row["local_bytes"]
         cells = [*(str(row[key]) for key in ("broker", "address", "rack", "state", "replicas", "leads", "out_of_sync"))]
-        table.add_row(*cells, "?" if size is None else decimal(size), style="red" if row["state"] == "fenced" else None)
+        cells += ["?" if size is None else decimal(size), warming_text(row["warming"])]
+        table.add_row(*cells, style="red" if row["state"] == "fenced" else None)
     table_console().print(table)
 
 
@@ -57,6 +61,8 @@ async def _rows(admin: Admin) -> list[dict[str, Any]]:
     for broker in sorted(described.brokers, key=lambda broker: broker.broker_id):
         number = broker.broker_id
         is_fenced = getattr(broker, "is_fenced", False)
+        state = None if is_fenced else await local_state(admin, Address(broker.host, broker.port))
+        warming = None if state is None else state.total_warming()
         rows.append(
             {
                 "broker": number,
@@ -66,21 +72,8 @@ async def _rows(admin: Admin) -> list[dict[str, Any]]:
                 "replicas": sum(number in part.replica_nodes for part in parts),
                 "leads": sum(number == part.leader_id for part in parts),
                 "out_of_sync": sum(number in part.replica_nodes and number not in part.isr_nodes for part in parts),
-                "local_bytes": None if is_fenced else await local_bytes(admin, Address(broker.host, broker.port)),
+                "local_bytes": None if state is None else state.size_bytes,
+                "warming": None if warming is None else warming.as_json(),
             }
         )
     return rows
-
-
-async def local_bytes(admin: Admin, broker: Address) -> int | None:
-    """What its replicas take in its log directories; None if it does not answer."""
-    try:
-        answer = await admin.ask_at(broker, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
-        for directory in answer.results:
-            check(directory, directory.log_dir)
-    except (OSError, KafkaError):
-        return None
-    sizes: list[int] = [
-        part.partition_size for directory in answer.results for topic in directory.topics for part in topic.partitions
-    ]
-    return sum(sizes)

@@ -10,7 +10,9 @@ import click
 from rich.table import Table
 
 from ...protocol.api import ApiKey
+from ...protocol.topics import TopicPartition
 from ..options import json_option, pairs, table_console
+from .local_state import local_state, warming_text
 from .session import Admin, bootstrap_option, check, run
 
 TIMEOUT_MS: Final = 30_000
@@ -48,16 +50,16 @@ def list_topics(bootstrap: tuple[str, ...], as_json: bool) -> None:
 @bootstrap_option
 @json_option
 def describe_topics(names: tuple[str, ...], bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """Leader, replicas and ISR of each partition."""
-    cluster = run(bootstrap, lambda admin: admin.cluster(names))
-    rows = [_partition(topic.name, part) for topic in cluster.topics for part in topic.partitions]
-    rows.sort(key=lambda row: (row["topic"], row["partition"]))
+    """Leader, replicas and ISR of each partition, and which replicas are being filled from the tier."""
+    rows = run(bootstrap, lambda admin: _described(admin, names))
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
-    table = Table("topic", "partition", "leader", "epoch", "replicas", "in sync")
+    table = Table("topic", "partition", "leader", "epoch", "replicas", "in sync", "warming")
     for row in rows:
+        warming = row.pop("warming")
         cells = [_text(value) for value in row.values()]
+        cells.append("; ".join(f"{broker}: {warming_text(each)}" for broker, each in warming.items()))
         table.add_row(*cells, style="red" if row["leader"] < 0 else "yellow" if _is_short(row) else None)
     table_console().print(table)
 
@@ -149,6 +151,22 @@ def _summary(topic: Any) -> dict[str, Any]:
         "out_of_sync": sum(len(part.isr_nodes) < len(part.replica_nodes) for part in parts),
         "leaderless": sum(part.leader_id < 0 for part in parts),
     }
+
+
+async def _described(admin: Admin, names: Sequence[str]) -> list[dict[str, Any]]:
+    cluster = await admin.cluster(names)
+    states = {broker: await local_state(admin, address) for broker, address in sorted(cluster.brokers.items())}
+    rows = []
+    for topic in cluster.topics:
+        for part in sorted(topic.partitions, key=lambda part: part.partition_index):
+            name = TopicPartition(topic.name, part.partition_index)
+            warming = {
+                broker: state.warming[name].as_json()
+                for broker, state in states.items()
+                if state is not None and name in state.warming
+            }
+            rows.append({**_partition(topic.name, part), "warming": warming})
+    return rows
 
 
 def _partition(topic: str, part: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,3 +114,36 @@ def test_R4_replacement_leads_and_serves_what_it_never_had(cluster: LocalCluster
     assert Librdkafka().consume(servers, "t", len(VALUES)) == VALUES
     wait_replaced(cluster, leader)
     wait_same_logs(cluster, "t", follower, leader)
+
+
+def test_F11_a_replacement_is_filled_from_the_tier_in_the_background(cluster: LocalCluster) -> None:
+    """At a rate, seen by the tools; in the end it holds what the leader holds."""
+    servers = cluster.bootstrap_servers
+    create_topic(servers, "t", configs=TIERED)
+    Librdkafka().produce(servers, "t", VALUES, "none")
+    leader = leader_of(cluster, "t")
+    follower = 3 - leader
+    wait_tiered(cluster, "t", max(log_bytes(cluster, leader, "t")))
+    cluster.kill(follower)
+    cluster.wipe(follower)
+    cluster.start(follower)
+    wait_replaced(cluster, follower)
+    assert min(log_bytes(cluster, follower, "t")) > 4000
+    alter = ["configs", "alter", "--bootstrap", servers, "--broker", "default"]
+    rate = "thin.replica.warmer.max.bytes.per.second"
+    assert cluster.quorum is not None
+    cluster.quorum.tool(*alter, "--set", "thin.replica.warmer.enable=true", "--set", f"{rate}=200000")
+    for _ in poll(TIMEOUT_S, "the replacement to be filled, and to say so"):
+        described = json.loads(cluster.quorum.tool("topics", "describe", "t", "--json", "--bootstrap", servers))
+        if described[0]["warming"]:
+            break
+    assert described[0]["warming"][str(follower)]["bytes_left"] > 0
+    rows = json.loads(cluster.quorum.tool("brokers", "list", "--json", "--bootstrap", servers))
+    assert [row["broker"] for row in rows if row["warming"] is not None] == [follower]
+    cluster.quorum.tool(*alter, "--set", f"{rate}=100000000")
+    for _ in poll(TIMEOUT_S, "the replacement to be full"):
+        if min(log_bytes(cluster, follower, "t"), default=-1) == 0:
+            break
+    wait_same_logs(cluster, "t", leader, follower)
+    assert log_bytes(cluster, follower, "t") == log_bytes(cluster, leader, "t")
+    assert Librdkafka().consume(servers, "t", len(VALUES)) == VALUES

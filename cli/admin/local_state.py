@@ -1,0 +1,79 @@
+"""What lies on a broker's disks, and what is being filled from the tier there: DescribeLogDirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from rich.filesize import decimal
+
+from ...protocol.api import ApiKey
+from ...protocol.client import Address
+from ...protocol.errors import KafkaError
+from ...protocol.extensions import NOT_WARMED
+from ...protocol.topics import TopicPartition
+from .session import Admin, check
+
+
+@dataclass(frozen=True, slots=True)
+class Warming:
+    """A replica that is being filled (`thin.replica.warmer.enable`): what is still to come."""
+
+    bytes_left: int
+    bytes_per_second: int
+
+    @property
+    def seconds_left(self) -> int | None:
+        """None before anything has come."""
+        return None if self.bytes_per_second == 0 else -(-self.bytes_left // self.bytes_per_second)
+
+    def as_json(self) -> dict[str, int | None]:
+        return {"bytes_left": self.bytes_left, "seconds_left": self.seconds_left}
+
+
+@dataclass(frozen=True, slots=True)
+class LocalState:
+    """Of one broker: bytes of all its replicas, and those that are being filled."""
+
+    size_bytes: int
+    warming: dict[TopicPartition, Warming]
+
+    def total_warming(self) -> Warming | None:
+        if not self.warming:
+            return None
+        each = self.warming.values()
+        return Warming(sum(item.bytes_left for item in each), sum(item.bytes_per_second for item in each))
+
+
+async def local_state(admin: Admin, broker: Address) -> LocalState | None:
+    """None if the broker does not answer."""
+    try:
+        answer = await admin.ask_at(broker, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
+        for directory in answer.results:
+            check(directory, directory.log_dir)
+    except (OSError, KafkaError):
+        return None
+    parts = [
+        (TopicPartition(topic.name, part.partition_index), part)
+        for directory in answer.results
+        for topic in directory.topics
+        for part in topic.partitions
+    ]
+    warming = {name: found for name, part in parts if (found := _warming(part)) is not None}
+    return LocalState(sum(part.partition_size for _, part in parts), warming)
+
+
+def _warming(part: Any) -> Warming | None:
+    left = getattr(part, "warming_bytes_left", NOT_WARMED)
+    return None if left == NOT_WARMED else Warming(left, part.warming_bytes_per_second)
+
+
+def warming_text(warming: Mapping[str, int | None] | None) -> str:
+    """Of what `as_json` gave, for a table."""
+    if warming is None:
+        return ""
+    seconds = warming["seconds_left"]
+    left = "?" if seconds is None else str(timedelta(seconds=seconds))
+    return f"{decimal(warming['bytes_left'] or 0)}, {left}"
