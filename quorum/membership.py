@@ -10,8 +10,12 @@ may be in effect as soon as its record is appended, and why the next change has 
     no other change waits or is uncommitted                 REQUEST_TIMED_OUT
     add: its id is not in the set                           DUPLICATE_VOTER
     add: has the leader's log, before its time is up        REQUEST_TIMED_OUT, and no change
+    add by itself: had it lately; decided at once           REQUEST_TIMED_OUT, and no change
     remove, update: id and directory are in the set         VOTER_NOT_FOUND
     remove: somebody is left                                INVALID_REQUEST
+
+A replica that adds itself (auto-join) asks to be answered before the commit; one of Apache Kafka fetches nothing while
+it waits. So whether it has caught up has to be seen by what it fetched before.
 
 A leader that removes itself leads on, without counting itself, until that is committed; then it resigns.
 
@@ -56,9 +60,20 @@ def on_add_request(replica: Replica, token: object, request: AddVoterRequest) ->
     if refusal is not None:
         _answer(replica, token, *refusal)
         return
+    if not request.ack_when_committed and not _was_caught_up(replica, request.voter.key):
+        message = f"{request.voter.key} is behind; fetch on, and ask again"
+        _answer(replica, token, ErrorCode.request_timed_out, message)
+        return
+    catch_up_end_offset = replica.log.end_offset if request.ack_when_committed else 0
     voters = replica.voters.with_voter(request.voter)
-    change = VoterChange(token, request, voters, replica.now_ms + request.timeout_ms, replica.log.end_offset)
+    change = VoterChange(token, request, voters, replica.now_ms + request.timeout_ms, catch_up_end_offset)
     _leader(replica).voter_change = change
+
+
+def _was_caught_up(replica: Replica, key: ReplicaKey) -> bool:
+    position = _leader(replica).positions.get(key)
+    oldest_ms = max(replica.now_ms - replica.config.fetch_timeout_ms, 0)
+    return position is not None and position.last_caught_up_ms >= oldest_ms
 
 
 def on_remove_request(replica: Replica, token: object, request: RemoveVoterRequest) -> None:

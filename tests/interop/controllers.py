@@ -31,6 +31,8 @@ class JavaController:
         self.address = Address("127.0.0.1", port)
         self.servers = servers
         self.configs: dict[str, str] = {}
+        self.static_voters: str | None = None
+        """As controller.quorum.voters says it, this one included; None: membership is dynamic."""
         self._processes = Processes()
 
     @property
@@ -76,15 +78,22 @@ class JavaController:
             "listeners": f"CONTROLLER://{self.address}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
-            "controller.quorum.bootstrap.servers": ",".join(self.servers or [str(self.address)]),
             "log.dirs": str(self.directory),
+            **self._membership(),
             **self.configs,
         }
         self.base.mkdir(parents=True, exist_ok=True)
         self.config_file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        role = "--standalone" if self.servers is None else "--no-initial-controllers"
-        run_tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(self.config_file), role)
+        role = ["--standalone" if self.servers is None else "--no-initial-controllers"]
+        if self.static_voters is not None:
+            role = []
+        run_tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(self.config_file), *role)
         self.start()
+
+    def _membership(self) -> dict[str, str]:
+        if self.static_voters is not None:
+            return {"controller.quorum.voters": self.static_voters}
+        return {"controller.quorum.bootstrap.servers": ",".join(self.servers or [str(self.address)])}
 
     def start(self) -> None:
         command = ["java", "-Xmx384m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=info", "-cp", f"{kafka_jars()}/*"]

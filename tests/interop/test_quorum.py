@@ -12,18 +12,21 @@ import pytest
 
 from tierfetch.bench.lab.kafka import run_tool
 from tierfetch.cli.processes import poll
+from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.quorum.config import RaftConfig
 from tierfetch.quorum.errors import NotLeaderError
-from tierfetch.quorum.formatting import FormatOrder, format_directories
+from tierfetch.quorum.formatting import FormatOrder, format_directories, new_directory_id
+from tierfetch.quorum.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
 from tierfetch.quorum.metadata_log import MetadataLogConfig
 from tierfetch.quorum.node import QuorumNode
 from tierfetch.quorum.snapshot_file import snapshot_name
-from tierfetch.quorum.state import ReplicaKey
+from tierfetch.quorum.state import RaftState, ReplicaKey
+from tierfetch.quorum.voters import VoterNode
 from tierfetch.tests import samples
 from tierfetch.tests.interop.controllers import JavaController
 from tierfetch.tests.interop.java import kafka_dump, our_dump
-from tierfetch.tests.quorum.nodes import CLUSTER, Quorum, Recorder, now_ms
+from tierfetch.tests.quorum.nodes import CLUSTER, Quorum, Recorder, Replica, now_ms
 
 TIMEOUT_S = 60.0
 SEGMENT = f"{0:020d}.log"
@@ -225,3 +228,57 @@ async def test_Q15_a_java_controller_becomes_a_voter_of_our_quorum(quorum: Quoru
         assert java.key in [voter.key for voter in leader.node.voters.voters]
         await append(quorum, sample_records()[42])
         assert '"id": 9' in (await describe(quorum, "--status")).split("CurrentVoters:")[1].splitlines()[0]
+
+
+async def test_Q15_a_java_controller_joins_our_quorum_by_itself(quorum: Quorum, tmp_path: Path) -> None:
+    leader = await quorum.leader()
+    java = JavaController(tmp_path, 9, CLUSTER, [f"{item.host}:{item.port}" for item in quorum.endpoints])
+    java.configs["controller.quorum.auto.join.enable"] = "true"
+    async with java:
+        await until(lambda: java.key in [voter.key for voter in leader.node.voters.voters], "the new voter")
+        last = await append(quorum, sample_records()[42])
+        await until(lambda: leader.node.high_watermark > last, "four voters to commit")
+
+
+async def test_Q15_we_join_a_java_quorum_by_ourselves(tmp_path: Path) -> None:
+    java = JavaController(tmp_path, 50, CLUSTER)
+    async with Quorum(tmp_path / "ours", 1, dynamic=True) as machine, java:
+        ours = machine.replicas[1]
+        shutil.rmtree(ours.directory)
+        await ours.format()
+        machine.timeouts |= {"auto_join": True, "bootstrap_servers": (java.endpoint,)}
+        await ours.start()
+        await until(lambda: ours.node.is_voter, "Java's leader to take us")
+        assert {voter.key for voter in ours.node.voters.voters} == {java.key, ours.key}
+
+
+async def test_Q15_static_voters_of_both_kinds_go_into_the_log(tmp_path: Path) -> None:
+    java = JavaController(tmp_path, 9, CLUSTER)
+    async with Quorum(tmp_path / "ours", 2) as quorum:
+        quorum.static_others = (VoterNode(ReplicaKey(9), (java.endpoint,)),)
+        named = {item.node_id: item.address for item in quorum.voters} | {9: java.address}
+        java.static_voters = ",".join(f"{node_id}@{address}" for node_id, address in named.items())
+        await quorum.start()
+        await until(lambda: any(leads(item) for item in quorum.voters), "one of ours to lead")
+        async with java:
+            for _ in poll(TIMEOUT_S, "one of ours to lead and to know what the Java voter is", interval_s=0):
+                answers = [await raise_kraft_version(item) for item in quorum.voters]
+                if ErrorCode.none in answers:
+                    break
+                await asyncio.sleep(0.2)
+            await until(lambda: all(item.node.voters.kraft_version == 1 for item in quorum.voters), "the new level")
+            keys = {voter.key for voter in quorum.replicas[1].node.voters.voters}
+            assert keys == {java.key, *(item.key for item in quorum.voters)}
+            ours = quorum.replicas[1].log_directory
+            await until(lambda: log_bytes(java.metadata_directory)[:200] == log_bytes(ours)[:200], "the Java voter")
+
+
+def leads(replica: Replica) -> bool:
+    return replica.node.state is RaftState.LEADER
+
+
+async def raise_kraft_version(replica: Replica) -> ErrorCode:
+    epoch = replica.node.leader_and_epoch.epoch
+    answer = await replica.node.ask(UpgradeKRaftVersionRequest(epoch=epoch, level=1))
+    assert isinstance(answer, VoterChangeResponse), answer
+    return answer.error

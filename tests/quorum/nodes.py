@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 from tierfetch.cli.processes import free_ports
 from tierfetch.log.disk_os import OsDisk
@@ -83,8 +84,10 @@ class Replica:
                 key=ReplicaKey(self.node_id),
                 cluster_id=self.cluster_id,
                 endpoints=() if observer else (self.endpoint,),
-                bootstrap_servers=() if quorum.static_voters else tuple(quorum.endpoints),
-                **quorum.timeouts,
+                **{
+                    "bootstrap_servers": () if quorum.static_voters else tuple(quorum.endpoints),
+                    **quorum.timeouts,
+                },
             ),
             log_dir=self.directory,
             disk=quorum.disk,
@@ -124,7 +127,9 @@ class Quorum:
         self.rng = random.Random(7)
         self.dynamic = dynamic
         self.log_config = MetadataLogConfig()
-        self.timeouts: dict[str, int] = {
+        self.static_others: tuple[VoterNode, ...] = ()
+        """Static voters that are not in this process."""
+        self.timeouts: dict[str, Any] = {
             "election_timeout_ms": 200,
             "fetch_timeout_ms": 5000,
             "election_backoff_max_ms": 100,
@@ -149,7 +154,8 @@ class Quorum:
     def static_voters(self) -> VoterSet | None:
         if self.dynamic:
             return None
-        return VoterSet.of(VoterNode(ReplicaKey(item.node_id), (item.endpoint,)) for item in self.voters)
+        ours = [VoterNode(ReplicaKey(item.node_id), (item.endpoint,)) for item in self.voters]
+        return VoterSet.of([*ours, *self.static_others])
 
     async def __aenter__(self) -> Quorum:
         self.disk = OsDisk()
