@@ -55,6 +55,14 @@ class PlannedSplit:
     split: Split
 
 
+@dataclass(frozen=True, slots=True)
+class _Uncut:
+    """A piece that its offset index will cut."""
+
+    piece: Piece
+    selection: Selection
+
+
 class TierPlanner:
     """Over what the catalog found last."""
 
@@ -90,12 +98,14 @@ class TierPlanner:
         aborted = await self._aborted(partition, pieces) if options.isolation == "read_committed" else []
         chosen = zip(pieces, selections(pieces, aborted, self._min_timestamp_ms), strict=True)
         is_to_be_cut = len(pieces) <= CUT_PIECES_MAX
-        cuts = [partial(self._cut, partition, piece, selection, is_to_be_cut) for piece, selection in chosen]
-        found = await at_once(cuts, INDEXES_AT_ONCE_MAX)
+        found = [self._uncut(piece, selection, is_to_be_cut) for piece, selection in chosen]
+        cuts = [partial(self._cut, partition, split, is_to_be_cut) for split in found if isinstance(split, _Uncut)]
+        parts = iter(await at_once(cuts, INDEXES_AT_ONCE_MAX))
+        name, origins = partition.name, partition.origins
         return [
-            PlannedSplit(partition.name, partition.origins[split.segment.segment_id.id], split)
-            for splits in found
-            for split in splits
+            PlannedSplit(name, origins[split.segment.segment_id.id], split)
+            for one in found
+            for split in (next(parts) if isinstance(one, _Uncut) else one)
         ]
 
     async def offset_for_timestamp(self, partition: TieredPartition, timestamp_ms: int) -> int:
@@ -115,15 +125,19 @@ class TierPlanner:
     def _store_of(self, partition: TieredPartition, piece: Piece) -> SegmentStore:
         return self._catalog.store(partition.origins[piece.segment.segment_id.id])
 
-    async def _cut(
-        self, partition: TieredPartition, piece: Piece, selection: Selection, is_to_be_cut: bool
-    ) -> list[Split]:
-        size, split_bytes = piece.segment.segment_size_in_bytes, self._options.splitbytes
-        if size <= split_bytes or (is_whole(piece) and not is_to_be_cut):
+    def _uncut(self, piece: Piece, selection: Selection, is_to_be_cut: bool) -> list[Split] | _Uncut:
+        """Its splits, where no index is needed for them."""
+        size = piece.segment.segment_size_in_bytes
+        if size <= self._options.splitbytes or (is_whole(piece) and not is_to_be_cut):
             return [whole(piece, selection)] if size else []
+        return _Uncut(piece, selection)
+
+    async def _cut(self, partition: TieredPartition, uncut: _Uncut, is_to_be_cut: bool) -> list[Split]:
+        piece = uncut.piece
         data = await self._store_of(partition, piece).fetch_index(piece.segment, IndexType.OFFSET)
         index = list(OffsetIndex.decode(data, piece.segment.start_offset))
-        return list(cut(piece, index, split_bytes if is_to_be_cut else size, selection))
+        split_bytes = self._options.splitbytes if is_to_be_cut else piece.segment.segment_size_in_bytes
+        return list(cut(piece, index, split_bytes, uncut.selection))
 
     async def _aborted(self, partition: TieredPartition, pieces: Sequence[Piece]) -> list[AbortedTransaction]:
         """Of the pieces' segments, and of those behind until no transaction can reach back: an entry lies with the
@@ -131,7 +145,7 @@ class TierPlanner:
         """
         if not pieces:
             return []
-        looks = [partial(self._transactions, partition, piece) for piece in pieces]
+        looks = [partial(self._transactions, partition, piece) for piece in pieces if not piece.segment.txn_index_empty]
         indexes = await at_once(looks, INDEXES_AT_ONCE_MAX)
         aborted = {transaction for index in indexes for transaction in index}
         end_offset = pieces[-1].end_offset

@@ -115,15 +115,17 @@ async def sight(
 
 async def at_once(calls: Iterable[Callable[[], Awaitable[T]]], limit: int) -> list[T]:
     """Their results in order, `limit` of them under way; the first error ends all."""
-    slots = asyncio.Semaphore(limit)
+    numbered = enumerate(calls)
+    results: dict[int, T] = {}
 
-    async def run(call: Callable[[], Awaitable[T]]) -> T:
-        async with slots:
-            return await call()
+    async def work() -> None:
+        for number, call in numbered:
+            results[number] = await call()
 
-    tasks = [asyncio.create_task(run(call)) for call in calls]
+    tasks = [asyncio.create_task(work()) for _ in range(limit)]
     try:
-        return await asyncio.gather(*tasks)
+        await asyncio.gather(*tasks)
+        return [results[number] for number in range(len(results))]
     finally:
         for task in tasks:
             task.cancel()

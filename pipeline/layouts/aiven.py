@@ -37,11 +37,13 @@ MANIFESTS_AT_ONCE_MAX: Final = 32
 MANIFESTS_KEPT_MAX: Final = 64
 _DIRECTORY: Final = re.compile(r"(.+)-([\w-]{22})")
 _PARTITION: Final = re.compile(r"\d{1,10}")
-_NAME: Final = re.compile(r"(\d{20})-([\w-]{22})\.(log|indexes|rsm-manifest)")
+_NAME: Final = re.compile(r"(\d{20})-([\w-]{22})")
 _LOG, _INDEXES, _MANIFEST = "log", "indexes", "rsm-manifest"
+_SUFFIXES: Final = frozenset({_LOG, _INDEXES, _MANIFEST})
+OFFSET_DIGITS: Final = 20
 
-Parts = dict[str, int]
-"""Sizes of the objects of a segment, by the end of their names."""
+_Parts = dict[str, str]
+"""Keys of the objects of a segment, by the end of their names."""
 
 
 class AivenLayout:
@@ -66,11 +68,10 @@ class AivenLayout:
 
     async def sight(self, partition: TopicIdPartition, known: Collection[UUID] = (), start_offset: int = 0) -> Sighting:
         segments = await self._segments(partition, start_offset)
-        unknown = [stem for stem in segments if _id_of(stem) not in known]
-        looks = (partial(self._look_at, partition, stem, segments[stem]) for stem in unknown)
+        looks = (partial(self._look_at, *segment) for segment in segments.items() if segment[0].id not in known)
         found = await at_once(looks, MANIFESTS_AT_ONCE_MAX)
         described = tuple(one for one in found if isinstance(one, RemoteLogSegmentMetadata))
-        listed = {_id_of(stem) for stem, parts in segments.items() if _LOG in parts} & set(known)
+        listed = {segment_id.id for segment_id, parts in segments.items() if segment_id.id in known and _LOG in parts}
         findings = sorted((one for one in found if isinstance(one, Finding)), key=str)
         return Sighting(frozenset(listed.union(one.segment_id.id for one in described)), described, tuple(findings))
 
@@ -113,37 +114,40 @@ class AivenLayout:
     async def close(self) -> None:
         await self._storage.close()
 
-    async def _segments(self, partition: TopicIdPartition, start_offset: int) -> dict[str, Parts]:
-        """By the common beginning of their names."""
+    async def _segments(self, partition: TopicIdPartition, start_offset: int) -> dict[RemoteLogSegmentId, _Parts]:
         directory = _directory(partition)
-        segments: dict[str, Parts] = {}
+        segments: dict[str, _Parts] = {}
         start_after = f"{directory}/{start_offset:020d}" if start_offset else ""
-        async for key, size in self._objects.list_keys(f"{directory}/", start_after):
-            if match := _NAME.fullmatch(key.rpartition("/")[2]):
-                segments.setdefault(f"{match[1]}-{match[2]}", {})[match[3]] = size
-        return segments
+        async for key, _ in self._objects.list_keys(f"{directory}/", start_after):
+            stem, _, suffix = key.rpartition(".")
+            if suffix in _SUFFIXES:
+                segments.setdefault(stem, {})[suffix] = key
+        named = ((_NAME.fullmatch(stem.rpartition("/")[2]), parts) for stem, parts in segments.items())
+        return {
+            RemoteLogSegmentId(partition, uuid_from_text(match[2])): parts
+            for match, parts in named
+            if match is not None
+        }
 
-    async def _look_at(
-        self, partition: TopicIdPartition, stem: str, parts: Parts
-    ) -> RemoteLogSegmentMetadata | Finding:
-        subject = str(RemoteLogSegmentId(partition, _id_of(stem)))
-        name = f"{_directory(partition)}/{stem}.{_MANIFEST}"
+    async def _look_at(self, segment_id: RemoteLogSegmentId, parts: _Parts) -> RemoteLogSegmentMetadata | Finding:
+        subject = str(segment_id)
         if _MANIFEST not in parts:
             return Finding(FindingKind.ORPHAN, subject, "no manifest: a copy that is under way, or was abandoned")
-        start_offset = int(stem.partition("-")[0])
+        name = parts[_MANIFEST]
+        start_offset = int(name.rpartition("/")[2][:OFFSET_DIGITS])
         if missing := {_LOG, _INDEXES} - parts.keys():
             what = f"the manifest is there, .{', .'.join(sorted(missing))} not"
             return Finding(FindingKind.MISSING, subject, what, start_offset)
         try:
             raw = await self._objects.read_object(name)
-            metadata = metadata_of(decode_manifest(raw, name), raw, name)
+            metadata = metadata_of(decode_manifest(raw, name), raw, segment_id, name)
         except RemoteResourceNotFoundError as error:
             return Finding(FindingKind.MISSING, subject, str(error), start_offset)
         except CorruptFileError as error:
             return Finding(FindingKind.CORRUPT, subject, str(error), start_offset)
-        if str(metadata.segment_id) != subject or _stem(metadata) != stem:
-            told = f"{metadata.segment_id} from offset {metadata.start_offset}"
-            return Finding(FindingKind.CORRUPT, subject, f"{name}: describes {told}", start_offset)
+        if metadata.start_offset != start_offset:
+            what = f"{name}: describes a segment from offset {metadata.start_offset}"
+            return Finding(FindingKind.CORRUPT, subject, what, start_offset)
         return metadata
 
     def _manifest(self, metadata: RemoteLogSegmentMetadata) -> Manifest:
@@ -188,10 +192,6 @@ def _directory(partition: TopicIdPartition) -> str:
 
 def _stem(metadata: RemoteLogSegmentMetadata) -> str:
     return f"{metadata.start_offset:020d}-{uuid_to_text(metadata.segment_id.id)}"
-
-
-def _id_of(stem: str) -> UUID:
-    return uuid_from_text(stem.partition("-")[2])
 
 
 def _key(metadata: RemoteLogSegmentMetadata, suffix: str) -> str:

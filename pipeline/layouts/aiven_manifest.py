@@ -29,7 +29,6 @@ from pydantic.alias_generators import to_camel
 
 from ...log.epochs import EpochEntry, LeaderEpochCache
 from ...log.errors import CorruptFileError
-from ...protocol.topics import TopicIdPartition, uuid_from_text
 from ...remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ...remote.storage import IndexType
 
@@ -131,6 +130,12 @@ class _SegmentId(_Model):
     topic_id_partition: _TopicIdPartition
     id: str
 
+    @property
+    def text(self) -> str:
+        """As `RemoteLogSegmentId` has it."""
+        where = self.topic_id_partition
+        return f"{where.topic_partition.topic}-{where.topic_partition.partition}-{where.topic_id}:{self.id}"
+
 
 class SegmentDescription(_Model):
     """Kafka's metadata of the segment, without its size. Offsets inclusive."""
@@ -179,13 +184,13 @@ def decode_manifest(data: bytes, name: str) -> Manifest:
         raise CorruptFileError(f"{name}: {where}: {first['msg']}") from None
 
 
-def metadata_of(manifest: Manifest, raw: bytes, name: str) -> RemoteLogSegmentMetadata:
+def metadata_of(manifest: Manifest, raw: bytes, segment_id: RemoteLogSegmentId, name: str) -> RemoteLogSegmentMetadata:
     """With the manifest as its custom metadata, so that whoever reads the segment needs no look at it again.
-    CorruptFileError.
+    CorruptFileError, also if it is of another segment than the one by whose name it lies there.
     """
     described = manifest.remote_log_segment_metadata
-    named = described.remote_log_segment_id
-    where = named.topic_id_partition
+    if (told := described.remote_log_segment_id.text) != str(segment_id):
+        raise CorruptFileError(f"{name}: describes {told}")
     epochs = sorted(described.segment_leader_epochs.items())
     entries = LeaderEpochCache(EpochEntry(epoch, start) for epoch, start in epochs).range(
         described.start_offset, described.end_offset + 1
@@ -198,13 +203,6 @@ def metadata_of(manifest: Manifest, raw: bytes, name: str) -> RemoteLogSegmentMe
         raise CorruptFileError(
             f"{name}: offsets {described.start_offset} to {described.end_offset} with the leader epochs {epochs}"
         )
-    try:
-        partition = TopicIdPartition(
-            uuid_from_text(where.topic_id), where.topic_partition.topic, where.topic_partition.partition
-        )
-        segment_id = RemoteLogSegmentId(partition, uuid_from_text(named.id))
-    except ValueError as error:
-        raise CorruptFileError(f"{name}: {error}") from error
     transaction = manifest.segment_indexes.transaction
     return RemoteLogSegmentMetadata(
         segment_id=segment_id,

@@ -19,7 +19,8 @@ from tierfetch.pipeline.worker import WORKER
 from tierfetch.plugins.fsspec import FsspecObjectStore
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.records import Record
-from tierfetch.remote.segment import RemoteLogSegmentMetadata
+from tierfetch.protocol.topics import TopicIdPartition, uuid_from_text
+from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.remote.storage import IndexType, RemoteStorageError
 from tierfetch.remote.survey import survey
 from tierfetch.tests import samples
@@ -181,8 +182,10 @@ DOCUMENT = {
 
 def test_a_manifest_is_the_segments_metadata() -> None:
     raw = json.dumps(DOCUMENT).encode()
-    metadata = metadata_of(decode_manifest(raw, "m"), raw, "m")
-    assert str(metadata.segment_id) == "topic1-42-lZ6vvmajTWKDBUTV6SQAtQ:adh9f8BMS4anaUnD8KWfWg"
+    partition = TopicIdPartition(uuid_from_text("lZ6vvmajTWKDBUTV6SQAtQ"), "topic1", 42)
+    segment_id = RemoteLogSegmentId(partition, uuid_from_text("adh9f8BMS4anaUnD8KWfWg"))
+    metadata = metadata_of(decode_manifest(raw, "m"), raw, segment_id, "m")
+    assert metadata.segment_id == segment_id
     assert (metadata.start_offset, metadata.end_offset, metadata.segment_size_in_bytes) == (100, 1000, 1000)
     assert [(entry.epoch, entry.start_offset) for entry in metadata.segment_leader_epochs] == [
         (0, 100),
@@ -191,6 +194,9 @@ def test_a_manifest_is_the_segments_metadata() -> None:
     ]
     assert metadata.txn_index_empty
     assert metadata.custom_metadata == raw
+    other = RemoteLogSegmentId(partition, uuid_from_text("tqimKeZwStOEOwRzT3L5oQ"))
+    with pytest.raises(CorruptFileError, match=r"m: describes topic1-42-.*:adh9f8BMS4anaUnD8KWfWg"):
+        metadata_of(decode_manifest(raw, "m"), raw, other, "m")
 
 
 # What may be wrong.

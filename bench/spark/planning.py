@@ -1,0 +1,110 @@
+"""How long the plan of a partition of many segments takes, by layout: from a cold start to the list of splits.
+
+Segments are tiny, so that the disk holds ten thousand; the plan looks at none of their bytes, but for the ends of logs
+in Kafka's layout, where no manifest says where they end.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+import uuid
+from pathlib import Path
+
+from tierfetch.log.checkpoints import encode_leader_epochs
+from tierfetch.log.epochs import EpochEntry
+from tierfetch.log.producer_snapshot import encode_snapshot
+from tierfetch.pipeline.options import parse
+from tierfetch.pipeline.planning import planning
+from tierfetch.pipeline.table_plan import TablePlanner, TableSplit
+from tierfetch.protocol.topics import uuid_to_text
+
+from ..measure import Results
+from .segments import TOPIC, TierWriter, batch
+
+SEGMENTS = 10_000
+SYSTEM = "tierfetch"
+
+
+def run(base: Path, results: Results, runs: int) -> None:
+    for layout, make in (("manifests", manifests), ("LocalTieredStorage", tier)):
+        root = base / layout
+        make(root)
+        options = parse({"location": str(root), "topics": TOPIC})
+        for _ in range(runs):
+            began = time.perf_counter()
+            splits = planning(options, all_splits)
+            seconds = time.perf_counter() - began
+            assert len(splits) == SEGMENTS, len(splits)
+            case = f"plan of {SEGMENTS:,} segments from {layout}"
+            results.add("spark", case, SYSTEM, "time", seconds, "s")
+        began = time.perf_counter()
+        for split in splits:
+            pickle.dumps(split)
+        results.add("spark", case, SYSTEM, "time to pickle the splits", time.perf_counter() - began, "s")
+
+
+async def all_splits(planner: TablePlanner) -> list[TableSplit]:
+    return [
+        split
+        for extent in await planner.extents()
+        for split in await planner.splits(extent, await planner.bounds(extent))
+    ]
+
+
+def tier(root: Path) -> None:
+    writer, one = TierWriter(root), batch(1, 100)
+    for _ in range(SEGMENTS):
+        writer.segment(one, 1, 1)
+
+
+def manifests(root: Path) -> None:
+    """Of segments of a gigabyte each that are nowhere: a plan reads none of them."""
+    topic_id, size = uuid.uuid4(), 1 << 30
+    directory = root / f"{TOPIC}-{uuid_to_text(topic_id)}" / "0"
+    directory.mkdir(parents=True)
+    indexes = {"snapshot": encode_snapshot([]), "epochs": encode_leader_epochs([EpochEntry(0, 0)])}
+    snapshot, epochs = len(indexes["snapshot"]), len(indexes["epochs"])
+    for number in range(SEGMENTS):
+        segment_id = uuid_to_text(uuid.uuid4())
+        stem = directory / f"{number * 1000:020d}-{segment_id}"
+        stem.with_suffix(".log").touch()
+        stem.with_suffix(".indexes").write_bytes(b"".join(indexes.values()))
+        ranges = {
+            "offset": {"position": 0, "size": 0},
+            "timestamp": {"position": 0, "size": 0},
+            "producerSnapshot": {"position": 0, "size": snapshot},
+            "leaderEpoch": {"position": snapshot, "size": epochs},
+            "transaction": None,
+        }
+        described = {
+            "remoteLogSegmentId": {
+                "topicIdPartition": {
+                    "topicId": uuid_to_text(topic_id),
+                    "topicPartition": {"topic": TOPIC, "partition": 0},
+                },
+                "id": segment_id,
+            },
+            "startOffset": number * 1000,
+            "endOffset": number * 1000 + 999,
+            "maxTimestampMs": number,
+            "brokerId": 1,
+            "eventTimestampMs": 0,
+            "segmentLeaderEpochs": {"0": number * 1000},
+        }
+        chunks = {
+            "type": "fixed",
+            "originalChunkSize": 4 << 20,
+            "originalFileSize": size,
+            "transformedChunkSize": 4 << 20,
+            "finalTransformedChunkSize": 4 << 20,
+        }
+        document = {
+            "version": "1",
+            "chunkIndex": chunks,
+            "segmentIndexes": ranges,
+            "compression": False,
+            "remoteLogSegmentMetadata": described,
+        }
+        stem.with_suffix(".rsm-manifest").write_text(json.dumps(document))
