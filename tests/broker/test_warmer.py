@@ -1,0 +1,152 @@
+"""The warmer's rounds: one segment of each thin replica in turn, and what becomes of failures."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tierfetch.broker import warmer as warmer_module
+from tierfetch.broker.thin_replicas import WarmingLimits
+from tierfetch.broker.warmer import Warmer, WarmerSettings
+from tierfetch.log.config import LogConfig
+from tierfetch.log.warming import SegmentToWarm
+from tierfetch.protocol.errors import CorruptRecordError
+from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.remote.ledger import RemoteLogLedger
+from tierfetch.remote.storage import IndexType, RemoteResourceNotFoundError, RemoteStorageError
+from tierfetch.tests.remote.builders import PARTITION, epochs_of, ledger_of, segment
+
+SEGMENTS = (segment(1, 0, 59, (0, 0)), segment(2, 60, 99, (0, 60)), segment(3, 100, 149, (0, 100)))
+
+
+class Log:
+    """A thin log of offsets [150, 200)."""
+
+    def __init__(self) -> None:
+        self.config = LogConfig(remote_storage_enable=True)
+        self.epochs = epochs_of((0, 0))
+        self.log_start_offset, self.local_log_start_offset, self.log_end_offset = 0, 150, 200
+        self.size_bytes = 10
+        self.failures: list[Exception] = []
+        self.taken: list[SegmentToWarm] = []
+
+    async def prepend(self, source: SegmentToWarm) -> int:
+        if self.failures:
+            raise self.failures.pop(0)
+        assert len(await source.read(0, source.size_bytes)) == source.size_bytes
+        self.taken.append(source)
+        self.local_log_start_offset = source.base_offset
+        self.size_bytes += source.size_bytes
+        return source.size_bytes
+
+
+class Thin:
+    """The registry of thin replicas."""
+
+    def __init__(self, *logs: Log, bytes_min: int = 1 << 30) -> None:
+        self.limits = WarmingLimits(bytes_min, 1 << 30)
+        self.hosted = [
+            SimpleNamespace(partition=TopicIdPartition(PARTITION.topic_id, PARTITION.topic, number), log=log)
+            for number, log in enumerate(logs)
+        ]
+
+    def partitions(self) -> list[Any]:
+        return [each for each in self.hosted if each.log.size_bytes < self.limits.bytes_min]
+
+    def warmed(self, partition: Any, *, is_full: bool) -> None:
+        if is_full:
+            self.hosted.remove(partition)
+
+
+class Storage:
+    """Has every object, and no aborted transaction."""
+
+    def __init__(self) -> None:
+        self.snapshots: list[int] = []
+
+    async def fetch_log_segment(self, metadata: Any, start: int, end: int) -> bytes:
+        return bytes(end - start)
+
+    async def fetch_index(self, metadata: Any, index_type: IndexType) -> bytes:
+        if index_type is IndexType.TRANSACTION:
+            raise RemoteResourceNotFoundError("none")
+        self.snapshots.append(metadata.end_offset + 1)
+        return b"snapshot"
+
+
+class Tier:
+    def __init__(self, ledger: RemoteLogLedger | None) -> None:
+        self.storage = Storage()
+        self._ledger = ledger
+
+    def ledger(self, _: TopicIdPartition) -> RemoteLogLedger | None:
+        return self._ledger
+
+
+def made(thin: Thin, tier: Tier | None = None, **settings: Any) -> Warmer:
+    in_force = {"is_enabled": True, "bytes_per_second": 1 << 40} | settings
+    return Warmer(
+        thin,  # type: ignore[arg-type]
+        tier or Tier(ledger_of(*SEGMENTS)),  # type: ignore[arg-type]
+        lambda: WarmerSettings(**in_force),
+        random.Random(1),
+        lambda: 0,
+    )
+
+
+def bases(log: Log) -> list[int]:
+    return [source.base_offset for source in log.taken]
+
+
+async def test_F11_each_replica_gets_its_next_segment_in_turn_until_nothing_is_missing() -> None:
+    first, second = Log(), Log()
+    second.local_log_start_offset = 100
+    thin, tier = Thin(first, second), Tier(ledger_of(*SEGMENTS))
+    warmer = made(thin, tier)
+    assert await warmer.run_round() == 2
+    assert (bases(first), bases(second)) == ([100], [60])
+    assert {name.partition: each.bytes_left for name, each in warmer.progress.items()} == {0: 1000, 1: 600}
+    assert await warmer.run_round() == 2
+    assert await warmer.run_round() == 1
+    assert (bases(first), bases(second)) == ([100, 60, 0], [60, 0])
+    assert thin.hosted == []
+    assert await warmer.run_round() == 0
+    assert warmer.progress == {}
+    assert sorted(tier.storage.snapshots) == [60, 60, 100], "the state at the base of each but the first"
+    assert [source.producers is None for source in first.taken] == [False, False, True]
+
+
+async def test_F11_it_ends_when_the_replica_has_warmed() -> None:
+    log = Log()
+    warmer = made(Thin(log, bytes_min=log.size_bytes + SEGMENTS[2].segment_size_in_bytes))
+    assert await warmer.run_round() == 1
+    assert await warmer.run_round() == 0
+    assert bases(log) == [100]
+
+
+async def test_nothing_happens_while_it_is_switched_off_or_the_metadata_were_not_read() -> None:
+    log = Log()
+    assert await made(Thin(log), is_enabled=False).run_round() == 0
+    assert await made(Thin(log), Tier(None)).run_round() == 0
+    assert bases(log) == []
+
+
+@pytest.mark.parametrize(
+    "failure", [OSError("full"), CorruptRecordError("no batch", 0), RemoteStorageError("no answer")]
+)
+async def test_what_fails_waits_longer_each_time_and_holds_up_no_other(
+    failure: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(warmer_module.asyncio, "get_running_loop", lambda: SimpleNamespace(time=lambda: now[0]))
+    bad, good = Log(), Log()
+    bad.failures = [failure, failure]
+    warmer = made(Thin(bad, good))
+    for when, count in ((0.0, 1), (0.1, 1), (2.0, 1), (2.1, 0), (3.0, 0), (5.0, 1)):
+        now[0] = when
+        assert await warmer.run_round() == count, when
+    assert (bases(bad), bases(good)) == ([100], [100, 60, 0])
+    assert caplog.text.count("could not be warmed") == 1, "the same failure is said once"
