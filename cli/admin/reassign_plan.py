@@ -258,9 +258,9 @@ def _print(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> None:
         f" at most {bound.moves_gap:.1%} of the moves and {bound.bytes_gap:.1%} of the bytes are too many",
         highlight=False,
     )
-    if np.isfinite(found.throttle_bytes_per_s):
-        least = duration(_transfer_s(found))
-        console.print(f"throttle {rate(found.throttle_bytes_per_s)} a broker: {least} at least", highlight=False)
+    if transfer_s := _transfer_s(found):
+        throttle = rate(found.throttle_bytes_per_s)
+        console.print(f"throttle {throttle} a broker: {duration(transfer_s)} at least", highlight=False)
     if found.tier_step is not None:
         step = found.tier_step
         console.print(

@@ -24,6 +24,8 @@ from .balancing import Band
 from .choice import PRICE_MAX, SAMPLE_MAX
 from .placement import Indexes, Placement
 
+LEAST = 0.5
+"""A replica, or a byte: less is a rounding error."""
 STEPS = 32
 """Of the search for the best price; each leaves two thirds."""
 
@@ -94,11 +96,11 @@ class _Before:
 
     def _surplus(self, now: Floats, after: Floats, band: Band) -> Floats:
         above = (now - np.maximum(band.hi, after)).clip(0)
-        return np.where(self._placement.is_open, above, 0.0)
+        return np.where(self._placement.is_open & (above >= LEAST), above, 0.0)
 
     def _need(self, now: Floats, after: Floats, band: Band) -> Floats:
         below = (np.minimum(band.lo, after) - now).clip(0)
-        return np.where(self._placement.is_open, below, 0.0)
+        return np.where(self._placement.is_open & (below >= LEAST), below, 0.0)
 
     def add(self, numbers: Band, disks: Band, given: _Least, taken: _Least) -> None:
         placement = self._placement

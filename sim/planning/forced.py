@@ -4,7 +4,8 @@ Round by round, as long as replicas are left:
 
     1. the numbers that each broker should take, so that all come out even (the lowest fill first)
     2. broker by broker, an evenly spaced sample of what it may take, sorted by size: so bytes come out even too
-    3. a round that places nothing allows shared racks; a round that then places nothing is an error with a name
+    3. a round that places nothing lets replicas that share a rack now share one again, the next such round all of
+       them; a round that then places nothing is an error with a name
 
 Two replicas of one partition are never placed in the same round: the second must see where the first went.
 """
@@ -17,14 +18,14 @@ import numpy as np
 
 from ..cluster.arrays import Floats
 from .goals import PlanError
-from .placement import Candidates, Indexes, Placement, first_of_each, spread, water_fill
+from .placement import Candidates, Indexes, Placement, RackRule, first_of_each, spread, water_fill
 
 
-def hand_over(placement: Placement, successors: Mapping[int, int]) -> None:
+def hand_over(placement: Placement, successors: Mapping[int, int], racks: RackRule) -> None:
     """What the successor may hold goes to it, in the slot where it was."""
     for broker, successor in sorted(successors.items()):
         partitions, slots = placement.of_broker(broker)
-        allowed = np.flatnonzero(Candidates(placement, partitions, slots).may_go_to(successor))
+        allowed = np.flatnonzero(Candidates(placement, partitions, slots).may_go_to(successor, racks))
         allowed = allowed[: placement.fitting(partitions[allowed], successor)]
         placement.move(partitions[allowed], slots[allowed], successor)
 
@@ -33,26 +34,27 @@ def place(placement: Placement, partitions: Indexes, slots: Indexes) -> None:
     """Find a place for each of these replicas. PlanError."""
     by_size = np.argsort(placement.weight[partitions], kind="stable")
     partitions, slots = partitions[by_size], slots[by_size]
-    any_rack = False
+    rules = iter(RackRule)
+    racks = next(rules)
     while len(partitions):
         now = first_of_each(partitions)
         is_left = np.ones(len(partitions), dtype=np.bool_)
-        is_left[now[_place_round(placement, partitions[now], slots[now], any_rack=any_rack)]] = False
+        is_left[now[_place_round(placement, partitions[now], slots[now], racks)]] = False
         if is_left.all():
-            if any_rack:
+            if racks is RackRule.ANY:
                 raise PlanError(_why_not(placement, int(partitions[0])))
-            any_rack = True
+            racks = next(rules)
         partitions, slots = partitions[is_left], slots[is_left]
 
 
-def _place_round(placement: Placement, partitions: Indexes, slots: Indexes, *, any_rack: bool) -> Indexes:
+def _place_round(placement: Placement, partitions: Indexes, slots: Indexes, racks: RackRule) -> Indexes:
     """Places of those that found one."""
     candidates = Candidates(placement, partitions, slots)
     takers = np.flatnonzero(placement.is_open)
     allowed = {}
     room = np.zeros(placement.broker_count)
     for broker in takers.tolist():
-        may = candidates.may_go_to(broker, any_rack=any_rack)
+        may = candidates.may_go_to(broker, racks)
         allowed[broker] = may
         room[broker] = min(float(may.sum()), placement.room(broker)[0])
     quotas = water_fill(_levels(placement)[takers], len(partitions), room[takers])

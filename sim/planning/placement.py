@@ -6,6 +6,8 @@ leaves the partition in no fewer racks than it is in now. `partitions_max` and `
 
 from __future__ import annotations
 
+from enum import Enum, auto
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +16,14 @@ from .goals import Goal
 
 NEARLY_ALL = 0.95
 Indexes = npt.NDArray[np.int64]
+
+
+class RackRule(Enum):
+    """Where a replica may go: a rack of its own; or any, if it shares one now; or any."""
+
+    FREE = auto()
+    NO_WORSE = auto()
+    ANY = auto()
 
 
 class Placement:
@@ -92,13 +102,18 @@ class Placement:
         shared = np.zeros(racks.shape, dtype=np.bool_)
         for slot in range(1, racks.shape[1]):
             shared[:, slot] = any_slot(racks[:, :slot] == racks[:, slot, None]) & (racks[:, slot] != NONE)
-        available = len(np.unique(self.racks[self.is_open]))
+        available = self.available_racks
         if not shared.any() or available == 1:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         in_use = (racks != NONE).sum(axis=1) - shared.sum(axis=1)
         shared[in_use >= available] = False
         partitions, slots = np.nonzero(shared)
         return partitions, slots
+
+    @property
+    def available_racks(self) -> int:
+        """Racks in which somebody may take a replica."""
+        return len(np.unique(self.racks[self.is_open]))
 
 
 class Candidates:
@@ -119,16 +134,18 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.partitions)
 
-    def may_go_to(self, broker: int, *, any_rack: bool = False) -> Bools:
+    def may_go_to(self, broker: int, racks: RackRule = RackRule.NO_WORSE) -> Bools:
         """Which of them the broker may take, its limits of number and bytes apart."""
         free = ~any_slot(self._rows == broker)
-        return free if any_rack else free & self._is_rack_free(int(self._broker_racks[broker]))
+        if racks is RackRule.ANY:
+            return free
+        is_rack_free = self._is_rack_free(int(self._broker_racks[broker]))
+        return free & (is_rack_free if racks is RackRule.FREE else is_rack_free | self._shares_now)
 
     def _is_rack_free(self, rack: int) -> Bools:
         found = self._by_rack.get(rack)
         if found is None:
-            taken = any_slot((self._racks == rack) & self._others)
-            found = self._by_rack[rack] = ~taken | self._shares_now
+            found = self._by_rack[rack] = ~any_slot((self._racks == rack) & self._others)
         return found
 
 

@@ -29,7 +29,7 @@ from .forced import hand_over, place
 from .goals import Goal, PlanOptions
 from .headroom import safe_throttle
 from .leaders import even_leaders, leader_counts, thin_last
-from .placement import Indexes, Placement, any_slot
+from .placement import Indexes, Placement, RackRule, any_slot
 from .tier_first import TierStep, bytes_after_tiering, tier_step
 from .waves import CATCH_UP, assign_waves
 
@@ -113,16 +113,26 @@ def plan_replicas(arrays: ClusterArrays, goal: Goal, options: PlanOptions | None
 
 
 def _force(placement: Placement, goal: Goal, options: PlanOptions) -> Indexes:
-    """Place what cannot stay; the partitions of replicas that left a shared rack."""
-    hand_over(placement, goal.successors)
+    """Place what cannot stay; the partitions of replicas that have to leave a shared rack."""
+    needed = _repairs_needed(placement) if options.repairs_racks else np.zeros(0, dtype=np.int64)
+    hand_over(placement, goal.successors, RackRule.FREE if options.repairs_racks else RackRule.NO_WORSE)
     leaves = ~placement.stays
     if leaves.any():
         place(placement, *np.nonzero((placement.replicas != NONE) & leaves[placement.replicas]))
-    if not options.repairs_racks:
-        return np.zeros(0, dtype=np.int64)
-    partitions, slots = placement.shared_racks()
-    place(placement, partitions, slots)
-    return partitions
+    if options.repairs_racks:
+        place(placement, *placement.shared_racks())
+    return needed
+
+
+def _repairs_needed(placement: Placement) -> Indexes:
+    """Partitions, once for each replica that could stay and has to move for lack of racks, whatever the plan."""
+    stays = np.append(placement.stays, False)[placement.replicas]
+    racks = np.where(stays, placement.rack_of(placement.replicas), NONE)
+    distinct = sum((racks == rack).any(axis=1).astype(np.int64) for rack in np.unique(placement.racks))
+    held = (placement.replicas != NONE).sum(axis=1)
+    wanted = np.minimum(held, placement.available_racks)
+    lacking = wanted - distinct - (held - stays.sum(axis=1))
+    return np.repeat(np.arange(len(held)), np.clip(lacking, 0, None))
 
 
 def _balance(placement: Placement, goal: Goal, options: PlanOptions) -> tuple[Band | None, Band | None]:

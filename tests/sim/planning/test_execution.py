@@ -244,6 +244,7 @@ def plans(draw: st.DrawFn) -> list[Entry]:
     return entries
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(
     plan=plans().filter(bool),
