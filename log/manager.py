@@ -178,7 +178,8 @@ class LogManager:
                 if directory is self.directories[0]:
                     raise
                 logger.error("log directory %s is offline: %s", directory.path, error)
-                directory.offline = str(error)
+                self._gone += await directory.take_offline(str(error))
+                directory.directory_id = UUID(int=0)
         seen: dict[TopicPartition, LogDirectory] = {}
         for directory in self.directories:
             for partition in (*directory.logs, *directory.failures):

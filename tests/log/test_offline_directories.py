@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 
+from tierfetch.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT
 from tierfetch.log.manager import LogManager
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicPartition
@@ -23,14 +24,16 @@ PARTITIONS = [TopicPartition("t", number) for number in range(4)]
 
 
 class Failing:
-    """The disk below a directory takes nothing, when it is told so."""
+    """The disk below a directory takes nothing, when it is told so; or nothing of one file."""
 
-    def __init__(self, directory: Path, number: int = errno.EIO) -> None:
+    def __init__(self, directory: Path, number: int = errno.EIO, name: str = "") -> None:
         self.directory = directory
         self.number: int | None = number
+        self.name = name
 
     async def __call__(self, effect: Effect) -> None:
-        if self.number is not None and effect.path.is_relative_to(self.directory):
+        is_meant = effect.path.is_relative_to(self.directory) and self.name in effect.path.name
+        if self.number is not None and is_meant:
             raise OSError(self.number, os.strerror(self.number), str(effect.path))
 
 
@@ -62,13 +65,16 @@ async def test_logs_that_are_made_at_once_are_spread_too() -> None:
     assert [len(names(manager, index)) for index in (0, 1)] == [2, 2]
 
 
-async def test_a_directory_that_cannot_be_opened_is_left_out_at_the_start() -> None:
+@pytest.mark.parametrize("name", ["", CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT])
+async def test_a_directory_that_cannot_be_opened_is_left_out_at_the_start(name: str) -> None:
     disk = MemoryDisk()
     manager = await filled(disk)
     lost = names(manager, 1)
     second_id = manager.directories[1].directory_id
     await manager.close()
-    disk.before_effect = Failing(SECOND)
+    if name == RECOVERY_POINT_CHECKPOINT:
+        await disk.write_file(SECOND / name, b"damaged")
+    disk.before_effect = Failing(SECOND, name=name)
     again = await loaded(disk, log_dirs=(FIRST, SECOND))
     assert again.directory_ids == (manager.directories[0].directory_id,)
     assert set(again.logs) == set(PARTITIONS) - lost
