@@ -102,11 +102,7 @@ def _tiles(outcome: Outcome) -> list[Tile]:
         ("under-replication (URP-minutes)", minutes, "partitions times minutes"),
         ("below min ISR", duration(outcome.below_min_isr_longest_s), "the longest of any partition"),
         ("requests to the tier", f"{outcome.tier_gets:,}", f"{size(outcome.tier_bytes)} read"),
-        (
-            "only in the tier afterwards",
-            size(outcome.thin_bytes),
-            f"warmed up in {duration(outcome.warming_s)}, if wished",
-        ),
+        ("only in the tier afterwards", size(outcome.thin_bytes), _warmer_note(outcome)),
     ]
     if outcome.headroom is not None:
         note = f"broker {outcome.headroom.broker} at the worst moment; before: {share(outcome.headroom.before)}"
