@@ -54,7 +54,7 @@ def progress_chart(document: ModelDocument) -> Any:
         )
     figure.update_layout(legend={"traceorder": "reversed"}, hovermode="x")
     figure.update_yaxes(title="partitions under-replicated" if counts_urp else "replicas still to be built")
-    figure.update_xaxes(**_time_axis(max(ends, default=1.0), is_log))
+    figure.update_xaxes(**_time_axis(max(outcome.progress.at_s[-1] for outcome in document.outcomes), is_log))
     return figure
 
 

@@ -99,7 +99,7 @@ def _tiles(outcome: Outcome) -> list[Tile]:
     found = [
         ("until every replica is in sync", duration(outcome.duration_s), f"95 %: {duration(outcome.p95_join_s)}"),
         ("copied from leaders", size(outcome.leader_bytes), f"{size(outcome.catch_up_bytes)} of it written meanwhile"),
-        ("under-replication (URP-minutes)", minutes, "partitions times minutes"),
+        ("URP-minutes", minutes, "partitions under-replicated times minutes"),
         ("below min ISR", duration(outcome.below_min_isr_longest_s), "the longest of any partition"),
         ("requests to the tier", f"{outcome.tier_gets:,}", f"{size(outcome.tier_bytes)} read"),
         ("only in the tier afterwards", size(outcome.thin_bytes), _warmer_note(outcome)),
