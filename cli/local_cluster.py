@@ -9,15 +9,21 @@ the `with` block; `wipe` removes what a stopped broker kept, so that its next st
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import random
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from .local_nodes import LocalNodes, NodeFailedError
+from ..protocol.api import ApiKey
+from ..protocol.client import Address, KafkaClient
+from ..protocol.questions import metadata_of
+from .local_nodes import START_TIMEOUT_S, LocalNodes, NodeFailedError
 from .local_quorum import LocalQuorum
-from .processes import free_ports
+from .processes import free_ports, poll
 
 CONTROLLER_ID: Final = 100
 SESSION: Final = {"broker.session.timeout.ms": "3000"}
@@ -113,6 +119,23 @@ class LocalCluster(LocalNodes):
             }
             properties |= {f"rsm.config.{name}": value for name, value in self.tier.options.items()}
         return properties | self.configs | self.broker_configs.get(node, {})
+
+    def wait_serving(self, node: int) -> None:
+        """Until the cluster counts on the broker: one that was just started is fenced, and no client finds it."""
+        super().wait_serving(node)
+        for _ in poll(START_TIMEOUT_S, f"broker {node} to be unfenced\n{self.log_tail(node)}"):
+            with contextlib.suppress(OSError):
+                if asyncio.run(self._knows_itself(node)):
+                    return
+
+    async def _knows_itself(self, node: int) -> bool:
+        client = KafkaClient(client_id="local-cluster", random=random.Random())
+        address = Address("127.0.0.1", self.port(node))
+        try:
+            answer = await client.request(address, ApiKey.METADATA, metadata_of(()), timeout_s=START_TIMEOUT_S)
+        finally:
+            await client.close()
+        return any(broker.node_id == node for broker in answer.brokers)
 
     def wipe(self, broker: int) -> None:
         """Remove everything a stopped broker kept."""

@@ -1,7 +1,7 @@
 """Metadata and DescribeCluster: who is there and who leads what, straight from the cluster image.
 
-The broker that is asked names itself as the controller: admin clients go there, and any broker passes on what only the
-active controller can answer (`forwarding`).
+The broker that is asked names itself as the controller, once it is unfenced: admin clients go there, and any broker
+passes on what only the active controller can answer (`forwarding`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ClusterHandlers:
         return {
             "error_code": ErrorCode.none,
             "cluster_id": image.cluster_id,
-            "controller_id": self._node_id,
+            "controller_id": self._controller_of(image),
             "brokers": [
                 {"node_id": broker.id, "host": broker.host, "port": broker.port, "rack": broker.rack}
                 for broker in image.brokers.values()
@@ -61,6 +61,12 @@ class ClusterHandlers:
             return _unknown_topic(name, None, ErrorCode.invalid_topic_exception)
         return _unknown_topic(name, None, ErrorCode.unknown_topic_or_partition)
 
+    def _controller_of(self, image: ClusterImage) -> int:
+        """One of the brokers that the answer names: a client looks for its address there."""
+        if _is_alive(image, self._node_id):
+            return self._node_id
+        return min((id_ for id_ in image.brokers if _is_alive(image, id_)), default=NO_LEADER)
+
     async def describe_cluster(self, _: RequestContext, request: Any) -> Plain:
         image = self._view.image
         endpoint_type = getattr(request, "endpoint_type", _BROKER_ENDPOINTS)
@@ -70,7 +76,7 @@ class ClusterHandlers:
             "error_message": None if served else "ask a controller for its endpoints",
             "endpoint_type": endpoint_type,
             "cluster_id": image.cluster_id,
-            "controller_id": self._node_id,
+            "controller_id": self._controller_of(image),
             "brokers": tuple(
                 {
                     "broker_id": broker.id,
