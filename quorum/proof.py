@@ -10,8 +10,9 @@ is another replica, which does not vote; without them only the replica itself ca
     has all that its leader knows to be committed,
     a record of the leader's own epoch among it      has proven it: nothing that it ever acknowledged is missing
 
-So one wiped disk among three loses nothing, whoever fails with it: the remaining voter waits for the third. What it
-costs: a voter that has never been there cannot help to elect a leader either, before it has followed one.
+So one wiped disk among three loses nothing, whoever fails with it: the remaining voter waits for the third, if its own
+log holds anything (two empty logs are a new cluster, whatever the third has). What it costs: a voter that has never
+been there cannot help to elect a leader either, before it has followed one.
 
 The mark of such a voter is a file (`unproven_voter`), which a restart does not take away; an operator may, and says
 with it that records may be lost.

@@ -189,6 +189,18 @@ def test_C1_controlled_shutdown_moves_leaders_first(cluster: Harness) -> None:
     assert cluster.image.brokers[1].fenced
 
 
+def test_C1_a_broker_goes_when_the_others_have_replayed_all_of_its_leaving(cluster: Harness) -> None:
+    cluster.create("t", [1, 2, 3])
+    first = len(cluster.log)
+    assert not cluster.heartbeat(1, want_shut_down=True)["should_shut_down"]
+    last = len(cluster.log) - 1
+    assert last > first
+    for seen, may_go in [(first - 1, False), (first, False), (last - 1, False), (last, True)]:
+        for other in (2, 3):
+            cluster.heartbeat(other, current_metadata_offset=seen)
+        assert cluster.heartbeat(1, want_shut_down=True)["should_shut_down"] is may_go, (seen, first, last)
+
+
 def test_C1_a_broker_without_leaderships_may_go_at_once(cluster: Harness) -> None:
     assert cluster.heartbeat(1, want_shut_down=True)["should_shut_down"]
     cluster.register(2, incarnation_id=cluster.image.brokers[2].incarnation_id)
