@@ -104,7 +104,7 @@ def _names(arrays: ClusterArrays, which: Bools) -> list[str]:
 
 def _sentences(document: FailoverDocument) -> list[str]:
     lost = f"{count(document.lost_leader, 'partition')} take nothing for {duration(document.unavailable_s)}, until"
-    found = [f"{lost} the death is noticed and another replica leads."]
+    found = [f"{lost} the death is noticed and another replica leads."] if document.lost_leader else []
     if document.leaderless:
         found.append(
             f"{count(document.leaderless, 'partition')} have no replica in sync left, and no leader until one comes "

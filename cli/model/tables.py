@@ -19,6 +19,8 @@ def print_outcome(document: ModelDocument, console: Console) -> None:
     outcome = document.outcomes[0]
     console.print(f"[bold]{document.scenario}[/]", highlight=False)
     console.print(_answer(outcome), highlight=False)
+    if not outcome.moves:
+        return
     console.print()
     console.print(_summary(outcome))
     if document.resources:

@@ -253,6 +253,11 @@ def test_durations(seconds, text: str) -> None:
     assert duration(seconds) == text
 
 
+def test_where_nothing_moves_nothing_else_is_said() -> None:
+    result = model_on_example("rebalance", "--even")
+    assert result.stdout.splitlines()[1:] == ["Nothing moves."]
+
+
 def test_other_quantities() -> None:
     assert (size(1.2e9), share(0.256), share(None)) == ("1.2 GB", "26 %", "any")
     assert (count(1, "partition"), count(2000, "partition")) == ("1 partition", "2,000 partitions")
