@@ -21,6 +21,7 @@ from . import (
     kill,
     latency,
     model_speed,
+    planner,
     produce,
     replace,
     replication,
@@ -43,9 +44,10 @@ BENCHMARKS: dict[str, Benchmark] = {
     "controller": controller.run,
     "failover": failover.run,
     "model-speed": model_speed.run,
+    "planner": planner.run,
     "kill": kill.run,
 }
-SUITES = {"model": "model.command"}
+SUITES = {"model": "model.command", "spark": "spark.command"}
 """With options of their own: `python -m bench model --help`."""
 
 

@@ -21,13 +21,14 @@ import numpy as np
 
 from ..cluster.arrays import Floats
 from .balancing import Band
-from .choice import PRICE_MAX, SAMPLE_MAX
+from .choice import SAMPLE_MAX
 from .placement import Indexes, Placement
 
 LEAST = 0.5
 """A replica, or a byte: less is a rounding error."""
-STEPS = 32
-"""Of the search for the best price; each leaves two thirds."""
+PRICE_MAX = 4.0
+STEPS = 16
+"""Of the search for the best price; each leaves two thirds of the range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,9 @@ class _Before:
 
     def __init__(self, placement: Placement) -> None:
         self._placement = placement
-        self.partitions, slots = np.nonzero(placement.before >= 0)
-        self.holders = placement.before[self.partitions, slots]
+        width = placement.before.shape[1]
+        places = np.flatnonzero(placement.before >= 0)
+        self.partitions, self.holders = places // width, placement.before.ravel()[places]
         self._staying = self.partitions[placement.stays[self.holders]]
         brokers = placement.broker_count
         self._counts = np.bincount(self.holders, minlength=brokers).astype(np.float64)
@@ -109,9 +111,7 @@ class _Before:
         for broker in np.flatnonzero((counts > 0) | (sizes > 0)):
             mine = self.partitions[self.holders == broker]
             cost, weight = placement.cost[mine], placement.weight[mine]
-            heaviest = np.cumsum(np.sort(weight)[::-1])
-            enough = min(len(mine), int(np.searchsorted(heaviest, sizes[broker])) + 1) if sizes[broker] > 0 else 0
-            count = max(enough, int(counts[broker]))
+            count = max(_fewest(weight, float(sizes[broker])), int(counts[broker]))
             given.moves += count
             given.bytes += least_cost(cost, weight, count, float(sizes[broker]))
         taken.moves = int(self._need(self._counts, self._counts_after, numbers).sum())
@@ -122,10 +122,18 @@ class _Before:
         return least_cost(self._placement.cost[staying], self._placement.weight[staying], count, size_bytes)
 
 
+def _fewest(weight: Floats, size_bytes: float) -> int:
+    """How many of these weigh `size_bytes` at least."""
+    if size_bytes <= 0:
+        return 0
+    heaviest = np.cumsum(np.sort(weight)[::-1])
+    return min(len(weight), int(np.searchsorted(heaviest, size_bytes)) + 1)
+
+
 def least_cost(cost: Floats, weight: Floats, count: int, size_bytes: float) -> float:
     """A bound from below of the cost of at least `count` of these that weigh at least `size_bytes` together."""
-    if count <= 0 and size_bytes <= 0:
-        return 0.0
+    if size_bytes <= 0:
+        return _dual(cost, weight, count, 0.0, 0.0)
     step = max(1, len(cost) // SAMPLE_MAX)
     few_cost, few_weight = cost[::step], weight[::step]
     part = len(few_cost) / len(cost)

@@ -15,12 +15,12 @@ def foreground(arrays: ClusterArrays) -> tuple[Floats, Floats]:
     leader = arrays.leader.clip(0)
     rate = np.where(is_led, arrays.produce, 0.0)
     into = np.bincount(leader, weights=rate, minlength=brokers).astype(np.float64)
-    copies = arrays.tiered[arrays.topic].astype(np.int32)
+    copies = arrays.tiered[arrays.topic].astype(np.float64)
     for slot in range(arrays.replicas.shape[1]):
         follower = arrays.replicas[:, slot]
-        follows = arrays.in_sync[:, slot] & (follower != arrays.leader) & (follower != NONE)
+        follows = arrays.in_sync[:, slot] & (follower != arrays.leader)
         copies += follows
-        into += np.bincount(follower.clip(0), weights=np.where(follows, rate, 0.0), minlength=brokers)
+        into += np.bincount(follower + 1, weights=rate * follows, minlength=brokers + 1)[1:]
     consumed = np.where(is_led, arrays.consume, 0.0)
     out = np.bincount(leader, weights=rate * copies + consumed, minlength=brokers).astype(np.float64)
     return into, out

@@ -31,7 +31,7 @@ from .headroom import safe_throttle
 from .leaders import even_leaders, leader_counts, thin_last
 from .placement import Indexes, Placement, RackRule, any_slot
 from .tier_first import TierStep, bytes_after_tiering, tier_step
-from .waves import CATCH_UP, assign_waves
+from .waves import CATCH_UP, WHOLE, assign_waves
 
 NAMED_MAX = 5
 """Partitions that a warning names; the rest is counted."""
@@ -177,7 +177,7 @@ def _waves(
     found = assign_waves(
         arrays.leader[moving].clip(0)[order].tolist(),
         moves.target[first][order].tolist(),
-        loads[order].tolist(),
+        np.ceil(loads[order].clip(0, 1) * WHOLE).astype(np.int64).clip(1).tolist(),
         options.partitions_per_wave,
         more,
     )

@@ -11,7 +11,7 @@ from typing import Final
 from .cluster_state import ClusterState, PartitionState
 from .journal import Entry, Key
 from .plan_file import PlanFile, PlannedPartition
-from .waves import assign_waves
+from .waves import WHOLE, assign_waves
 
 ANY_DIRECTORY: Final = "any"
 
@@ -98,5 +98,5 @@ def _divided(entries: list[Entry], state: ClusterState, per_broker: int, per_wav
     come = [[place(broker) for broker in entry.target if broker not in entry.before] for entry in entries]
     targets = [brokers[0] if brokers else source for brokers, source in zip(come, sources, strict=True)]
     more = {number: brokers[1:] for number, brokers in enumerate(come) if len(brokers) > 1}
-    waves = assign_waves(sources, targets, [1 / per_broker] * len(entries), per_wave, more)
+    waves = assign_waves(sources, targets, [-(-WHOLE // per_broker)] * len(entries), per_wave, more)
     return [entry.model_copy(update={"wave": wave}) for entry, wave in zip(entries, waves, strict=True)]

@@ -20,19 +20,19 @@ from typing import Final
 CATCH_UP: Final = 0.5
 """Of the throttle, what producers of moving partitions may take."""
 WHOLE: Final = 1_000_000
-"""A wave of one broker, in units of load: sums of whole numbers are exact."""
+"""Units of load that a broker has in a wave: sums of whole numbers are exact."""
 NOTHING: Final[Mapping[int, Sequence[int]]] = MappingProxyType({})
 
 
 def assign_waves(
     sources: Sequence[int],
     targets: Sequence[int],
-    loads: Sequence[float],
+    loads: Sequence[int],
     partitions_per_wave: int,
     more_targets: Mapping[int, Sequence[int]] = NOTHING,
 ) -> list[int]:
     """The wave of each partition, from 0. `sources`: who sends (leaders), `targets`: who receives; `more_targets` by
-    place, of partitions that more than one broker receives.
+    place, of partitions that more than one broker receives. `loads` in units of which a wave has `WHOLE`.
     """
     assert partitions_per_wave > 0, partitions_per_wave
     brokers = 1 + max((*sources, *targets, *(broker for more in more_targets.values() for broker in more)), default=0)
@@ -40,9 +40,11 @@ def assign_waves(
     totals = [0]
     waves = []
     for place, (source, target, load) in enumerate(zip(sources, targets, loads, strict=True)):
-        units = min(WHOLE, max(1, round(load * WHOLE)))
-        more = more_targets.get(place, ())
-        used = max(sent[source], received[target], *[received[broker] for broker in more])
+        units = load if 0 < load <= WHOLE else WHOLE
+        used = max(sent[source], received[target])
+        more = more_targets.get(place) if more_targets else None
+        if more is not None:
+            used = max(used, *[received[broker] for broker in more])
         wave = (used + units - 1) // WHOLE
         while wave < len(totals) and totals[wave] >= partitions_per_wave:
             wave += 1
@@ -52,7 +54,7 @@ def assign_waves(
         start = wave * WHOLE
         sent[source] = max(sent[source], start) + units
         received[target] = max(received[target], start) + units
-        for broker in more:
+        for broker in more or ():
             received[broker] = max(received[broker], start) + units
         waves.append(wave)
     return waves
