@@ -70,7 +70,7 @@ def main(
         return
     scenarios = _chosen(wanted)
     record = _read(path) if resume and path.exists() else Record(path, " ".join(["python -m bench", *sys.argv[1:]]))
-    record.forget_unfinished(min(runs, calibration_runs))
+    record.forget_unfinished(calibration_runs, runs)
     if calibration is not None:
         record.calibrations = Calibrations.read(calibration)
     with console.status("the machine: disk, loopback, checksums"):

@@ -13,7 +13,7 @@ With T the median seconds to the ISR, n partitions (the cluster's own among them
     c-tier-many   aux_s: (T - T of c-tier) for each partition more, less setup_s
     c-tier-slow   aux_gets: (T - T of c-tier) in units of the latency, for each wave of partitions
     c-produce     produce_weight: from the rate that was left for the copy
-    c-throttle    throttle_burst_bytes: what the throttle did not hold back
+    c-throttle    throttle_burst_bytes, what the throttle did not hold back, or throttle_lag_s, what it took longer
 
 The first four make four linear equations for four constants; without them nothing is fitted, of the others each gives
 its own. What noise makes negative counts as zero. `setup_parallel` and the sizes of a fetch are the system's own
@@ -165,8 +165,11 @@ def _with_produce(calibration: Calibration, busy: Seen) -> Calibration:
 
 def _with_throttle(calibration: Calibration, slow: Seen) -> Calibration:
     assert slow.scenario.throttle_mb_s is not None, slow
-    held_back = slow.scenario.throttle_mb_s * 1e6 * (slow.seconds - fixed_s(calibration, slow))
-    return calibration.model_copy(update={"throttle_burst_bytes": max(0.0, slow.copied_bytes - held_back)})
+    rate = slow.scenario.throttle_mb_s * 1e6
+    free_bytes = slow.copied_bytes - rate * (slow.seconds - fixed_s(calibration, slow))
+    return calibration.model_copy(
+        update={"throttle_burst_bytes": max(0.0, free_bytes), "throttle_lag_s": max(0.0, -free_bytes / rate)}
+    )
 
 
 def _per_partition(calibration: Calibration, few: Seen, many: Seen) -> float:

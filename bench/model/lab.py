@@ -82,11 +82,11 @@ class Lab:
 def running(system: System, base: Path) -> Iterator[Lab]:
     """KafkaUnavailableError where there are no jars."""
     with _tierfetch(base) if system == "tierfetch" else _kafka(base) as cluster:
-        _wait_complete(cluster)
+        wait_complete(cluster)
         yield Lab(system, cluster, base, {})
 
 
-def _wait_complete(cluster: Cluster) -> None:
+def wait_complete(cluster: Cluster) -> None:
     """Until both brokers know both, and the topic of the tier's metadata is whole."""
     for broker in (LEADER, FOLLOWER):
         client = admin(cluster, broker)

@@ -106,9 +106,9 @@ class Record:
             if len(entry.runs) >= runs
         }
 
-    def forget_unfinished(self, runs: int) -> None:
+    def forget_unfinished(self, calibration_runs: int, runs: int) -> None:
         """What is begun is begun again."""
-        self.calibration_runs = [entry for entry in self.calibration_runs if len(entry.runs) >= runs]
+        self.calibration_runs = [entry for entry in self.calibration_runs if len(entry.runs) >= calibration_runs]
         self.tests = [entry for entry in self.tests if len(entry.runs) >= runs]
 
 

@@ -20,7 +20,7 @@ from tierfetch.sim.cluster.inventory import Policy
 
 from ..measure import cpu_seconds
 from ..workload import STEP_TIMEOUT_S, admin, create_topic, isr_of, log_bytes, produce, wait_isr
-from .lab import FOLLOWER, LEADER, Lab
+from .lab import FOLLOWER, LEADER, Lab, wait_complete
 from .scenario import BOUNDED_LOCAL_BYTES, Scenario
 from .timing import Timing
 
@@ -72,6 +72,7 @@ def prepared(lab: Lab, scenario: Scenario, topic: str) -> Iterator[None]:
     """The topic with its data, tiered and trimmed; deleted at the end."""
     lab.set_tier_latency(0)
     lab.set_configs({})
+    wait_complete(lab.cluster)
     create_topic(lab.cluster, [[LEADER, FOLLOWER]] * scenario.partitions, topic_configs(scenario), topic)
     try:
         produce(lab.cluster, scenario.partitions, scenario.total_bytes, RECORD_BYTES, acks="1", topic=topic)

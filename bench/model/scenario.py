@@ -74,7 +74,7 @@ class Scenario:
 
 
 CALIBRATION: Final = (
-    Scenario(name="c-small", total_mb=8, is_tiered=False),
+    Scenario(name="c-small", total_mb=24, is_tiered=False),
     Scenario(name="c-many", total_mb=16, is_tiered=False, partitions=48),
     Scenario(name="c-large", total_mb=300, is_tiered=False),
     Scenario(name="c-one", total_mb=160, is_tiered=False, partitions=1),

@@ -9,7 +9,8 @@ bulk, catch-up  `fetchers` connections to a leader, each one fetch after the oth
                 `fetch_partition_bytes` of each replica, `fetch_response_bytes` in all, and takes `fetch_s`, the round
                 trip and its bytes at `fetch_bytes_per_s`. Each byte that producers write meanwhile to the broker's
                 partitions takes `produce_weight` bytes of that; CPU of both ends
-throttle        does not hold back the last `throttle_burst_bytes`: the debt of a fetch is waited for after it
+throttle        does not hold back the last `throttle_burst_bytes`: the debt of a fetch is waited for after it; but
+                where it is what limits, who waits for it looks again too late by `throttle_lag_s`, once
 ISR expansion   `isr_expansion_s` from caught up until clients see it in the ISR
 
 So n partitions of `bytes` in all, from one leader, with nothing else in the way, are in the ISR after
@@ -72,6 +73,7 @@ class Calibration(_Measured):
     fetch_response_bytes: Size = 10 << 20
     produce_weight: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
     throttle_burst_bytes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    throttle_lag_s: Seconds = 0.0
     leader_cpu_s_per_gb: Seconds
     follower_cpu_s_per_gb: Seconds
     isr_expansion_s: Seconds

@@ -50,7 +50,7 @@ def as_the_formula_has_it(scenario: Scenario, true: Calibration) -> Seen:
     bulk += produced * (true.start_s + partitions * true.setup_s / true.setup_parallel) if scenario.grows else 0.0
     copy_s = bulk / (true.pace(scenario.partitions) - true.produce_weight * produced)
     if scenario.throttle_mb_s is not None:
-        copy_s = (bulk - true.throttle_burst_bytes) / (scenario.throttle_mb_s * 1e6)
+        copy_s = (bulk - true.throttle_burst_bytes) / (scenario.throttle_mb_s * 1e6) + true.throttle_lag_s
     copied = bulk + produced * copy_s
     cpu = copied / 1e9
     return Seen(scenario, seconds + copy_s, copied, true.isr_expansion_s, 0.5 + 0.7 * cpu, 0.9 + 1.3 * cpu)
@@ -83,6 +83,13 @@ def test_constants_come_back(key: str) -> None:
         Calibrations.default().systems["tierfetch"].model_copy(update={each: getattr(TRUE, each) for each in configs})
     )
     assert getattr(fitted("tierfetch", found(), usual, ""), key) == pytest.approx(getattr(TRUE, key), rel=1e-6)
+
+
+def test_throttle_that_holds_back_more_than_it_says() -> None:
+    lagging = TRUE.model_copy(update={"throttle_burst_bytes": 0.0, "throttle_lag_s": 0.6})
+    constants = fitted("tierfetch", found(lagging), lagging.model_copy(update={"throttle_lag_s": 0.0}), "")
+    assert constants.throttle_lag_s == pytest.approx(0.6)
+    assert constants.throttle_burst_bytes == 0
 
 
 def test_scenario_that_was_not_run_is_named() -> None:

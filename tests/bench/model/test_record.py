@@ -64,7 +64,7 @@ def test_file_is_read_back_as_it_was(record: Record) -> None:
 def test_session_goes_on_with_what_is_not_complete(record: Record) -> None:
     again = Record.read(record.path)
     assert again.completed(5) == {(TESTS[0].name, "tierfetch")}
-    again.forget_unfinished(5)
+    again.forget_unfinished(3, 5)
     assert [entry.scenario.name for entry in again.tests] == [TESTS[0].name]
     assert again.calibration_runs == []
 
