@@ -22,7 +22,7 @@ import numpy as np
 from ..cluster.arrays import Floats
 from .balancing import Band
 from .choice import SAMPLE_MAX
-from .placement import Indexes, Placement
+from .placement import Indexes, Placement, order_by_broker
 
 LEAST = 0.5
 """A replica, or a byte: less is a rounding error."""
@@ -108,8 +108,12 @@ class _Before:
         placement = self._placement
         counts = self._surplus(self._counts, self._counts_after, numbers)
         sizes = self._surplus(self._disk, placement.disk, disks)
-        for broker in np.flatnonzero((counts > 0) | (sizes > 0)):
-            mine = self.partitions[self.holders == broker]
+        above = np.flatnonzero((counts > 0) | (sizes > 0))
+        if len(above):
+            by_broker = self.partitions[order_by_broker(self.holders)]
+            ends = np.cumsum(self._counts).astype(np.int64)
+        for broker in above.tolist():
+            mine = by_broker[ends[broker] - int(self._counts[broker]) : ends[broker]]
             cost, weight = placement.cost[mine], placement.weight[mine]
             count = max(_fewest(weight, float(sizes[broker])), int(counts[broker]))
             given.moves += count

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..cluster.arrays import Floats, Ints
 from .choice import chosen, mixture
-from .placement import Candidates, Indexes, Placement
+from .placement import Candidates, Indexes, Placement, order_by_broker
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -48,7 +48,7 @@ def _offers(placement: Placement, gives: Ints, bytes_given: Floats) -> _Offers:
     width = placement.replicas.shape[1]
     holders = placement.replicas.ravel()
     places = np.flatnonzero(np.append(gives > 0, False)[holders])
-    places = places[np.argsort(holders[places].astype(np.int16), kind="stable")]
+    places = places[order_by_broker(holders[places])]
     partitions = places // width
     cost, weight = placement.cost[partitions], placement.weight[partitions]
     ends = np.cumsum(np.bincount(holders[places], minlength=len(gives)))

@@ -149,6 +149,12 @@ class Candidates:
         return found
 
 
+def order_by_broker(brokers: Ints) -> Indexes:
+    """A stable sort; of short integers it is a radix sort."""
+    is_short = len(brokers) == 0 or int(brokers.max()) < 2**15
+    return np.argsort(brokers.astype(np.int16) if is_short else brokers, kind="stable")
+
+
 def any_slot(mask: Bools) -> Bools:
     """[N] of [N, R]; numpy's own reduction is slow along so short an axis."""
     found: Bools = mask[:, 0].copy()
