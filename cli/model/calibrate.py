@@ -100,7 +100,7 @@ def calibrate_command(
             machine = machine.model_copy(update=steps.run(f"tier {plugin}", lambda: _tier_figures(plugin, options)))
         if bootstrap:
             system, leaders = steps.run("leaders of the live cluster", lambda: _live(bootstrap, read_mb * MB))
-            found = _at_most(found, system, leaders)
+            found = limited_by(found, system, leaders)
     found = found.model_copy(update={"machine": machine})
     found.write(out)
     table = _table(machine)
@@ -163,7 +163,7 @@ def _live(bootstrap: tuple[str, ...], read_bytes: int) -> tuple[System, dict[int
     return run(bootstrap, probe)
 
 
-def _at_most(found: Calibrations, system: System, leaders: dict[int, LeaderPace]) -> Calibrations:
+def limited_by(found: Calibrations, system: System, leaders: dict[int, LeaderPace]) -> Calibrations:
     """No follower copies faster than a reader that throws everything away: the slowest leader's pace is the limit."""
     rates = [pace.fetch_bytes_per_s for pace in leaders.values() if pace.fetch_bytes_per_s is not None]
     if not rates or system not in found.systems:

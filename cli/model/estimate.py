@@ -253,12 +253,8 @@ def _produce_rate(first: Snapshot, second: Snapshot, state: PartitionState, usua
     begin, end = state.offsets.log_end, after.offsets.log_end
     if begin is None or end is None or end <= begin:
         return 0.0
-    sizes = _local_bytes(first, state), _local_bytes(second, after)
-    if sizes[0] is not None and sizes[1] is not None and after.leader == state.leader and sizes[1] > sizes[0]:
-        grown = float(sizes[1] - sizes[0])
-        by_offsets = (end - begin) * (_record_bytes(first, state) or usual or 0.0)
-        return (by_offsets or grown) / seconds
-    return (end - begin) * (_record_bytes(first, state) or usual or 0.0) / seconds
+    record = _record_bytes(first, state) or usual or _record_bytes(second, after) or 0.0
+    return (end - begin) * record / seconds
 
 
 def _changes(first: Snapshot, second: Snapshot) -> list[str]:

@@ -106,6 +106,14 @@ def test_no_growth_is_no_rate(end: int) -> None:
     assert partition(capture(snapshot(), second, KNOWN, "c"))["produce_bytes_per_s"] == 0
 
 
+def test_rate_of_a_topic_that_was_empty_at_the_first_look() -> None:
+    empty = Offsets(log_start=0, local_log_start=0, log_end=0)
+    first = snapshot(partitions={("t", 0): state(empty)}, local_bytes={(1, "t", 0): 0})
+    after = state(Offsets(log_start=0, log_end=500))
+    second = snapshot(taken_at_s=10.0, partitions={("t", 0): after}, local_bytes={(1, "t", 0): 50_000})
+    assert partition(capture(first, second, KNOWN, "c"))["produce_bytes_per_s"] == 5_000
+
+
 def test_changes_between_the_looks_are_said() -> None:
     first = snapshot(partitions={**snapshot().partitions, ("t", 1): state(None, 1)})
     second = snapshot(partitions={("t", 0): state(Offsets(log_end=1000), leader=2)})

@@ -57,10 +57,10 @@ def test_wrong_tier_is_said_in_a_line(tmp_path: Path) -> None:
 def test_slowest_leader_limits_the_copy() -> None:
     usual = Calibrations.default()
     leaders = {1: LeaderPace(0.001, 5e7), 2: LeaderPace(0.001, 9e7), 3: LeaderPace(0.001, None)}
-    limited = calibrate._at_most(usual, "kafka", leaders)
+    limited = calibrate.limited_by(usual, "kafka", leaders)
     assert limited.systems["kafka"].fetch_bytes_per_s == 5e7
     assert limited.systems["tierfetch"] == usual.systems["tierfetch"]
-    assert calibrate._at_most(usual, "kafka", {1: LeaderPace(0.001, None)}) == usual
+    assert calibrate.limited_by(usual, "kafka", {1: LeaderPace(0.001, None)}) == usual
 
 
 def test_leaders_are_read_where_they_hold_most() -> None:
