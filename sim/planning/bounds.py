@@ -108,11 +108,10 @@ class _Before:
         placement = self._placement
         counts = self._surplus(self._counts, self._counts_after, numbers)
         sizes = self._surplus(self._disk, placement.disk, disks)
-        above = np.flatnonzero((counts > 0) | (sizes > 0))
-        if len(above):
-            by_broker = self.partitions[order_by_broker(self.holders)]
-            ends = np.cumsum(self._counts).astype(np.int64)
-        for broker in above.tolist():
+        is_above = (counts > 0) | (sizes > 0)
+        by_broker = self.partitions[order_by_broker(self.holders)] if is_above.any() else self.partitions
+        ends = np.cumsum(self._counts).astype(np.int64)
+        for broker in np.flatnonzero(is_above).tolist():
             mine = by_broker[ends[broker] - int(self._counts[broker]) : ends[broker]]
             cost, weight = placement.cost[mine], placement.weight[mine]
             count = max(_fewest(weight, float(sizes[broker])), int(counts[broker]))

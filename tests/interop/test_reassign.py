@@ -1,0 +1,109 @@
+"""Plans and their execution on brokers and tools of Apache Kafka."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tierfetch.bench.lab.kafka import KafkaCluster, run_tool
+from tierfetch.cli.processes import poll
+from tierfetch.sim.cluster.arrays import ClusterArrays
+from tierfetch.sim.planning.goals import Goal
+from tierfetch.sim.planning.plan_arrays import plan_file
+from tierfetch.sim.planning.plan_file import PlanFile
+from tierfetch.sim.planning.planner import plan_replicas
+from tierfetch.tests.process.clients import Librdkafka
+from tierfetch.tests.sim.planning.clusters import cluster as made_up
+
+pytestmark = pytest.mark.slow
+
+BROKERS = (1, 2, 3)
+TIMEOUT_S = 120.0
+TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Three brokers without a tier."""
+    base = tmp_path_factory.mktemp("reassign")
+    with KafkaCluster(base, BROKERS, tiered=False, heap="384m") as running:
+        yield running
+
+
+def tool(cluster: KafkaCluster, name: str, *arguments: str) -> str:
+    return run_tool(name, "--bootstrap-server", cluster.bootstrap_servers, *arguments)
+
+
+def create(cluster: KafkaCluster, topic: str, *replicas: str) -> None:
+    tool(
+        cluster,
+        "org.apache.kafka.tools.TopicCommand",
+        *("--create", "--topic", topic, "--replica-assignment", ",".join(replicas)),
+    )
+
+
+def replicas(cluster: KafkaCluster, topic: str) -> list[str]:
+    said = tool(cluster, "org.apache.kafka.tools.TopicCommand", "--describe", "--topic", topic)
+    return [line.split("Replicas: ")[1].split()[0] for line in said.splitlines() if "Replicas: " in line]
+
+
+def throttles(cluster: KafkaCluster) -> str:
+    said = "".join(
+        tool(cluster, "kafka.admin.ConfigCommand", "--describe", "--entity-type", kind)
+        for kind in ("topics", "brokers")
+    )
+    return "\n".join(line for line in said.splitlines() if "throttled" in line)
+
+
+def ours(cluster: KafkaCluster, *arguments: str) -> str:
+    command = [sys.executable, "-m", "tierfetch.cli.main", "reassign", *arguments]
+    bootstrap = ("--bootstrap", cluster.bootstrap_servers)
+    done = subprocess.run([*command, *bootstrap], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_S2_kafkas_tool_takes_our_plan(cluster: KafkaCluster, tmp_path: Path) -> None:
+    create(cluster, "t", "1:2", "2:1")
+    arrays: ClusterArrays = made_up([(1, 2), (2, 1)], brokers=3)
+    plan = tmp_path / "plan.json"
+    plan.write_text(plan_file(arrays, plan_replicas(arrays, Goal.replace({0: 2}))).to_text())
+    assert "Successfully started" in tool(cluster, TOOL, "--reassignment-json-file", str(plan), "--execute")
+    for _ in poll(TIMEOUT_S, "the tool to see it completed", 1.0):
+        if tool(cluster, TOOL, "--reassignment-json-file", str(plan), "--verify").count("is completed") == 2:
+            break
+    assert replicas(cluster, "t") == ["3,2", "2,3"]
+
+
+def test_S2_we_take_a_plan_of_kafkas_tool(cluster: KafkaCluster, tmp_path: Path) -> None:
+    create(cluster, "generated", "1:2", "2:1")
+    topics = tmp_path / "topics.json"
+    topics.write_text(json.dumps({"version": 1, "topics": [{"topic": "generated"}]}))
+    said = tool(cluster, TOOL, "--topics-to-move-json-file", str(topics), "--broker-list", "2,3", "--generate")
+    proposed = said.split("Proposed partition reassignment configuration")[1].strip()
+    plan = tmp_path / "plan.json"
+    plan.write_text(proposed)
+    assert {each.log_dirs for each in PlanFile.read(plan).partitions} == {("any", "any")}
+    assert "done" in ours(cluster, "execute", str(plan))
+    assert all(set(each.split(",")) == {"2", "3"} for each in replicas(cluster, "generated"))
+
+
+def test_C6_our_execution_throttles_and_rolls_back_on_kafka(cluster: KafkaCluster, tmp_path: Path) -> None:
+    create(cluster, "moved", "1:2", "1:2")
+    Librdkafka().produce(cluster.bootstrap_servers, "moved", [b"x" * 10_000] * 600, "none")
+    plan = tmp_path / "plan.json"
+    ours(cluster, "plan", "--window", "0", "--replace", "1", "--with", "3", "--throttle", "1 MB/s", "--out", str(plan))
+    said = ours(cluster, "execute", str(plan), "--json")
+    outcome = json.loads(said[said.index("{") : said.index("}") + 1])
+    assert outcome["outcome"] == "done"
+    assert outcome["seconds"] > 2
+    assert replicas(cluster, "moved") == ["3,2", "3,2"]
+    assert throttles(cluster) == ""
+    assert "rolled back" in ours(cluster, "rollback", str(plan))
+    assert replicas(cluster, "moved") == ["1,2", "1,2"]
+    assert throttles(cluster) == ""
