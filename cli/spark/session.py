@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -23,6 +22,10 @@ from ..tier.ledgers import MetadataUnavailableError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+QUIET: Final = {
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
+}
+"""A driver that says what went wrong, and how far it is; no greetings."""
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -57,8 +60,8 @@ class Spark:
     @contextmanager
     def session(self) -> Iterator[SparkSession]:
         """Stopped at the end. ClickException for what is not installed, and for whatever a job says in one line."""
-        settings: Mapping[str, str] = pairs(self.conf, "--conf", "spark.executor.memory=4g")
-        with _faults(), _quiet_start():
+        settings = {**QUIET, **pairs(self.conf, "--conf", "spark.executor.memory=4g")}
+        with _faults():
             session = local_session(self.master, settings)
         try:
             with _faults():
@@ -143,16 +146,3 @@ def _faults() -> Iterator[None]:
             yield
     except said as error:
         raise click.ClickException(str(error)) from None
-
-
-@contextmanager
-def _quiet_start() -> Iterator[None]:
-    """Java greets on standard error while it starts, and no setting of Spark is read before that."""
-    saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(null, 2)
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(null)

@@ -56,6 +56,9 @@ def audit(session: SparkSession, options: Mapping[str, str], *, read_ledgers: Re
             f"nothing of what is to be audited is in the tier {display_name(tier.location)}: is it the right one?"
         )
     listed = _look_at(session, tier, partitions, known)
+    unseen = [partition for partition, found in listed.items() if known is None and found.is_empty]
+    if unseen:
+        raise JobError(f"{unseen[0]}: the driver sees objects that the executors do not; is it the same place there?")
     contents = _read(session, tier, listed)
     reports = {partition: _joined(found, contents) for partition, found in listed.items()}
     suspects = [partition for partition in partitions if reports[partition].findings]
@@ -94,6 +97,10 @@ class _Listed:
     partition: TopicIdPartition
     report: AuditReport
     segments: tuple[RemoteLogSegmentMetadata, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.segments and not self.report.findings
 
 
 @dataclass(frozen=True, slots=True)

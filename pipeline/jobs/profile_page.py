@@ -40,9 +40,7 @@ def profile_page(found: TierProfile) -> str:
         sections.append(("Compaction potential", text, _compaction(found)))
     drawn = charts([figure for _, _, figure in sections])
     parts = [section(name, paragraph(text), chart) for (name, text, _), chart in zip(sections, drawn, strict=True)]
-    return page(
-        f"Profile of {found.tier}", _lead(found), [_tiles(found), *_advice(found), _table(found), *parts]
-    )
+    return page(f"Profile of {found.tier}", _lead(found), [_tiles(found), *_advice(found), _table(found), *parts])
 
 
 def _lead(found: TierProfile) -> str:

@@ -47,7 +47,7 @@ def profile(session: SparkSession, options: Mapping[str, str], *, keys: bool = T
     for found in spread(session, _sum_headers, tasks):
         for name, part in found.items():
             sums.setdefault(name, BatchSums()).add(part)
-    figures = _key_figures(session, options) if keys else {}
+    figures = _key_figures(session, {**options, "location": tier.location}) if keys else {}
     return TierProfile(
         tier=display_name(tier.location),
         bucket_ms=bucket_ms,

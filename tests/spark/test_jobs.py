@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from datetime import UTC
 from pathlib import Path
@@ -259,8 +260,14 @@ def test_credentials_are_in_no_report_and_no_message(copied_tier: Path, tmp_path
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
-def test_without_spark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyspark", None)
-    result = command("profile", "nowhere")
-    assert result.exit_code == 1
-    assert 'pip install "tierfetch[spark]"' in result.stderr
+@pytest.mark.slow
+def test_P2_executors_of_their_own_need_the_package_alone(tmp_path: Path) -> None:
+    """Other processes, in another directory; a location that is relative here."""
+    shutil.copytree(samples.TIER, tmp_path / "tier" / samples.TIER.name)
+    words = ("spark", "audit", "tier", "--master", "local-cluster[1,1,1024]", "--json")
+    result = subprocess.run(
+        [sys.executable, "-m", "tierfetch.cli.main", *words], cwd=tmp_path, capture_output=True, text=True, timeout=250
+    )
+    assert result.returncode == 0, result.stderr
+    assert len(json.loads(result.stdout)["partitions"]) == 2
+    assert "log level" not in result.stderr
