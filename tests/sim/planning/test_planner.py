@@ -14,7 +14,7 @@ from tierfetch.sim.cluster.arrays import NONE, ClusterArrays
 from tierfetch.sim.cluster.inventory import Policy
 from tierfetch.sim.planning.goals import Goal, PlanError, PlanOptions
 from tierfetch.sim.planning.planner import ReplicaPlan, plan_replicas
-from tierfetch.sim.planning.waves import CATCH_UP, assign_waves
+from tierfetch.sim.planning.waves import CATCH_UP, WHOLE, assign_waves
 from tierfetch.tests.sim.planning.clusters import GB, cluster, clusters, large
 
 QUICK = settings(max_examples=60, deadline=None)
@@ -241,7 +241,8 @@ def test_the_throttle_leaves_producers_their_headroom() -> None:
 
 
 def test_waves_are_filled_in_order() -> None:
-    assert assign_waves([0, 0, 1, 1], [2, 2, 2, 3], [0.5, 0.5, 0.5, 0.5], 100) == [0, 0, 1, 1]
-    assert assign_waves([0, 1, 2], [3, 4, 5], [0.1, 0.1, 0.1], 2) == [0, 0, 1]
-    assert assign_waves([0, 1], [2, 3], [5.0, 0.5], 100, {1: [2]}) == [0, 1], "a large one is alone"
+    half = WHOLE // 2
+    assert assign_waves([0, 0, 1, 1], [2, 2, 2, 3], [half] * 4, 100) == [0, 0, 1, 1]
+    assert assign_waves([0, 1, 2], [3, 4, 5], [half] * 3, 2) == [0, 0, 1]
+    assert assign_waves([0, 1], [2, 3], [5 * WHOLE, half], 100, {1: [2]}) == [0, 1], "a large one is alone"
     assert assign_waves([], [], [], 1) == []

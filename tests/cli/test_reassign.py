@@ -1,0 +1,137 @@
+"""`tierfetch reassign plan`, and journals on a real disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from tierfetch.cli.admin.reassign import reassign
+from tierfetch.cli.admin.reassign_journal import JournalFile, default_path
+from tierfetch.sim.planning.journal import Event, Mode, Outcome
+from tierfetch.sim.planning.plan_file import PlanFile
+from tierfetch.tests.sim.planning.clusters import cluster
+from tierfetch.tests.sim.planning.fake_cluster import FakeCluster, Run, entry
+
+ENTRIES = [entry(0, (1, 2), (3, 2))]
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Path:
+    arrays = cluster([(1, 2), (2, 3), (3, 1)] * 4, brokers=4, racks=4, tiered=[0.5] * 12, produce=1e5)
+    path = tmp_path / "cluster.yaml"
+    path.write_text(arrays.to_inventory().to_yaml())
+    return path
+
+
+def invoke(*arguments: object, code: int = 0) -> str:
+    done = CliRunner().invoke(reassign, [str(each) for each in arguments], catch_exceptions=False)
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_S2_a_plan_is_shown_and_written(inventory: Path, tmp_path: Path) -> None:
+    out = tmp_path / "plan.json"
+    said = invoke("plan", "--cluster", inventory, "--replace", 1, "--with", 4, "--throttle", "10 MB/s", "--out", out)
+    assert "8 replicas move" in said
+    assert "any plan needs at least 8 moves" in said
+    plan = PlanFile.read(out)
+    assert len(plan.partitions) == 8
+    assert plan.details.throttle_bytes_per_s == 10_000_000
+    assert all(each.replicas[0] != 4 for each in plan.partitions), "thin ones last"
+    assert {each.replicas[0] for each in plan.details.leaders} == {4}
+
+
+def test_a_plan_as_a_document(inventory: Path) -> None:
+    found = json.loads(invoke("plan", "--cluster", inventory, "--add", 4, "--tier-first", "--json"))
+    assert found["moves"] == found["moves_min"]
+    assert found["tier_first_saves_bytes"] > 0
+    assert [row["replicas"][1] for row in found["brokers"] if row["id"] == 4] == [6]
+
+
+def test_nothing_to_do_is_said(inventory: Path) -> None:
+    assert "nothing to do" in invoke("plan", "--cluster", inventory, "--rebalance", "--tolerance", 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--add", 4), "name one --cluster FILE"),
+        (("--cluster", "FILE"), "give one of --replace"),
+        (("--cluster", "FILE", "--add", 4, "--remove", 1), "give one of --replace"),
+        (("--cluster", "FILE", "--replace", "1,2", "--with", 4), "as many brokers"),
+        (("--cluster", "FILE", "--remove", 9), "no broker 9"),
+        (("--cluster", "FILE", "--remove", "x"), "expected broker ids"),
+        (("--cluster", "FILE", "--throttle", "much", "--add", 4), "'much' is no quantity"),
+    ],
+)
+def test_wrong_usage_is_named(arguments: tuple[object, ...], message: str, inventory: Path) -> None:
+    given = [inventory if each == "FILE" else each for each in arguments]
+    assert message in invoke("plan", *given, code=2)
+
+
+def test_what_cannot_be_planned_is_said_in_one_line(inventory: Path, tmp_path: Path) -> None:
+    said = invoke("plan", "--cluster", inventory, "--remove", "1,2,3", code=1)
+    assert "has 2 replicas, and only 1 brokers may hold one" in said
+    assert "cannot be read" in invoke("plan", "--cluster", tmp_path / "none", "--add", 4, code=1)
+
+
+# --- journals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> JournalFile:
+    header = Run(FakeCluster.of(ENTRIES), ENTRIES).journal.header
+    return JournalFile.create(default_path(tmp_path / "plan.json"), header)
+
+
+def test_events_of_others_are_seen(journal: JournalFile) -> None:
+    another = JournalFile.open(journal.path)
+    another.append(Event(event="pause", at_ms=1))
+    assert journal.refresh().mode is Mode.PAUSING
+    journal.append(Event(event="ended", at_ms=2, outcome=Outcome.PAUSED))
+    assert another.refresh().outcome is Outcome.PAUSED
+    assert JournalFile.open(journal.path).journal == journal.journal
+
+
+def test_what_a_crash_tore_off_is_cut_away(journal: JournalFile) -> None:
+    journal.append(Event(event="started", at_ms=1))
+    with journal.path.open("ab") as file:
+        file.write(b'{"event": "canc')
+    opened = JournalFile.open(journal.path)
+    assert opened.journal.mode is Mode.FORWARD
+    opened.append(Event(event="roll_back", at_ms=2))
+    assert journal.refresh().mode is Mode.ROLLING_BACK
+    assert JournalFile.open(journal.path).journal.mode is Mode.ROLLING_BACK
+
+
+def test_one_process_carries_a_plan_out(journal: JournalFile) -> None:
+    another = JournalFile.open(journal.path)
+    assert not another.is_owned()
+    with journal.owned():
+        assert another.is_owned()
+        with pytest.raises(click.ClickException, match="another process"), another.owned():
+            pass
+    assert not another.is_owned()
+
+
+def test_without_a_journal_it_says_what_to_do(tmp_path: Path) -> None:
+    for verb in ("resume", "rollback", "pause"):
+        assert "no journal: the plan was not begun" in invoke(verb, tmp_path / "plan.json", code=1)
+
+
+def test_a_plan_is_not_begun_twice(journal: JournalFile, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [3, 2]}]}')
+    assert "was begun already" in invoke("execute", plan, "--bootstrap", "127.0.0.1:1", code=1)
+    assert "nothing to pause" in invoke("pause", plan, code=1)
+
+
+def test_a_plan_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    assert "No such file" in invoke("execute", plan, code=1)
+    plan.write_text('{"version": 1, "partitions": []}')
+    assert "partitions: " in invoke("execute", plan, code=1)
