@@ -1,7 +1,7 @@
 """The filters that Spark offers to a data source, as a `Pruning`, and those that Spark must still apply itself.
 
 Spark offers them only with `spark.sql.python.filterPushdown.enabled`, and refuses without it a reader that can take
-them: hence two data sources, of which `session.register` takes the one that fits.
+them: hence two data sources, of which `session.register` takes the one that was asked for.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ SETTINGS: Final = {
 }
 PUSHDOWN_SETTING: Final = "spark.sql.python.filterPushdown.enabled"
 LOCAL_SETTINGS: Final = {
-    PUSHDOWN_SETTING: "true",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
@@ -46,9 +45,13 @@ def local_session(master: str = "local[*]", settings: Mapping[str, str] | None =
     return session
 
 
-def register(session: SparkSession) -> None:
-    """Format "tierfetch" for this session, with filters pushed down if the session has that switched on now."""
+def register(session: SparkSession, *, push_filters: bool = False) -> None:
+    """Format "tierfetch" for this session.
+
+    With `push_filters`, and `PUSHDOWN_SETTING` on, a query's filters spare reading (`pruning`). Spark 4.3 then keeps the
+    plan of the filters it saw last with the DataFrame: one that is used again with other filters, or with none, gives
+    the rows of the former. So it is for those who `load()` anew for each query, and off unless asked for.
+    """
     from .source import FilteringTierDataSource, TierDataSource
 
-    pushes = session.conf.get(PUSHDOWN_SETTING, "false") == "true"
-    session.dataSource.register(FilteringTierDataSource if pushes else TierDataSource)
+    session.dataSource.register(FilteringTierDataSource if push_filters else TierDataSource)

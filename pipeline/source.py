@@ -46,7 +46,7 @@ class TierDataSource(DataSource):
 
 
 class FilteringTierDataSource(TierDataSource):
-    """The same for sessions with `spark.sql.python.filterPushdown.enabled`."""
+    """The same for sessions with `spark.sql.python.filterPushdown.enabled`; see `session.register` for its trap."""
 
     def reader(self, schema: StructType) -> FilteringTierReader:
         return FilteringTierReader(self.tier_options, schema)

@@ -89,9 +89,9 @@ class TierPlanner:
         options = self._options
         pieces, gaps = partition.pieces(bounds.first_offset, bounds.end_offset)
         if gaps and options.failondataloss:
-            found = "".join(f" ({finding})" for finding in partition.damage[:DAMAGE_SHOWN_MAX])
+            told = "".join(f" ({finding})" for finding in partition.damage[:DAMAGE_SHOWN_MAX])
             raise TierError(
-                f"{partition.name}: offsets {', '.join(map(str, gaps))} are in no segment of the tier{found}; set "
+                f"{partition.name}: offsets {', '.join(map(str, gaps))} are in no segment of the tier{told}; set "
                 "failOnDataLoss to false to read on behind them"
             )
         pieces = [piece for piece in pieces if self._may_be_wanted(piece)]
