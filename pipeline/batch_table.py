@@ -205,19 +205,23 @@ def _is_aborted(table: BatchTable, bases: Int64Array, aborted: Sequence[AbortedT
 
 def _walk(data: memoryview, on_fault: FaultListener | None) -> Iterator[int]:
     position, end, unpack = 0, len(data), _LENGTH.unpack_from
-    while position < end:
-        size = 0 if end - position < BATCH_HEADER_SIZE else unpack(data, position + _LENGTH_AT)[0] + LOG_OVERHEAD
-        if size < BATCH_HEADER_SIZE or position + size > end:
-            fault = CorruptRecordError(_length_fault(size, end - position), position)
-            if on_fault is None:
-                raise fault
-            on_fault(fault)
-            return
+    last_header = end - BATCH_HEADER_SIZE
+    while position <= last_header:
+        following = position + LOG_OVERHEAD + unpack(data, position + _LENGTH_AT)[0]
+        if following - position < BATCH_HEADER_SIZE or following > end:
+            break
         yield position
-        position += size
+        position = following
+    if position == end:
+        return
+    fault = CorruptRecordError(_length_fault(data, position), position)
+    if on_fault is None:
+        raise fault
+    on_fault(fault)
 
 
-def _length_fault(size: int, left: int) -> str:
+def _length_fault(data: memoryview, position: int) -> str:
+    left, size = len(data) - position, batch_size(data, position)
     if left < BATCH_HEADER_SIZE:
         return f"the data ends {left} bytes into a batch header"
     if size < BATCH_HEADER_SIZE:

@@ -48,9 +48,9 @@ def local_session(master: str = "local[*]", settings: Mapping[str, str] | None =
 def register(session: SparkSession, *, push_filters: bool = False) -> None:
     """Format "tierfetch" for this session.
 
-    With `push_filters`, and `PUSHDOWN_SETTING` on, a query's filters spare reading (`pruning`). Spark 4.3 then keeps the
-    plan of the filters it saw last with the DataFrame: one that is used again with other filters, or with none, gives
-    the rows of the former. So it is for those who `load()` anew for each query, and off unless asked for.
+    With `push_filters`, and `PUSHDOWN_SETTING` on, a query's filters spare reading (`pruning`). Spark 4.3 then keeps
+    the plan of the filters it saw last with the DataFrame: one that is used again with other filters, or with none,
+    gives the rows of the former. So it is for those who `load()` anew for each query, and off unless asked for.
     """
     from .source import FilteringTierDataSource, TierDataSource
 
