@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -120,11 +121,12 @@ def consume(cluster: Cluster, partitions: Iterable[int], total_records: int, *, 
 
 
 def log_bytes(directory: Path, topic: str = TOPIC) -> int:
-    """Bytes of all `.log` files of the topic's partitions below a broker's directory."""
+    """Bytes of all `.log` files of the topic's partitions below a broker's directory; of what goes meanwhile, none."""
     total = 0
-    for path in directory.glob(f"{topic}-*/*.log"):
-        try:
-            total += path.stat().st_size
-        except FileNotFoundError:
-            continue
+    for partition in directory.glob(f"{topic}-*"):
+        with suppress(FileNotFoundError), os.scandir(partition) as entries:
+            for entry in entries:
+                if entry.name.endswith(".log"):
+                    with suppress(FileNotFoundError):
+                        total += entry.stat().st_size
     return total
