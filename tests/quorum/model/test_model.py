@@ -59,7 +59,7 @@ def test_Q14_every_state_is_safe(bounds: Bounds, capsys: pytest.CaptureFixture[s
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_Q14_the_first_states_with_slow_disks_are_safe() -> None:
-    found = explore(Bounds(epochs=1, entries=1, delays_disk=True, **NOTHING_LOST), states_max=80_000)
+    found = explore(Bounds(epochs=1, entries=1, delays_disk=True, **NOTHING_LOST), states_max=30_000)
     assert found.violation is None, found
 
 
