@@ -6,6 +6,7 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,10 @@ def wait(servers: LocalServers, what: str, holds: Callable[[PartitionMetadata], 
                 return
 
 
+def is_led_without(node: int, part: PartitionMetadata) -> bool:
+    return node not in part.isrs and part.leader not in (-1, node)
+
+
 def quorum(servers: LocalServers) -> str:
     command = [sys.executable, "-m", "tierfetch.cli.main", "quorum", "describe", "--status"]
     done = subprocess.run(
@@ -63,9 +68,7 @@ def test_C1_C5_processes_with_both_roles_replace_each_other(servers: LocalServer
         for node in NODES:  # each of them leads something: one of them the quorum, one the partition
             producer.wait_acknowledged(100)
             servers.kill(node)
-            wait(
-                servers, f"lose {node}", lambda part, node=node: node not in part.isrs and part.leader not in (-1, node)
-            )
+            wait(servers, f"lose {node}", partial(is_led_without, node))
             producer.wait_acknowledged(100)
             servers.start(node)
             wait(servers, "have all in sync again", lambda part: set(part.isrs) == set(NODES))

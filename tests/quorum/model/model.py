@@ -103,8 +103,16 @@ class World:
         budget: dict[str, int],
     ) -> World:
         """`budget`: what the action used up."""
-        spent = [budget.get(name, getattr(self, name)) for name in ("crashes", "losses", "appends")]
-        return World(tuple(nodes), net, tuple(sorted(leaders.items())), committed, *spent, self.met)
+        return World(
+            tuple(nodes),
+            net,
+            tuple(sorted(leaders.items())),
+            committed,
+            crashes=budget.get("crashes", self.crashes),
+            losses=budget.get("losses", self.losses),
+            appends=budget.get("appends", self.appends),
+            met=self.met,
+        )
 
     def is_met(self) -> bool:
         """Whether the search has come to this very world; from now on it has."""
