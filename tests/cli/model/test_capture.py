@@ -71,6 +71,13 @@ def test_unknown_key_is_refused(cluster: FakeCluster) -> None:
     assert "--known core: no such key; there are nic_in_bytes_per_s" in result.stderr
 
 
+def test_place_that_cannot_be_written_is_refused_before_anybody_is_asked(cluster: FakeCluster, tmp_path: Path) -> None:
+    result = invoke("--out", tmp_path / "nowhere" / "cluster.yaml")
+    assert result.exit_code == 2
+    assert "there is no directory" in result.stderr
+    assert cluster.asked == []
+
+
 async def test_two_looks_with_the_window_between() -> None:
     cluster = FakeCluster({("t", 0): FakePartition()})
     times = iter((0.0, 10.0))
