@@ -1,8 +1,9 @@
 """Fetch connections: all replicas that one broker builds from one leader share one.
 
 Connections get max-min fair rates; within a connection its replicas share evenly. The most that goes through one is the
-pace of its fetchers (see `calibration`), less what live produce takes: a replica that has joined takes its produce rate
-`produce_weight` times; one that is being built the part of that which is not in its own bytes.
+pace of its fetchers (see `calibration`) while they have time for it: live bytes come with the same fetches, and take
+the time of `produce_weight` bytes. Of a replica that is being built they are among its own bytes, so that only the rest
+of the weight counts.
 """
 
 from __future__ import annotations
@@ -63,12 +64,12 @@ class Connections:
     def rates(self, available: Floats) -> Floats:
         """Bytes for each second of each connection, [C]; 0 for one without replicas that fetch."""
         busy = np.flatnonzero(self.fetching)
-        weight = self._calibration.produce_weight
+        limits = self._calibration
+        weight = limits.produce_weight
         live = (weight * self._joined_produce + (weight - 1) * self._fetching_produce)[busy]
-        pace = self._pace(busy)
+        idle_share = np.maximum(1 - live / (limits.fetchers * limits.fetch_bytes_per_s), CAP_SHARE_MIN)
         rates = np.zeros(len(self.fetching))
-        caps = np.maximum(pace - live, CAP_SHARE_MIN * pace)
-        rates[busy] = max_min_rates(self.uses[busy], self.weights, available, caps)
+        rates[busy] = max_min_rates(self.uses[busy], self.weights, available, self._pace(busy) * idle_share)
         return rates
 
     def _pace(self, busy: Ints) -> Floats:

@@ -181,8 +181,17 @@ class _Run:
         self._remaining[fetching] -= np.minimum(nears * (until_s - self._now_s), self._remaining[fetching])
         self._use_burst(use, until_s - self._now_s)
         self._now_s = until_s
-        self._join(fetching[has_caught_up], ends_s[has_caught_up])
+        caught_up = fetching[has_caught_up]
+        lag_s = np.where(self._is_held_back(use)[at[has_caught_up]], self._calibration.throttle_lag_s, 0.0)
+        self._join(caught_up, ends_s[has_caught_up], lag_s)
         return has_caught_up
+
+    def _is_held_back(self, use: Floats) -> Bools:
+        """[C], connections that take from a throttle which lets nothing more through."""
+        throttles = slice(Kind.THROTTLE_IN * self.resources.brokers, len(Kind) * self.resources.brokers)
+        is_full = np.zeros(len(use), dtype=np.bool_)
+        is_full[throttles] = use[throttles] >= self._available[throttles] * (1 - 1e-6)
+        return np.asarray(is_full[self._connections.uses].any(axis=1))
 
     def _burst_left_s(self, use: Floats) -> float:
         draining = (self._burst > 0) & (use > 0)
@@ -201,12 +210,12 @@ class _Run:
         out_of = sums(connections.source, rates, brokers)
         self.recorder.interval(self._now_s, until_s, use, into, out_of)
 
-    def _join(self, replicas: Ints, ends_s: Floats) -> None:
+    def _join(self, replicas: Ints, ends_s: Floats, lag_s: Floats) -> None:
         """From now on they take what producers write; a source that goes takes it no more."""
         self._connections.end(replicas)
         fetched_s = ends_s - self.course.first_fetch_s[replicas]
         self.course.catch_up_bytes[replicas] += self._produce[replicas] * fetched_s
-        self.course.joined_s[replicas] = ends_s + self._calibration.isr_expansion_s
+        self.course.joined_s[replicas] = ends_s + lag_s + self._calibration.isr_expansion_s
         follows = self._moves.target[replicas]
         leader = self._arrays.leader[self._moves.partition[replicas]]
         goes = self._moves.source[replicas]

@@ -189,6 +189,24 @@ def test_a_throttle_lets_the_debt_of_one_fetch_through() -> None:
     assert replaced(arrays, calibration=burst).duration_s == pytest.approx(0.2 + 8.0)
 
 
+def test_who_waits_for_a_throttle_looks_again_too_late() -> None:
+    lag = PLAIN.model_copy(update={"throttle_lag_s": 0.5, "throttle_burst_bytes": 1.5 * GB})
+    rows = [partition(0, [2, 1], 2.0)]
+    held = cluster(2, rows, throttle_bytes_per_s=100 * MB)
+    assert replaced(held, calibration=lag).duration_s == pytest.approx(1.5 + 5.0 + 0.5)
+    assert replaced(cluster(2, rows), calibration=lag).duration_s == pytest.approx(2.0)
+    within_burst = cluster(2, [partition(0, [2, 1], 1.0)], throttle_bytes_per_s=100 * MB)
+    assert replaced(within_burst, calibration=lag).duration_s == pytest.approx(1.0)
+
+
+def test_live_bytes_slow_a_fetch_down_by_the_time_they_take() -> None:
+    """1 MB in 1 ms on the way and 9 ms for the round trip: 100 MB/s, and half the time goes to live bytes."""
+    rows = [partition(0, [2, 1], 0.0, produce_bytes_per_s=250 * MB), partition(1, [2, 1])]
+    limits = {"fetch_s": 0.009, "fetch_partition_bytes": MB, "fetch_bytes_per_s": GB, "produce_weight": 2.0}
+    result = replaced(cluster(2, rows), calibration=PLAIN.model_copy(update=limits))
+    assert result.joined_s == pytest.approx([0.0, 20.0], abs=1e-6)
+
+
 def test_leaders_with_less_do_not_hold_back_the_others() -> None:
     """Each leader's connection gets a third of the NIC; what the small ones leave goes to the large one."""
     rows = [partition(0, [2, 1], 6.0), partition(1, [3, 1], 1.0), partition(2, [4, 1], 1.0)]
