@@ -69,6 +69,13 @@ class TierOptions(BaseModel):
     splitbytes: int = Field(SPLIT_BYTES, ge=1024, description="Bytes of a segment that one task reads.")
     maxoffsetspertrigger: int | None = Field(None, ge=1, description="Offsets of one micro-batch, in all partitions.")
 
+    @field_validator("location")
+    @classmethod
+    def _whole_path(cls, value: str) -> str:
+        """Executors may run in another directory than the driver."""
+        match = _LOCAL.fullmatch(value)
+        return value if match is None else str(Path(match[1]).absolute())
+
     @field_validator("topics", mode="before")
     @classmethod
     def _split_topics(cls, value: object) -> object:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -18,9 +18,6 @@ from ...remote.registry import PluginError
 from ...remote.storage import RemoteStorageError
 from ..options import json_option, pairs
 from ..tier.ledgers import MetadataUnavailableError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 QUIET: Final = {
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
@@ -58,8 +55,8 @@ class Spark:
     conf: tuple[str, ...]
 
     @contextmanager
-    def session(self) -> Iterator[SparkSession]:
-        """Stopped at the end. ClickException for what is not installed, and for whatever a job says in one line."""
+    def session(self) -> Iterator[Any]:
+        """A SparkSession, stopped at the end. ClickException for what is not installed, and for what a job says."""
         settings = {**QUIET, **pairs(self.conf, "--conf", "spark.executor.memory=4g")}
         with _faults():
             session = local_session(self.master, settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import count
@@ -14,11 +14,12 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 from tierfetch.pipeline.decode import decode
 from tierfetch.pipeline.jobs.export_files import FileLimits, write_files
 from tierfetch.pipeline.jobs.export_log import ExportedFile, ExportError
-from tierfetch.pipeline.jobs.export_place import Directory
+from tierfetch.pipeline.jobs.export_place import Directory, Place, Url, open_place
 from tierfetch.pipeline.jobs.exporting import Export, ExportReport, ExportTask, export_all
 from tierfetch.pipeline.options import parse
 from tierfetch.pipeline.tier_plan import TierError
@@ -117,8 +118,10 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, int]]:
     return seen(out)
 
 
-def test_rows_lie_by_topic_and_day_and_each_once(tmp_path: Path) -> None:
-    report = run(samples.TIER.parent, Directory(tmp_path), topics="s-trim,s-none")
+@pytest.mark.parametrize("place_of", [Directory, lambda path: Url(LocalFileSystem(), str(path))])
+def test_rows_lie_by_topic_and_day_and_each_once(tmp_path: Path, place_of: Callable[[Path], Place]) -> None:
+    report = run(samples.TIER.parent, place_of(tmp_path), topics="s-trim,s-none")
+    assert run(samples.TIER.parent, place_of(tmp_path), topics="s-trim,s-none") == ExportReport()
     rows = seen(tmp_path)
     assert len(rows) == len(set(rows)) == report.rows > 3000
     assert {topic for topic, _ in rows} == {"s-trim", "s-none"}
@@ -273,3 +276,23 @@ def test_times_that_jump_about_keep_few_files_open(tmp_path: Path) -> None:
     files = write_files(Directory(tmp_path), "t", batches, FileLimits(1))
     assert sum(file.rows for file in files) == 120
     assert len({file.path for file in files}) == len(files)
+
+
+@pytest.mark.parametrize("place_of", [Directory, lambda path: Url(LocalFileSystem(), str(path))])
+def test_a_place_makes_a_file_once(tmp_path: Path, place_of: Callable[[Path], Place]) -> None:
+    place = place_of(tmp_path)
+    assert place.create("a/b.json", b"one")
+    assert not place.create("a/b.json", b"two")
+    assert (place.read("a/b.json"), place.size("a/b.json"), place.size("a/c")) == (b"one", 3, None)
+    place.rename("a/b.json", "a/c")
+    assert place.paths() == ["a/c"]
+    place.remove("a/c")
+    place.remove("a/c")
+    assert place.paths() == []
+
+
+def test_a_place_that_cannot_be_opened_is_named_without_its_password() -> None:
+    with pytest.raises(ExportError, match=r"^Arrow opens no place with ftp://") as error:
+        open_place("ftp://user:hidden@host/x")
+    assert "hidden" not in str(error.value)
+    assert open_place("out") == open_place(f"file://{Path('out').absolute()}") == Directory(Path("out").absolute())
