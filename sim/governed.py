@@ -80,7 +80,7 @@ class GovernedRun:
         self.quorum = QuorumWatch(METADATA_LOG, CONTROLLERS, self._replica, world.record)
         starters = {name: self._starter(name) for name in (*CONTROLLERS, *BROKERS)}
         self.injector = FaultInjector(world, starters, (*starters, *CLIENTS), self, self)
-        self.quorum.on_vote = self.injector.has_voted
+        self.quorum.on_vote, self.quorum.on_win = self.injector.has_voted, self.injector.has_won
         self.truth.on_change.append(self._on_metadata)
         self.truth.on_unclean = self.losses.elected_uncleanly
         self._started_s: dict[str, float] = {}

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..broker.node import StartError
 from ..quorum.errors import QuorumStartError
@@ -28,9 +28,13 @@ from .schedule import Fault, FaultKind, Schedule
 from .world import World
 
 DOWN_KINDS = frozenset({FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH, FaultKind.POWER_FAILURE, FaultKind.WIPE})
+OVERTAKING = frozenset({FaultKind.REORDERING, FaultKind.CRASH_VOTER})
 RESTART_RETRY_S = 0.5
-VOTER_LIVES_S = 0.05
-"""At most, after its vote, while voters crash."""
+MOMENT_S = (0.003, 0.03)
+"""Between a vote, or a victory, and what it brings about: its messages are on their way, or have just arrived."""
+CUT_S = (0.3, 1.5)
+UNTIL_MISSED_S = (0.1, 0.4)
+"""A leader that is back sooner was not missed by anybody."""
 START_FAILURES = (OSError, StartError, QuorumStartError, ProcessDiedError)
 
 
@@ -81,6 +85,9 @@ class FaultInjector:
         self._active: dict[int, Fault] = {}
         """By their place in the schedule."""
         self._down: Counter[str] = Counter()
+        self._cut: Counter[str] = Counter()
+        self._silent: Counter[str] = Counter()
+        """How often a host is cut off by what has just happened, or nobody hears it."""
         self._rng = world.rng("injector")
 
     async def run(self, schedule: Schedule) -> None:
@@ -113,20 +120,43 @@ class FaultInjector:
         """Those that last now."""
         return list(self._active.values())
 
-    def has_voted(self, host: str) -> None:
+    def has_voted(self, host: str, candidate: str) -> None:
         """A node has voted for another one."""
-        if any(fault.kind is FaultKind.CRASH_VOTER for fault in self._active.values()):
-            self._world.loop.call_later(VOTER_LIVES_S * self._rng.random(), self._crash_voter, host)
+        if self._lasts(FaultKind.CRASH_VOTER):
+            self._cut_off(candidate, self._silent)
+            self._in_a_moment(self._crash_voter, host)
+
+    def has_won(self, host: str) -> None:
+        """A node begins to lead the quorum."""
+        if self._lasts(FaultKind.CUT_NEW_LEADERS):
+            self._in_a_moment(self._cut_off, host, self._cut)
+
+    def _lasts(self, kind: FaultKind) -> bool:
+        return any(fault.kind is kind for fault in self._active.values())
+
+    def _in_a_moment(self, strike: Callable[..., None], *arguments: Any) -> None:
+        self._world.loop.call_later(self._rng.uniform(*MOMENT_S), strike, *arguments)
 
     def _crash_voter(self, host: str) -> None:
         if self._world.host(host).is_up:
             self.injected["crash voter, crashes"] += 1
             self._crash((host,), self._rng.choice(("process", "machine")))
 
+    def _cut_off(self, host: str, how: Counter[str]) -> None:
+        self.injected["cut off"] += 1
+        self._world.record("faults", f"{host} is {'silent' if how is self._silent else 'cut off'} for a while")
+        how[host] += 1
+        self._set_links()
+        self._world.loop.call_later(self._rng.uniform(*CUT_S), self._reconnect, host, how)
+
+    def _reconnect(self, host: str, how: Counter[str]) -> None:
+        how[host] -= 1
+        self._set_links()
+
     # -- begin and end ------------------------------------------------------------------------------------------------
 
     def _begin(self, index: int, fault: Fault) -> None:
-        if fault.kind is FaultKind.ISOLATE_LEADER:
+        if fault.kind in (FaultKind.ISOLATE_LEADER, FaultKind.CRASH_VOTER):
             leader = self._leaders.quorum_leader()
             fault = replace(fault, targets=() if leader is None else (leader,))
         if not self._can_happen(fault):
@@ -139,6 +169,11 @@ class FaultInjector:
         match fault.kind:
             case FaultKind.PROCESS_CRASH:
                 self._crash(fault.targets, "process")
+            case FaultKind.CRASH_VOTER:
+                self._set_links()
+                self._crash(fault.targets, "process")
+                self._down.update(fault.targets)
+                self._world.loop.call_later(self._rng.uniform(*UNTIL_MISSED_S), self._down.subtract, fault.targets)
             case FaultKind.MACHINE_CRASH | FaultKind.POWER_FAILURE:
                 self._crash(fault.targets, "machine")
             case FaultKind.WIPE:
@@ -152,7 +187,7 @@ class FaultInjector:
 
     def _end(self, index: int) -> None:
         fault = self._active.pop(index, None)
-        if fault is None or fault.kind in (FaultKind.MOVE_LEADER, FaultKind.CRASH_VOTER):
+        if fault is None or fault.kind is FaultKind.MOVE_LEADER:
             return
         self._world.record("faults", f"end   {fault.kind} {','.join(fault.targets)}")
         if fault.kind in DOWN_KINDS:
@@ -166,8 +201,8 @@ class FaultInjector:
 
     def _can_happen(self, fault: Fault) -> bool:
         """One that needs a running node has one."""
-        if fault.kind is FaultKind.ISOLATE_LEADER:
-            return bool(fault.targets)
+        if fault.kind in (FaultKind.ISOLATE_LEADER, FaultKind.CRASH_VOTER) and not fault.targets:
+            return False
         if fault.kind is FaultKind.WIPE and not self._losses.may_wipe(fault.targets[0]):
             return False
         if fault.kind in DOWN_KINDS - {FaultKind.POWER_FAILURE}:
@@ -207,8 +242,10 @@ class FaultInjector:
     def _set_links(self) -> None:
         network = self._world.network
         blocked = {pair for fault in self.active for pair in self._blocked(fault)}
+        blocked |= {pair for host in +self._cut for pair in self._around(host)}
+        blocked |= {pair for host in +self._silent for pair in self._around(host) if pair[0] == host}
         slow = {pair: f.value for f in self.active if f.kind is FaultKind.SLOW_LINK for pair in permutations(f.targets)}
-        jitter_ms = max((f.value for f in self.active if f.kind is FaultKind.REORDERING), default=0.0)
+        jitter_ms = max((f.value for f in self.active if f.kind in OVERTAKING), default=0.0)
         for source, target in permutations(self._everyone, 2):
             if (source, target) in blocked:
                 network.block(source, target)
@@ -222,11 +259,15 @@ class FaultInjector:
         if fault.kind is FaultKind.ONE_WAY:
             yield fault.targets[0], fault.targets[1]
         elif fault.kind in (FaultKind.PARTITION, FaultKind.ISOLATE_LEADER):
-            for one in fault.targets:
-                for other in self._everyone:
-                    if other not in fault.targets:
-                        yield one, other
-                        yield other, one
+            yield from self._around(*fault.targets)
+
+    def _around(self, *side: str) -> Iterator[tuple[str, str]]:
+        """All links between these and all others, both ways."""
+        for one in side:
+            for other in self._everyone:
+                if other not in side:
+                    yield one, other
+                    yield other, one
 
     def _set_machine(self, name: str) -> None:
         host = self._world.host(name)

@@ -31,7 +31,9 @@ class ReplicaObserver:
         self.looks = 0
         self._broker_of = broker_of
         self._record = record
-        self._fingerprints: dict[tuple[int, TopicIdPartition], tuple[Any, ...]] = {}
+        self._fingerprints: dict[Partition, tuple[Any, ...]] = {}
+        """By what hashes at no cost: this is looked up after every event."""
+        self._replicas: dict[tuple[int, TopicIdPartition], Partition] = {}
         self._hosted: dict[int, int] = {}
         """How many replicas a node had."""
         self.on_commit: Callable[[TopicIdPartition, ReplicaStatus], None] = lambda *_: None
@@ -60,24 +62,23 @@ class ReplicaObserver:
                 partition.registration,
                 log,
             )
-            key = (node_id, partition.partition)
-            if self._fingerprints.get(key) != fingerprint:
-                self._fingerprints[key] = fingerprint
-                self._look(key, partition, process)
+            if self._fingerprints.get(partition) != fingerprint:
+                self._fingerprints[partition] = fingerprint
+                self._look((node_id, partition.partition), partition, process)
 
     def process_ended(self, node_id: int) -> None:
         """What it believed is gone."""
-        for key in [key for key in self._fingerprints if key[0] == node_id]:
+        for key in [key for key in self._replicas if key[0] == node_id]:
             self._forget(key)
         self._hosted.pop(node_id, None)
 
     def _forget_what_left(self, node_id: int, hosted: set[TopicIdPartition]) -> None:
         """Replicas that are hosted no more."""
-        for key in [key for key in self._fingerprints if key[0] == node_id and key[1] not in hosted]:
+        for key in [key for key in self._replicas if key[0] == node_id and key[1] not in hosted]:
             self._forget(key)
 
     def _forget(self, key: tuple[int, TopicIdPartition]) -> None:
-        del self._fingerprints[key]
+        del self._fingerprints[self._replicas.pop(key)]
         self._statuses.pop(key, None)
         self.of(key[1]).forget(key[0])
 
@@ -91,6 +92,10 @@ class ReplicaObserver:
     def _look(self, key: tuple[int, TopicIdPartition], partition: Partition, process: Process) -> None:
         self.looks += 1
         node_id, name = key
+        replaced = self._replicas.get(key)
+        if replaced is not None and replaced is not partition:
+            del self._fingerprints[replaced]
+        self._replicas[key] = partition
         now = _status(node_id, process.number, partition)
         before = self._statuses.get(key)
         self._statuses[key] = now

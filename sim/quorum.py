@@ -155,7 +155,7 @@ class QuorumRun:
             world, {name: self._starter(name) for name in self._nodes}, tuple(self._nodes), self, self
         )
         self._watch = QuorumWatch(PARTITION, self._nodes, self._replica, world.record)
-        self._watch.on_vote = self.injector.has_voted
+        self._watch.on_vote, self._watch.on_win = self.injector.has_voted, self.injector.has_won
         self._checked = 0
         self._stopping = asyncio.Event()
         self._values = 0

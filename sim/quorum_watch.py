@@ -20,8 +20,9 @@ from .process import Process
 
 
 class QuorumWatch:
-    """Of the replicas on `nodes`, node ids by host; `replica_of` gives what runs there. `on_vote(host)` is told when a
-    node has voted for another one.
+    """Of the replicas on `nodes`, node ids by host; `replica_of` gives what runs there.
+
+    `on_vote(host, candidate)` is told when a node has voted for another one, `on_win(host)` when one begins to lead.
     """
 
     def __init__(
@@ -32,8 +33,10 @@ class QuorumWatch:
         record: Callable[[str, str], None],
     ) -> None:
         self.invariants = PartitionInvariants(partition)
-        self.on_vote: Callable[[str], None] = lambda _: None
+        self.on_vote: Callable[[str, str], None] = lambda *_: None
+        self.on_win: Callable[[str], None] = lambda _: None
         self._nodes = nodes
+        self._hosts = {node_id: host for host, node_id in nodes.items()}
         self._replica_of = replica_of
         self._record = record
         self._fingerprints: dict[str, tuple[object, ...]] = {}
@@ -59,6 +62,8 @@ class QuorumWatch:
             text = f"{self.invariants.name} epoch={known.epoch} {replica.state.value} leader={known.leader_id}"
             offsets_text = f"hw={replica.high_watermark} end={log.log_end_offset}"
             self._record(host, f"{text} voted={replica.voted_id} {offsets_text}")
+        if replica.state is RaftState.LEADER and (before is None or before[0] is not RaftState.LEADER):
+            self.on_win(host)
         self._check_votes(process, replica)
         self.invariants.observe(
             ReplicaStatus(
@@ -84,7 +89,7 @@ class QuorumWatch:
         if voted_id is not None:
             key = (process.host, process.number, epoch)
             if key not in self._voted and voted_id != node_id:
-                self.on_vote(process.host)
+                self.on_vote(process.host, self._hosts[voted_id])
             self._check_one(self._voted.setdefault(key, voted_id), voted_id, node_id, epoch)
         counted = replica.granting_voters
         for voter in counted if len(counted) > 1 else ():  # its own alone may not be on its disk yet

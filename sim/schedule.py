@@ -26,8 +26,12 @@ fails any more and everything must converge. Each fault ends by itself; at the e
 | full disk       | node            | -                      | writes fail: no space is left                          |
 | move leader     | -               | -                      | at once: another in-sync replica leads each partition  |
 | isolate leader  | -               | -                      | no packet to or from who leads the quorum at its start |
-| crash voter     | -               | -                      | a node that votes for another crashes a moment later,  |
-|                 |                 |                        | and is started again at once                           |
+| crash voter     | -               | latency, ms            | at its start the quorum's leader crashes; a node that  |
+|                 |                 |                        | votes for another crashes a moment later, and nobody   |
+|                 |                 |                        | hears that one for a while; both are started at once;  |
+|                 |                 |                        | connections overtake each other, so that several stand |
+| cut new leaders | -               | -                      | who wins an election is cut off a moment later, for a  |
+|                 |                 |                        | while                                                  |
 
 Swarm testing (Groce et al.): each seed takes a random subset of the kinds, so that rare combinations become common.
 """
@@ -67,6 +71,7 @@ class FaultKind(StrEnum):
     MOVE_LEADER = "move leader"
     ISOLATE_LEADER = "isolate leader"
     CRASH_VOTER = "crash voter"
+    CUT_NEW_LEADERS = "cut new leaders"
 
 
 STORE_KINDS = frozenset(
@@ -80,7 +85,7 @@ STORE_KINDS = frozenset(
 )
 """These need a remote store."""
 
-QUORUM_KINDS = frozenset({FaultKind.ISOLATE_LEADER, FaultKind.CRASH_VOTER})
+QUORUM_KINDS = frozenset({FaultKind.ISOLATE_LEADER, FaultKind.CRASH_VOTER, FaultKind.CUT_NEW_LEADERS})
 """These need a quorum."""
 
 ONE_NODE = frozenset(
@@ -106,7 +111,7 @@ _WEIGHTS: Mapping[FaultKind, int] = {
     FaultKind.ONE_WAY: 2,
     FaultKind.MOVE_LEADER: 3,
     FaultKind.ISOLATE_LEADER: 3,
-    FaultKind.CRASH_VOTER: 2,
+    FaultKind.CRASH_VOTER: 3,
 }
 _DURATION_MS: Mapping[FaultKind, tuple[int, int]] = {
     FaultKind.POWER_FAILURE: (300, 4_000),
@@ -115,11 +120,13 @@ _DURATION_MS: Mapping[FaultKind, tuple[int, int]] = {
     FaultKind.CLOCK_DRIFT: (1_000, 20_000),
     FaultKind.MOVE_LEADER: (0, 0),
     FaultKind.ISOLATE_LEADER: (100, 3_000),
-    FaultKind.CRASH_VOTER: (2_000, 20_000),
+    FaultKind.CRASH_VOTER: (500, 3_000),
+    FaultKind.CUT_NEW_LEADERS: (2_000, 10_000),
 }
 _VALUES: Mapping[FaultKind, Sequence[float]] = {
     FaultKind.SLOW_LINK: (20, 100, 400),
     FaultKind.REORDERING: (5, 30, 150),
+    FaultKind.CRASH_VOTER: (3, 15),
     FaultKind.CLOCK_JUMP: (-3_600_000, -5_000, 5_000, 3_600_000, 86_400_000),
     FaultKind.CLOCK_DRIFT: (-50_000, -500, 500, 50_000),
     FaultKind.STORE_ERRORS: (0.1, 0.5),

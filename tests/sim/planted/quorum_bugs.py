@@ -19,7 +19,7 @@ from tierfetch.tests.sim.planted.registry import planted
     "the vote is not written to quorum-state",
     file="quorum/election_file.py",
     scenario="quorum",
-    faults=(FaultKind.PROCESS_CRASH, FaultKind.MOVE_LEADER, FaultKind.REORDERING),
+    faults=(FaultKind.CRASH_VOTER,),
     election_timeout_ms=(300,),
 )
 def forgotten_vote() -> Iterator[None]:

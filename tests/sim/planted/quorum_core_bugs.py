@@ -25,7 +25,7 @@ LOG_VIEW = "tests/quorum/test_log_view.py"
     file="quorum/replica.py",
     scenario="quorum",
     shown_by=MODEL,
-    faults=(FaultKind.CRASH_VOTER, FaultKind.PROCESS_CRASH),
+    faults=(FaultKind.CRASH_VOTER,),
 )
 def forgotten_vote() -> Iterator[None]:
     def persist(replica):
@@ -43,7 +43,7 @@ def forgotten_vote() -> Iterator[None]:
     file="quorum/replica.py",
     scenario="quorum",
     shown_by=MODEL,
-    faults=(FaultKind.CRASH_VOTER, FaultKind.MACHINE_CRASH),
+    faults=(FaultKind.CRASH_VOTER,),
 )
 def open_gate() -> Iterator[None]:
     def emit(replica, effect):
@@ -60,7 +60,7 @@ def open_gate() -> Iterator[None]:
     file="quorum/election.py",
     scenario="quorum",
     shown_by=MODEL,
-    faults=(FaultKind.MOVE_LEADER, FaultKind.REORDERING, FaultKind.SLOW_LINK),
+    faults=(FaultKind.CRASH_VOTER, FaultKind.REORDERING, FaultKind.SLOW_LINK),
 )
 def votes_twice() -> Iterator[None]:
     def can_grant(replica, request):
@@ -81,7 +81,7 @@ def votes_twice() -> Iterator[None]:
     file="quorum/election.py",
     scenario="quorum",
     shown_by=MODEL,
-    faults=(FaultKind.MOVE_LEADER, FaultKind.REORDERING, FaultKind.SLOW_LINK),
+    faults=(FaultKind.CRASH_VOTER, FaultKind.REORDERING, FaultKind.SLOW_LINK),
 )
 def candidate_votes() -> Iterator[None]:
     def can_grant(replica, request):
@@ -156,7 +156,8 @@ def half_is_enough() -> Iterator[None]:
     file="quorum/high_watermark.py",
     scenario="quorum",
     shown_by=MODEL,
-    faults=(FaultKind.ISOLATE_LEADER, FaultKind.PROCESS_CRASH),
+    faults=(FaultKind.CUT_NEW_LEADERS, FaultKind.ISOLATE_LEADER, FaultKind.SLOW_LINK),
+    fetch_max_bytes=(250,),
 )
 def old_epochs_entry() -> Iterator[None]:
     def advanced(high_watermark, ends, majority, _):

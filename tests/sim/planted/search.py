@@ -29,6 +29,8 @@ from tierfetch.tests.sim.planted.registry import BUGS, Finding, PlantedBug, know
 
 SEEDS_MAX = 200
 FAULTS_ENOUGH = 6
+OTHERS_WEIGHT = 0.2
+"""Of faults that the bug does not need: many leave it no time."""
 TABLE_FILE = Path(__file__).parents[3] / "docs" / "planted-bugs.md"
 MODULES = (quorum_core_bugs, quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs, controller_bugs)
 OPTIONS = {"governed": GovernedOptions, "quorum": QuorumOptions}
@@ -66,7 +68,9 @@ def _promise(bug: PlantedBug, seed: int) -> float:
     counts = Counter(fault.kind for fault in schedule.faults)
     matches = sum(getattr(options, name) in values for name, values in bug.options.items())
     load = getattr(options, "partitions", 1) * 100 / options.gap_ms
-    return sum(min(counts[kind], FAULTS_ENOUGH) for kind in bug.faults) + FAULTS_ENOUGH * matches - load
+    others = sum(number for kind, number in counts.items() if kind not in bug.faults)
+    wanted = sum(min(counts[kind], FAULTS_ENOUGH) for kind in bug.faults) - OTHERS_WEIGHT * others
+    return wanted + FAULTS_ENOUGH * matches - load
 
 
 @cache
