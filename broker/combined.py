@@ -73,8 +73,7 @@ class CombinedNode:
         locks = SharedLocks(machine.lock_directory)
         self._stack.push_async_callback(machine.disk.close)
         found = await identify(machine.disk, config.metadata_directory, config.node_id, None)
-        environment = replace(self._make_environment(), lock_directory=locks.lock)
-        view = make_quorum_view(self._config.broker, environment, locks.lock)
+        view = make_quorum_view(self._config.broker, machine, locks.lock)
         view.share(found.cluster_id)
         self.controller = ControllerService(
             config,
@@ -87,5 +86,7 @@ class CombinedNode:
         )
         await self._stack.enter_async_context(self.controller)
         view.attach(self.controller.node)
-        self.broker = Broker(self._config.broker, replace(environment, cluster_view=view))
+        environment = replace(self._make_environment(), lock_directory=locks.lock, cluster_view=view)
+        self.broker = Broker(self._config.broker, environment)
+        self.broker.more_metrics = lambda: self.controller.node.metrics.families(self.controller.node)
         await self._stack.enter_async_context(self.broker)

@@ -21,11 +21,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Final
+
+from prometheus_client.metrics_core import Metric
 
 from ..fetcher.bootstrapper import Bootstrapper, BootstrapSettings
 from ..fetcher.policies import bootstrap_policy
@@ -98,6 +101,8 @@ class Broker:
         self._rng = self._environment.rng
         self._locks = SharedLocks(self._environment.lock_directory)
         self._stack = AsyncExitStack()
+        self.more_metrics: Callable[[], Iterable[Metric]] = tuple
+        """Of what else runs in this process, for its one endpoint."""
 
     @property
     def failed(self) -> asyncio.Future[str] | None:
@@ -301,7 +306,7 @@ class Broker:
         metrics = BrokerMetrics(
             self.hosted, self.fetchers, tier, self.groups, self.logs.cleaner, self.disk, self.server, self._requests
         )
-        endpoint = MetricsEndpoint(metrics.families)
+        endpoint = MetricsEndpoint(lambda: chain(metrics.families(), self.more_metrics()))
         self._stack.push_async_callback(endpoint.close)
         await endpoint.start(host, port)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -64,6 +65,10 @@ def test_C1_C5_processes_with_both_roles_replace_each_other(servers: LocalServer
     create_topic(servers.bootstrap_servers, "t", replicas=3, configs={"min.insync.replicas": "2"})
     wait(servers, "have all in sync", lambda part: set(part.isrs) == set(NODES))
     assert CLUSTER_ID in quorum(servers)
+    with urllib.request.urlopen(servers.metrics_url(1), timeout=10) as answer:
+        told = answer.read().decode()
+    assert "tierfetch_raft_high_watermark" in told
+    assert "tierfetch_isr_size" in told
     with SteadyProducer(servers.bootstrap_servers, "t") as producer:
         for node in NODES:  # each of them leads something: one of them the quorum, one the partition
             producer.wait_acknowledged(100)
