@@ -56,7 +56,7 @@ def test_S1_replace_as_json_is_one_document() -> None:
     assert document.traffic.brokers[0].broker == 3
     assert outcome.progress.under_replicated[0] == 15
     assert outcome.progress.under_replicated[-1] == 0
-    assert all(row.first_fetch_s > 60 for row in document.moves)
+    assert min(row.first_fetch_s or 0.0 for row in document.moves) > 60
 
 
 def test_S1_compare_has_a_row_for_each_policy() -> None:

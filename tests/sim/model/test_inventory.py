@@ -163,5 +163,6 @@ def test_a_text_is_a_quantity_or_refused_in_words(text) -> None:
         quantity = parse_bytes(text)
     except ValueError as error:
         quantity, refusal = 0.0, str(error)
+    assert isinstance(quantity, float)
     assert quantity >= 0
     assert not refusal or "quantity" in refusal or "filled in" in refusal
