@@ -88,6 +88,15 @@ def _id_option(name: str, text: str) -> Callable[[Command], Command]:
     help="Share of the mean by which brokers may differ: replicas, bytes, leaders.",
 )
 @click.option("--tier-first", is_flag=True, help="Have leaders roll and tier before: less to copy, smaller segments.")
+@click.option(
+    "--roll-after",
+    "roll_s",
+    type=click.FloatRange(min=1),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --tier-first: how old a segment gets.",
+)
 @click.option("--repair-racks", is_flag=True, help="Also move replicas that share a rack.")
 @click.option("--keep-leaders", is_flag=True, help="Do not make preferred leaders even.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the plan here.")
@@ -171,6 +180,7 @@ def _options(options: dict[str, Any]) -> PlanOptions:
         throttle_bytes_per_s=options["throttle"],
         headroom=options["headroom"],
         tier_first=options["tier_first"],
+        roll_s=options["roll_s"],
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import click
@@ -135,3 +137,33 @@ def test_a_plan_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert "No such file" in invoke("execute", plan, code=1)
     plan.write_text('{"version": 1, "partitions": []}')
     assert "partitions: " in invoke("execute", plan, code=1)
+
+
+# --- documentation ----------------------------------------------------------------------------------------------------
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "docs" / "planning.md").read_text()
+
+
+def test_the_walk_of_the_documentation_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (line,) = re.findall(r"```sh\n(.*?)\n```", TEXT, re.DOTALL)
+    (shown,) = re.findall(r"```\n(15 replicas.*?)```", TEXT, re.DOTALL)
+    words = [str(ROOT / word) if word.endswith("/cluster.yaml") else word for word in shlex.split(line)]
+    monkeypatch.chdir(tmp_path)
+    said = invoke(*words[2:])
+    without_time = re.sub(r"\([\d.]+ m?s to plan\)", "", shown)
+    assert re.sub(r"\([\d.]+ m?s to plan\)", "", said).startswith(without_time)
+    PlanFile.read(tmp_path / "plan.json")
+
+
+def test_the_file_of_the_documentation_is_a_plan() -> None:
+    (text,) = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
+    plan = PlanFile.parse(text, "planning.md")
+    assert plan.details.leaders[0].replicas == (6, 1, 2)
+
+
+def test_the_python_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code.replace("docs/examples", str(ROOT / "docs/examples")), "planning.md", "exec"), {})
+    assert len(PlanFile.read(tmp_path / "plan.json").partitions) == 17, "two of them only change their order"

@@ -14,12 +14,15 @@ from typing import Any
 
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local_cluster import SESSION, LocalCluster
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address, KafkaClient
 from tierfetch.protocol.questions import metadata_of
 from tierfetch.tests.process.clients import Librdkafka, create_topic
+from tierfetch.tests.process.conftest import local_tier
+from tierfetch.tests.process.looks import log_bytes
+from tierfetch.tests.process.producing import SteadyProducer
 
 TIMEOUT_S = 60.0
 BURST_S = 1.0
@@ -32,17 +35,20 @@ SMALL_FETCHES = {"replica.fetch.max.bytes": "500000", "replica.fetch.response.ma
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Small fetches, so that a throttle's first one is small too."""
-    with LocalCluster(tmp_path_factory.mktemp("reassign"), BROKERS, configs=SMALL_FETCHES) as cluster:
+    """Small fetches, so that a throttle's first one is small too; thin replicas are warm soon."""
+    base = tmp_path_factory.mktemp("reassign")
+    configs = SMALL_FETCHES | {"follower.fetch.last.tiered.offset.enable": "true"}
+    warm = SESSION | {"thin.replica.warm.ms": "3000"}
+    with LocalCluster(base, BROKERS, tier=local_tier(base), configs=configs, controller_configs=warm) as cluster:
         yield cluster
 
 
 class Moved:
     """One topic of two partitions, partition 0 with `SIZE_BYTES`, and the plan that moves both to other brokers."""
 
-    def __init__(self, cluster: LocalCluster, topic: str, directory: Path) -> None:
+    def __init__(self, cluster: LocalCluster, topic: str, directory: Path, **configs: str) -> None:
         self.cluster, self.topic = cluster, topic
-        create_topic(cluster.bootstrap_servers, topic, partitions=2, replicas=2)
+        create_topic(cluster.bootstrap_servers, topic, partitions=2, replicas=2, configs=configs)
         Librdkafka().produce(cluster.bootstrap_servers, topic, [b"x" * 10_000] * (SIZE_BYTES // 10_000), "none")
         self.before = self.replicas()
         self.target = [[broker for broker in BROKERS if broker not in each] for each in self.before]
@@ -84,18 +90,19 @@ class Moved:
 
     def throttles(self) -> dict[str, str]:
         """Whatever is set for the topic or a broker."""
-        resources = [(TOPIC, self.topic, 1), *((BROKER, str(broker), broker) for broker in BROKERS)]
-        found: dict[str, str] = {}
-        for resource_type, name, broker in resources:
-            asked = {"resource_type": resource_type, "resource_name": name, "configuration_keys": None}
-            body = {"resources": [asked], "include_synonyms": False, "include_documentation": False}
-            (result,) = self._ask(broker, ApiKey.DESCRIBE_CONFIGS, body).results
-            found |= {
-                f"{name} {each.name}": each.value
-                for each in result.configs
-                if "throttled" in each.name and each.config_source in (TOPIC_SOURCE, BROKER_SOURCE)
-            }
-        return found
+        brokers = [self._configs(BROKER, str(broker), broker) for broker in BROKERS]
+        found = {key: value for configs in (self.configs(), *brokers) for key, value in configs.items()}
+        return {key: value for key, value in found.items() if "throttled" in key}
+
+    def configs(self) -> dict[str, str]:
+        """Of the topic, by itself."""
+        return self._configs(TOPIC, self.topic, 1)
+
+    def _configs(self, resource_type: int, name: str, broker: int) -> dict[str, str]:
+        asked = {"resource_type": resource_type, "resource_name": name, "configuration_keys": None}
+        body = {"resources": [asked], "include_synonyms": False, "include_documentation": False}
+        (result,) = self._ask(broker, ApiKey.DESCRIBE_CONFIGS, body).results
+        return {each.name: each.value for each in result.configs if each.config_source in (TOPIC_SOURCE, BROKER_SOURCE)}
 
     def _ask(self, broker: int, api: ApiKey, body: Any) -> Any:
         async def ask() -> Any:
@@ -126,7 +133,7 @@ def test_C6_a_killed_execution_is_resumed_and_rolled_back(cluster: LocalCluster,
     moved.wait_moving()
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert moved.throttles()["1 leader.replication.throttled.rate"] == "1000000"
+    assert moved.throttles()["leader.replication.throttled.rate"] == "1000000"
     assert "was begun already" in moved.run("execute", code=1)
     assert "done: 2 partitions" in moved.run("resume", "--throttle", "100 MB/s")
     assert moved.replicas() == moved.target
@@ -160,6 +167,32 @@ def test_pause_lets_a_wave_end_and_begins_no_other(cluster: LocalCluster, tmp_pa
     assert "nothing to pause" in moved.run("pause", code=1)
     assert "done" in moved.run("resume")
     assert moved.replicas() == moved.target
+
+
+def test_F11_leaders_roll_and_tier_first_and_a_thin_replica_leads_once_it_is_warm(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    configs = {"remote.storage.enable": "true", "segment.bytes": "1048576"}
+    moved = Moved(cluster, "tiered", tmp_path, **configs)
+    kept, new = moved.before[0][0], moved.target[0][0]
+    rows = [{"topic": "tiered", "partition": 0, "replicas": [kept, new]}]
+    details = {
+        "leaders": [{"topic": "tiered", "partition": 0, "replicas": [new, kept]}],
+        "roll": {"topics": ["tiered"], "segment_ms": 500, "wait_max_s": 20},
+    }
+    moved.plan.write_text(json.dumps({"version": 1, "partitions": rows, "tierfetch": details}))
+    with SteadyProducer(cluster.bootstrap_servers, "tiered") as producer:
+        producer.wait_acknowledged(20)
+        said = moved.run("execute", "--warm-timeout", "40", "--json")
+    outcome = json.loads(said[said.index("{") : said.index("}") + 1])
+    assert (outcome["outcome"], outcome["notes"]) == ("done", [])
+    events = [json.loads(line)["event"] for line in Path(f"{moved.plan}.journal").read_text().splitlines()[1:]]
+    assert events[:2] == ["started", "rolled"]
+    assert moved.replicas()[0] == [new, kept]
+    (topic,) = moved._ask(1, ApiKey.METADATA, metadata_of(["tiered"])).topics
+    assert topic.partitions[0].leader_id == new
+    assert min(log_bytes(cluster, new, "tiered")) >= SIZE_BYTES // 10_000, "it began behind what was tiered"
+    assert moved.configs() == configs
 
 
 def test_a_plan_that_does_not_fit_the_cluster_is_named_and_not_begun(cluster: LocalCluster, tmp_path: Path) -> None:
