@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,10 +27,25 @@ DISK_BYTES = 48 * 1024 * 1024
 FREE_BYTES = 6 * 1024 * 1024
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    with LocalCluster(tmp_path, (1,)) as cluster:
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with LocalCluster(tmp_path_factory.mktemp("hurt"), (1,)) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def cluster(running: LocalCluster) -> LocalCluster:
+    """One broker for all, which serves whatever became of it in the test before."""
+    if not running.is_running(1):
+        running.start(1)
+    running.wait_serving(1)
+    return running
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name of the test's own."""
+    return re.sub("[^a-z0-9]+", "-", request.node.name)[-100:].strip("-")
 
 
 def filled(cluster: LocalCluster, *topics: str) -> None:
@@ -37,6 +53,10 @@ def filled(cluster: LocalCluster, *topics: str) -> None:
     for topic in topics:
         create_topic(cluster.bootstrap_servers, topic, replicas=1, configs={"segment.bytes": "1048576"})
         Librdkafka().produce(cluster.bootstrap_servers, topic, VALUES, "none")
+        for _ in poll(TIMEOUT_S, f"the closed segments of {topic} to be flushed"):
+            closed = len(segments(cluster, topic)) - 1
+            if len(list((cluster.data_directory(1) / f"{topic}-0").glob("*.timeindex"))) >= closed > 0:
+                break
     cluster.kill(1)
 
 
@@ -90,37 +110,32 @@ def test_a_torn_tail_is_cut_and_what_was_whole_is_served(cluster: LocalCluster) 
     assert Librdkafka().consume(cluster.bootstrap_servers, "torn", 2 * len(VALUES)) == VALUES * 2
 
 
-def test_foreign_files_and_directories_are_left_alone(cluster: LocalCluster) -> None:
-    filled(cluster, "t")
-    directory = segments(cluster, "t")[0].parent
+def test_foreign_files_and_directories_are_left_alone(cluster: LocalCluster, topic: str) -> None:
+    filled(cluster, topic)
+    directory = segments(cluster, topic)[0].parent
     foreign = [directory / "notes.txt", directory / "x.log", cluster.data_directory(1) / "lost+found" / "y"]
     for path in foreign:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"not ours")
     restart(cluster)
-    assert Librdkafka().consume(cluster.bootstrap_servers, "t", len(VALUES)) == VALUES
+    assert Librdkafka().consume(cluster.bootstrap_servers, topic, len(VALUES)) == VALUES
     assert [path.read_bytes() for path in foreign] == [b"not ours"] * 3
 
 
 @pytest.mark.parametrize("pattern", ["*.index", "*.timeindex", "*.snapshot"])
-def test_what_can_be_rebuilt_is_rebuilt(cluster: LocalCluster, pattern: str) -> None:
-    filled(cluster, "t")
-    hurt = list(segments(cluster, "t")[0].parent.glob(pattern))
+def test_what_can_be_rebuilt_is_rebuilt(cluster: LocalCluster, topic: str, pattern: str) -> None:
+    filled(cluster, topic)
+    hurt = list(segments(cluster, topic)[0].parent.glob(pattern))
     assert hurt
     for path in hurt:
         path.write_bytes(b"\xff" * 37)
     restart(cluster)
-    assert Librdkafka().consume(cluster.bootstrap_servers, "t", len(VALUES)) == VALUES
+    assert Librdkafka().consume(cluster.bootstrap_servers, topic, len(VALUES)) == VALUES
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["leader-epoch-checkpoint", "partition.metadata", "../meta.properties"],
-)
-def test_rubbish_in_place_of_a_file_of_ours_is_named(cluster: LocalCluster, name: str) -> None:
-    """Never served as if nothing were wrong, never a trace of the interpreter."""
-    filled(cluster, "t")
-    directory = segments(cluster, "t")[0].parent
+def check_rubbish_is_named(cluster: LocalCluster, topic: str, name: str) -> None:
+    filled(cluster, topic)
+    directory = segments(cluster, topic)[0].parent
     path = (directory / name).resolve()
     path.write_bytes(b"\x00rubbish\n")
     cluster.start(1)
@@ -132,13 +147,24 @@ def test_rubbish_in_place_of_a_file_of_ours_is_named(cluster: LocalCluster, name
     assert "Traceback" not in said
 
 
+@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata"])
+def test_rubbish_in_place_of_a_file_of_ours_is_named(cluster: LocalCluster, topic: str, name: str) -> None:
+    """Never served as if nothing were wrong, never a trace of the interpreter."""
+    check_rubbish_is_named(cluster, topic, name)
+
+
+def test_rubbish_that_keeps_the_broker_from_starting_is_named(tmp_path: Path) -> None:
+    with LocalCluster(tmp_path, (1,)) as cluster:
+        check_rubbish_is_named(cluster, "t", "../meta.properties")
+
+
 @pytest.mark.parametrize("name", ["recovery-point", "replication", "log-start"])
-def test_a_damaged_offset_checkpoint_is_said_and_costs_no_record(cluster: LocalCluster, name: str) -> None:
-    filled(cluster, "t")
+def test_a_damaged_offset_checkpoint_is_said_and_costs_no_record(cluster: LocalCluster, topic: str, name: str) -> None:
+    filled(cluster, topic)
     path = cluster.data_directory(1) / f"{name}-offset-checkpoint"
     path.write_bytes(b"\x00rubbish\n")
     restart(cluster)
-    assert Librdkafka().consume(cluster.bootstrap_servers, "t", len(VALUES)) == VALUES
+    assert Librdkafka().consume(cluster.bootstrap_servers, topic, len(VALUES)) == VALUES
     said = cluster.log_file(1).read_text()
     assert str(path) in said
     assert "Traceback" not in said
