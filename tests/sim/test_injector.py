@@ -1,0 +1,121 @@
+"""Faults that look for their moment: whoever leads, has just voted, has just won."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Self
+
+import pytest
+
+from tierfetch.sim.injector import CUT_S, MOMENT_S, FaultInjector
+from tierfetch.sim.schedule import Fault, FaultKind, Schedule
+from tierfetch.sim.world import World
+
+NODES = ("a", "b", "c")
+
+
+class Node:
+    """Does nothing."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+class Cluster:
+    """Of which `leader` leads; notes what it is told."""
+
+    def __init__(self, world: World, leader: str | None = "a") -> None:
+        self.world = world
+        self.leader = leader
+        self.crashed: list[str] = []
+        self.injector = FaultInjector(
+            world, {name: lambda name=name: self.start(name) for name in NODES}, NODES, self, self
+        )
+
+    async def start(self, name: str) -> None:
+        await self.world.host(name).start(lambda _: Node())
+
+    def blocked(self) -> set[tuple[str, str]]:
+        return {(one, two) for one in NODES for two in NODES if self.world.network.is_blocked(one, two)}
+
+    def move_leaders(self) -> None: ...
+
+    def quorum_leader(self) -> str | None:
+        return self.leader
+
+    def may_wipe(self, host: str) -> bool:
+        return True
+
+    def before_crash(self, host: str) -> None:
+        self.crashed.append(host)
+
+    def machines_crashed(self, hosts: object) -> None: ...
+
+    def wiped(self, host: str) -> None: ...
+
+    def process_ended(self, host: str) -> None: ...
+
+
+def simulate(fault: Fault, look: Callable[[Cluster], Coroutine[Any, Any, None]], leader: str | None = "a") -> Cluster:
+    """`look` runs beside the schedule of the one fault, which begins after 10 s."""
+    with World(1) as world:
+        cluster = Cluster(world, leader)
+
+        async def run() -> None:
+            for name in NODES:
+                await cluster.start(name)
+            keepers = [asyncio.create_task(cluster.injector.keep(name)) for name in NODES]
+            await asyncio.gather(cluster.injector.run(Schedule(20_000, (fault,))), look(cluster))
+            for keeper in keepers:
+                keeper.cancel()
+
+        world.run(run(), limit_s=60)
+        return cluster
+
+
+def test_who_leads_when_it_begins_is_cut_off_while_it_lasts() -> None:
+    async def look(cluster: Cluster) -> None:
+        await asyncio.sleep(11)
+        assert cluster.blocked() == {("a", "b"), ("a", "c"), ("b", "a"), ("c", "a")}
+        cluster.leader = "b"
+        await asyncio.sleep(2)
+        assert not cluster.blocked()
+
+    simulate(Fault(10_000, FaultKind.ISOLATE_LEADER, (), 2_000), look)
+
+
+@pytest.mark.parametrize("kind", [FaultKind.ISOLATE_LEADER, FaultKind.CRASH_VOTER])
+def test_without_a_leader_it_is_skipped(kind: FaultKind) -> None:
+    cluster = simulate(Fault(10_000, kind, (), 2_000), lambda _: asyncio.sleep(0), None)
+    assert cluster.injector.injected == {f"{kind}, skipped": 1}
+
+
+def test_a_voter_crashes_a_moment_after_its_vote_and_nobody_hears_its_candidate() -> None:
+    async def look(cluster: Cluster) -> None:
+        cluster.injector.has_voted("b", "c")
+        await asyncio.sleep(10.001)
+        assert cluster.crashed == ["a"]
+        cluster.injector.has_voted("b", "c")
+        assert cluster.blocked() == {("c", "a"), ("c", "b")}
+        await asyncio.sleep(MOMENT_S[1])
+        assert cluster.crashed == ["a", "b"]
+        await asyncio.sleep(CUT_S[1])
+        assert not cluster.blocked()
+        assert all(cluster.world.host(name).is_up for name in NODES)
+
+    simulate(Fault(10_000, FaultKind.CRASH_VOTER, (), 5_000, 3), look)
+
+
+def test_who_has_just_won_is_cut_off_for_a_while() -> None:
+    async def look(cluster: Cluster) -> None:
+        await asyncio.sleep(10.001)
+        cluster.injector.has_won("b")
+        await asyncio.sleep(MOMENT_S[1])
+        assert cluster.blocked() == {("b", "a"), ("b", "c"), ("a", "b"), ("c", "b")}
+        await asyncio.sleep(CUT_S[1])
+        assert not cluster.blocked()
+
+    simulate(Fault(10_000, FaultKind.CUT_NEW_LEADERS, (), 5_000), look)
