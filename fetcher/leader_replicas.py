@@ -34,8 +34,8 @@ UNKNOWN_OFFSET = -1
 
 @dataclass(frozen=True, slots=True)
 class FollowerFetch:
-    """What one Fetch says about a follower. `broker_epoch` -1: not stated. `local_log_start_offset`: a thin one's, None of
-    a full one.
+    """What one Fetch says about a follower. `broker_epoch` -1: not stated. `local_log_start_offset`: a thin one's, None
+    of a full one.
     """
 
     fetch_offset: int
