@@ -190,6 +190,54 @@ def test_Q15_a_wiped_static_voter_that_crashes_half_way_is_no_more_to_be_relied_
         assert cluster.leader() is None
 
 
+def wipe_one(seed: int, *, is_marked: bool = True) -> None:
+    """Static voters under faults; one disk is replaced, once everybody has something that is committed."""
+    cluster = Cluster([1, 2, 3], seed=seed, kraft_version=0)
+    ready(cluster)
+    chance = cluster.random
+    wiped_in = chance.randint(1, 15)
+    for number in range(20):
+        cluster.run_until(for_ms=chance.randint(1, 900))
+        chance.choice([crash, start_all, cut, mend, mend, isolate_leader])(
+            cluster, chance.choice(sorted(cluster.nodes))
+        )
+        leader = cluster.leader()
+        if leader is not None:
+            cluster.append(leader, f"{number}".encode())
+        if number == wiped_in:
+            node = cluster.nodes[chance.choice(sorted(cluster.nodes))]
+            cluster.crash(node.id)
+            cluster.wipe(node.id, 1)
+            node.disk = replace(node.disk, is_unproven=is_marked)
+            cluster.start(node.id)
+    converge(cluster)
+    assert not [node.fatal for node in cluster.nodes.values() if node.fatal]
+    cluster.check_logs_match()
+    cluster.check_acknowledged()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_Q15_invariants_hold_while_a_static_voters_disk_is_replaced(seed: int) -> None:
+    wipe_one(seed)
+
+
+def without_marks() -> None:
+    for seed in range(200):
+        wipe_one(seed, is_marked=False)
+
+
+def test_Q15_the_mark_is_what_holds_them() -> None:
+    with pytest.raises(AssertionError):
+        without_marks()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_Q15_invariants_hold_while_a_static_voters_disk_is_replaced_for_many_seeds() -> None:
+    for seed in range(100, 300):
+        wipe_one(seed)
+
+
 def test_Q1_a_new_cluster_of_static_voters_with_marks_elects_a_leader_with_two_of_three() -> None:
     cluster = Cluster([1, 2, 3], seed=9, kraft_version=0)
     for node_id in cluster.nodes:
