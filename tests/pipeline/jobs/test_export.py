@@ -35,7 +35,7 @@ class Crash(Exception):
 class CrashingPlace:
     """Ends the process at the n-th change of the place, before or after it took effect."""
 
-    def __init__(self, place: Directory, nth: int = 0, *, after: bool = False) -> None:
+    def __init__(self, place: Place, nth: int = 0, *, after: bool = False) -> None:
         self.place, self._nth, self._after = place, nth, after
         self.changes = 0
 
