@@ -6,13 +6,14 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from .charts import COLORS, charts, row_height, styled
-from .page import Markup, Tile, moment, page, paragraph, section, size, table, tiles, verdict
+from .page import Markup, Tile, moment, page, paragraph, percent, section, size, table, tiles, verdict
 from .profile_report import RateBucket, TierProfile, TopicProfile
 
 TOPICS_CHARTED_MAX: Final = 9
 """The largest; the others are charted as one."""
 OTHERS: Final = "all others"
-GROUP_BYTES_SMALL: Final = 4096
+BATCH_BYTES_SMALL: Final = 4096
+KEY_SHARE_LARGE: Final = 0.2
 MIB: Final = 1 << 20
 
 
@@ -70,13 +71,19 @@ def _advice(found: TierProfile) -> list[Markup]:
     said = []
     for topic in found.topics:
         packed = topic.size_bytes / max(1, topic.batches)
-        if topic.batches and packed < GROUP_BYTES_SMALL and topic.records < 10 * topic.batches:
+        if topic.batches and packed < BATCH_BYTES_SMALL and topic.records < 10 * topic.batches:
             said.append(
                 verdict(
                     f"{topic.topic}: batches of {topic.records / topic.batches:.1f} records and {size(packed)} on "
                     "average. A longer linger.ms makes them larger, and everything cheaper to read.",
                     "warn",
                 )
+            )
+        keys = topic.keys
+        if keys is not None and keys.distinct_keys > 1 and keys.largest_key_records >= KEY_SHARE_LARGE * keys.records:
+            share = percent(keys.largest_key_records / keys.records)
+            said.append(
+                verdict(f"{topic.topic}: one key has {share} of the records, and its partition with it.", "warn")
             )
         if topic.partition_skew >= 2:
             said.append(
@@ -200,18 +207,16 @@ def _skew(found: TierProfile) -> Any:
 def _compaction(found: TierProfile) -> Any:
     from plotly.graph_objects import Bar, Figure
 
-    topics = sorted(
-        (topic for topic in found.topics if topic.keys is not None),
-        key=lambda topic: topic.keys.payload_bytes,  # type: ignore[union-attr]
-    )[-2 * TOPICS_CHARTED_MAX :]
-    kept = [topic.keys.kept_bytes / MIB for topic in topics if topic.keys]
-    gone = [(topic.keys.payload_bytes - topic.keys.kept_bytes) / MIB for topic in topics if topic.keys]
+    counted = [(topic.topic, topic.keys) for topic in found.topics if topic.keys is not None]
+    shown = sorted(counted, key=lambda pair: pair[1].payload_bytes)[-2 * TOPICS_CHARTED_MAX :]
+    kept = [keys.kept_bytes / MIB for _, keys in shown]
+    gone = [(keys.payload_bytes - keys.kept_bytes) / MIB for _, keys in shown]
     figure = Figure()
-    for name, values, color in (("kept", kept, COLORS[0]), ("removed by compaction", gone, COLORS[1])):
+    for label, values, color in (("kept", kept, COLORS[0]), ("removed by compaction", gone, COLORS[1])):
         figure.add_trace(
             Bar(
-                name=name,
-                y=[topic.topic for topic in topics],
+                name=label,
+                y=[name for name, _ in shown],
                 x=values,
                 orientation="h",
                 marker_color=color,
@@ -219,7 +224,7 @@ def _compaction(found: TierProfile) -> Any:
             )
         )
     figure.update_layout(barmode="stack", showlegend=True)
-    return styled(figure, height=row_height(len(topics)), x_title="MiB of keys and values")
+    return styled(figure, height=row_height(len(shown)), x_title="MiB of keys and values")
 
 
 def _duration(ms: int) -> str:

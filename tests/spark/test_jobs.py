@@ -13,10 +13,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.main import cli
+from tierfetch.cli.processes import poll
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.tests import samples
+from tierfetch.tests.process.clients import Librdkafka, create_topic
 
+TIMEOUT_S = 60.0
+UNCOMMITTED = "isolation=read_uncommitted"
 SECRET = "AKIA-hidden-secret"
 
 
@@ -119,6 +124,23 @@ def test_P2_audit_against_the_remote_log_metadata(spark: Any, copied_tier: Path)
     assert next(reads, None) is None, "it looked twice"
 
 
+def test_P2_audit_of_a_cluster_at_work(cluster: LocalCluster) -> None:
+    """The metadata comes from the brokers, which go on tiering."""
+    tier = cluster.base / "tier"
+    configs = {"remote.storage.enable": "true", "internal.segment.bytes": "60000", "local.retention.bytes": "1"}
+    create_topic(cluster.bootstrap_servers, "audited", configs=configs)
+    for _ in range(5):
+        Librdkafka().produce(cluster.bootstrap_servers, "audited", [b"x" * 1000] * 40, "none")
+    for _ in poll(TIMEOUT_S, "segments to be tiered", 0.2):
+        if objects(tier, "audited", "log"):
+            break
+    result = command("audit", tier, "--topic", "audited", "--bootstrap", cluster.bootstrap_servers, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["by_metadata"]
+    assert found["partitions"][0]["segments"]
+
+
 def rows(spark: Any, out: Path) -> list[tuple[Any, ...]]:
     frame = spark.read.parquet(str(out))
     found = frame.selectExpr("topic", "partition", "offset", "key", "value", "unix_micros(timestamp) AS at", "date")
@@ -130,7 +152,7 @@ def rows(spark: Any, out: Path) -> list[tuple[Any, ...]]:
 
 def test_P2_export_has_the_rows_of_the_table(spark: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    arguments = ("compact-to", samples.TIER.parent, out, "--option", "isolation=read_uncommitted", "--json")
+    arguments = ("compact-to", samples.TIER.parent, out, "--option", UNCOMMITTED, "--json")
     first = command(*arguments)
     assert first.exit_code == 0, first.output
     expected = sorted(
@@ -174,7 +196,9 @@ def test_P2_export_grows_with_the_tier(spark: Any, copied_tier: Path, tmp_path: 
 
 def test_P2_profile(tmp_path: Path) -> None:
     page = tmp_path / "profile.html"
-    result = command("profile", samples.TIER.parent, "--json", "--html", page, "--option", "isolation=read_uncommitted")
+    result = command(
+        "profile", samples.TIER.parent, "--topic", "s-none", "--json", "--html", page, "--option", UNCOMMITTED
+    )
     assert result.exit_code == 0, result.output
     topics = {topic["topic"]: topic for topic in json.loads(result.stdout)["topics"]}
     records = [
@@ -199,7 +223,7 @@ def test_P2_profile(tmp_path: Path) -> None:
     text = page.read_text()
     assert "Compaction potential" in text
     assert str(samples.TIER.parent) not in text
-    table = command("profile", samples.TIER.parent, "--no-keys")
+    table = command("profile", samples.TIER.parent, "--no-keys", "--topic", "s-trim")
     assert "s-trim" in table.stdout
 
 
