@@ -158,9 +158,10 @@ def _with_tier(calibration: Calibration, found: Mapping[str, Seen]) -> Calibrati
 def _with_produce(calibration: Calibration, busy: Seen) -> Calibration:
     produced = busy.scenario.produce_mb_s * 1e6
     seconds = max(SECONDS_MIN, busy.seconds - fixed_s(calibration, busy))
-    left = (busy.copied_bytes - produced * seconds) / seconds
     pace = calibration.fetchers * calibration.pace(busy.scenario.partitions)
-    return calibration.model_copy(update={"produce_weight": max(1.0, (pace - left) / produced)})
+    share = busy.copied_bytes / seconds / pace
+    weight = 1 + (1 - share) * calibration.fetch_bytes_per_s / produced
+    return calibration.model_copy(update={"produce_weight": max(1.0, weight)})
 
 
 def _with_throttle(calibration: Calibration, slow: Seen) -> Calibration:

@@ -8,7 +8,7 @@ retry           when it adopts from the tier: `retry_s`, in which nothing happen
 bulk, catch-up  `fetchers` connections to a leader, each one fetch after the other: a fetch brings up to
                 `fetch_partition_bytes` of each replica, `fetch_response_bytes` in all, and takes `fetch_s`, the round
                 trip and its bytes at `fetch_bytes_per_s`. Each byte that producers write meanwhile to the broker's
-                partitions takes `produce_weight` bytes of that; CPU of both ends
+                partitions takes as long as `produce_weight` bytes; CPU of both ends
 throttle        does not hold back the last `throttle_burst_bytes`: the debt of a fetch is waited for after it; but
                 where it is what limits, who waits for it looks again too late by `throttle_lag_s`, once
 ISR expansion   `isr_expansion_s` from caught up until clients see it in the ISR
@@ -16,13 +16,16 @@ ISR expansion   `isr_expansion_s` from caught up until clients see it in the ISR
 So n partitions of `bytes` in all, from one leader, with nothing else in the way, are in the ISR after
 
     start_s + n / setup_parallel * (setup_s + aux_s) + retry_s + ceil(n / setup_parallel) * aux_gets * tier latency
-      + bytes / (fetchers * pace(n) - produce_weight * produced bytes/s) + isr_expansion_s
+      + bytes / (fetchers * pace(n) * (1 - (produce_weight - 1) * produced / fetch_bytes_per_s) - produced)
+      + isr_expansion_s
+
+where producers write `produced` bytes per second to these partitions, and
 
     pace(n) = size / (fetch_s + round trip + size / fetch_bytes_per_s)
     size    = min(n * fetch_partition_bytes, fetch_response_bytes)        n replicas of one connection
 
-which is what `pace_fit` reads the constants off. What it does not know: how they change with the version of a system, a
-JVM's options, or on another machine; measure again there (`tierfetch model calibrate`).
+which is what `python -m bench model` reads the constants off. What it does not know: how they change with a system's
+version, a JVM's options, or on another machine; measure again there (`tierfetch model calibrate`).
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ def as_the_formula_has_it(scenario: Scenario, true: Calibration) -> Seen:
         seconds += waves * true.aux_gets * scenario.latency_ms / 1000
     produced = scenario.produce_mb_s * 1e6
     bulk += produced * (true.start_s + partitions * true.setup_s / true.setup_parallel) if scenario.grows else 0.0
-    copy_s = bulk / (true.pace(scenario.partitions) - true.produce_weight * produced)
+    share = 1 - (true.produce_weight - 1) * produced / true.fetch_bytes_per_s
+    copy_s = bulk / (true.pace(scenario.partitions) * share - produced)
     if scenario.throttle_mb_s is not None:
         copy_s = (bulk - true.throttle_burst_bytes) / (scenario.throttle_mb_s * 1e6) + true.throttle_lag_s
     copied = bulk + produced * copy_s
