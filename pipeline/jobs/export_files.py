@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ...protocol.topics import check_topic_name
 from .export_log import ExportedFile
 from .export_place import Place
 
@@ -44,8 +45,9 @@ class FileLimits:
 
 def write_files(place: Place, topic: str, batches: Iterable[pa.RecordBatch], limits: FileLimits) -> list[ExportedFile]:
     """Under hidden names (`ExportedFile.hidden_path`). `batches` have a column `timestamp`, which says the day (UTC).
-    A second attempt at the same task writes other files. OSError.
+    A second attempt at the same task writes other files. OSError; ValueError for a name that is no topic's.
     """
+    check_topic_name(topic)
     with ExitStack() as stack:
         writer = _Writer(place, topic, limits, stack)
         for batch in batches:

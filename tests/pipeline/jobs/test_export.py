@@ -296,3 +296,8 @@ def test_a_place_that_cannot_be_opened_is_named_without_its_password() -> None:
         open_place("ftp://user:hidden@host/x")
     assert "hidden" not in str(error.value)
     assert open_place("out") == open_place(f"file://{Path('out').absolute()}") == Directory(Path("out").absolute())
+
+
+def test_a_topics_name_leads_nowhere_else(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"topic name '\.\./x' is illegal"):
+        write_files(Directory(tmp_path), "../x", [batch(0)], FileLimits(1))
