@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local_cluster import SESSION, LocalCluster
 from tierfetch.cli.offsets import list_offset
 from tierfetch.fetcher.leader_offsets import LATEST_TIMESTAMP
 from tierfetch.tests.process.clients import Librdkafka, create_topic
@@ -38,13 +38,15 @@ IMPATIENT = {"socket.timeout.ms": 2000, "request.timeout.ms": 1000}
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    """Two brokers with a local tier and KIP-1023 on, that notice laggards soon."""
+    """Two brokers with a local tier and KIP-1023 on, that notice laggards soon; thin replicas may lead at once."""
     configs = {
         "follower.fetch.last.tiered.offset.enable": "true",
         "replica.lag.time.max.ms": "2000",
         "log.retention.check.interval.ms": "500",
     }
-    with LocalCluster(tmp_path, (1, 2), tier=local_tier(tmp_path), configs=configs) as cluster:
+    of_controller = {**SESSION, "thin.replica.warm.ms": "1"}
+    tier = local_tier(tmp_path)
+    with LocalCluster(tmp_path, (1, 2), tier=tier, configs=configs, controller_configs=of_controller) as cluster:
         yield cluster
 
 
