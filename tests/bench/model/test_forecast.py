@@ -82,6 +82,14 @@ def test_engine_agrees_with_the_formula(scenario: Scenario) -> None:
     assert found.obstacle == ""
 
 
+def test_engine_counts_the_lag_of_a_throttle() -> None:
+    lagging = TRUE.model_copy(update={"throttle_burst_bytes": 0.0, "throttle_lag_s": 0.6})
+    (scenario,) = (each for each in CALIBRATION if each.throttle_mb_s is not None)
+    calibrations = Calibrations(machine=MACHINE, systems={"tierfetch": lagging})
+    found = forecast(inventory(scenario, scenario.total_bytes), "t", calibrations)
+    assert found.start_to_isr_s == pytest.approx(as_the_formula_has_it(scenario, lagging).seconds, rel=0.02)
+
+
 def test_kafka_that_never_joins_is_said() -> None:
     idle = Scenario(name="idle", total_mb=100, local_share=0.0, policies=Policies(ours=KAFKA_ON, kafka=KAFKA_ON))
     calibrations = Calibrations(systems={"kafka": TRUE.model_copy(update={"system": "kafka"})})
