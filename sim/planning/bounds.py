@@ -21,13 +21,13 @@ import numpy as np
 
 from ..cluster.arrays import Floats
 from .balancing import Band
-from .choice import SAMPLE_MAX
 from .placement import Indexes, Placement, order_by_broker
 
 LEAST = 0.5
 """A replica, or a byte: less is a rounding error."""
+SAMPLE_MAX = 1024
 PRICE_MAX = 4.0
-STEPS = 16
+STEPS = 14
 """Of the search for the best price; each leaves two thirds of the range."""
 
 
@@ -130,7 +130,7 @@ def _fewest(weight: Floats, size_bytes: float) -> int:
     if size_bytes <= 0:
         return 0
     heaviest = np.cumsum(np.sort(weight)[::-1])
-    return min(len(weight), int(np.searchsorted(heaviest, size_bytes)) + 1)
+    return min(len(weight), int(np.searchsorted(heaviest, size_bytes - LEAST)) + 1)
 
 
 def least_cost(cost: Floats, weight: Floats, count: int, size_bytes: float) -> float:
@@ -140,15 +140,15 @@ def least_cost(cost: Floats, weight: Floats, count: int, size_bytes: float) -> f
     step = max(1, len(cost) // SAMPLE_MAX)
     few_cost, few_weight = cost[::step], weight[::step]
     part = len(few_cost) / len(cost)
+    few, few_bytes = round(count * part), size_bytes * part
     low, high = 0.0, PRICE_MAX
     for _ in range(STEPS):
         one, other = low + (high - low) / 3, high - (high - low) / 3
-        at_one = _dual(few_cost, few_weight, round(count * part), size_bytes * part, one)
-        if at_one < _dual(few_cost, few_weight, round(count * part), size_bytes * part, other):
+        if _dual(few_cost, few_weight, few, few_bytes, one) < _dual(few_cost, few_weight, few, few_bytes, other):
             low = one
         else:
             high = other
-    return max(_dual(cost, weight, count, size_bytes, price) for price in (0.0, (low + high) / 2))
+    return _dual(cost, weight, count, size_bytes, (low + high) / 2)
 
 
 def _dual(cost: Floats, weight: Floats, count: int, size_bytes: float, price: float) -> float:
