@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -24,6 +24,7 @@ from ..remote.storage import (
     IndexType,
     LogSegmentData,
     RemoteObject,
+    RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
     RemoteStorageError,
     RemoteStorageTimeoutError,
@@ -86,6 +87,14 @@ class ObjectStore(Protocol):
         """What stands before the next `/` behind the prefix, which ends with one or is empty; each once."""
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class GetsMany(Protocol):
+    """An `ObjectStore` for which many small `get`s cost less together."""
+
+    async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """None for a key that is absent."""
 
 
 async def try_to_clean_up(work: Awaitable[object]) -> None:
@@ -167,6 +176,18 @@ class ObjectRemoteStorage:
     async def read_object(self, key: str, start: int = 0, end: int | None = None) -> bytes:
         async with deadline(f"fetch of {key}", self._timeout_s):
             return await self._store.get(key, start, end)
+
+    async def read_objects(self, keys: Sequence[str]) -> list[bytes | None]:
+        async with deadline(f"fetch of {len(keys)} objects from {keys[0] if keys else 'none'} on", self._timeout_s):
+            if isinstance(self._store, GetsMany):
+                return await self._store.get_many(keys)
+            return list(await asyncio.gather(*(self._get_if_present(key) for key in keys)))
+
+    async def _get_if_present(self, key: str) -> bytes | None:
+        try:
+            return await self._store.get(key, 0, None)
+        except RemoteResourceNotFoundError:
+            return None
 
     def list_keys(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
         return self._store.list(key_prefix, start_after)

@@ -14,7 +14,7 @@ Rules of an implementation (`tests/conformance/remote_storage.py` checks them):
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -131,6 +131,9 @@ class ReadsObjects(Protocol):
 
     async def read_object(self, key: str, start: int = 0, end: int | None = None) -> bytes:
         """Bytes [start, end), cut at the object's end; None is the end. RemoteResourceNotFoundError."""
+
+    async def read_objects(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Small ones, whole, in the order of `keys`; None for one that is absent."""
 
     def list_keys(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
         """(key, size in bytes) of every object below the prefix that comes behind `start_after`."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -33,7 +33,9 @@ from ...remote.survey import Sighting, at_once
 from .aiven_keys import KeyRing, decrypt_chunk
 from .aiven_manifest import Manifest, chunks_of, decode_manifest, metadata_of
 
-MANIFESTS_AT_ONCE_MAX: Final = 32
+SHARE_MAX: Final = 256
+"""Manifests that are asked for together."""
+SHARES_AT_ONCE_MAX: Final = 4
 MANIFESTS_KEPT_MAX: Final = 64
 _DIRECTORY: Final = re.compile(r"(.+)-([\w-]{22})")
 _PARTITION: Final = re.compile(r"\d{1,10}")
@@ -68,8 +70,10 @@ class AivenLayout:
 
     async def sight(self, partition: TopicIdPartition, known: Collection[UUID] = (), start_offset: int = 0) -> Sighting:
         segments = await self._segments(partition, start_offset)
-        looks = (partial(self._look_at, *segment) for segment in segments.items() if segment[0].id not in known)
-        found = await at_once(looks, MANIFESTS_AT_ONCE_MAX)
+        unknown = [segment for segment in segments.items() if segment[0].id not in known]
+        shares = [unknown[start : start + SHARE_MAX] for start in range(0, len(unknown), SHARE_MAX)]
+        looks = await at_once((partial(self._look_at, share) for share in shares), SHARES_AT_ONCE_MAX)
+        found = [one for share in looks for one in share]
         described = tuple(one for one in found if isinstance(one, RemoteLogSegmentMetadata))
         listed = {segment_id.id for segment_id, parts in segments.items() if segment_id.id in known and _LOG in parts}
         findings = sorted((one for one in found if isinstance(one, Finding)), key=str)
@@ -129,26 +133,14 @@ class AivenLayout:
             if match is not None
         }
 
-    async def _look_at(self, segment_id: RemoteLogSegmentId, parts: _Parts) -> RemoteLogSegmentMetadata | Finding:
-        subject = str(segment_id)
-        if _MANIFEST not in parts:
-            return Finding(FindingKind.ORPHAN, subject, "no manifest: a copy that is under way, or was abandoned")
-        name = parts[_MANIFEST]
-        start_offset = int(name.rpartition("/")[2][:OFFSET_DIGITS])
-        if missing := {_LOG, _INDEXES} - parts.keys():
-            what = f"the manifest is there, .{', .'.join(sorted(missing))} not"
-            return Finding(FindingKind.MISSING, subject, what, start_offset)
-        try:
-            raw = await self._objects.read_object(name)
-            metadata = metadata_of(decode_manifest(raw, name), raw, segment_id, name)
-        except RemoteResourceNotFoundError as error:
-            return Finding(FindingKind.MISSING, subject, str(error), start_offset)
-        except CorruptFileError as error:
-            return Finding(FindingKind.CORRUPT, subject, str(error), start_offset)
-        if metadata.start_offset != start_offset:
-            what = f"{name}: describes a segment from offset {metadata.start_offset}"
-            return Finding(FindingKind.CORRUPT, subject, what, start_offset)
-        return metadata
+    async def _look_at(
+        self, share: Sequence[tuple[RemoteLogSegmentId, _Parts]]
+    ) -> list[RemoteLogSegmentMetadata | Finding]:
+        manifests = await self._objects.read_objects([parts[_MANIFEST] for _, parts in share if _MANIFEST in parts])
+        read = iter(manifests)
+        return [
+            _described(segment_id, parts, next(read) if _MANIFEST in parts else None) for segment_id, parts in share
+        ]
 
     def _manifest(self, metadata: RemoteLogSegmentMetadata) -> Manifest:
         segment = metadata.segment_id.id
@@ -174,6 +166,27 @@ class AivenLayout:
         if encryption is None:
             return chunk
         return decrypt_chunk(chunk, self._keys.data_key(encryption.data_key), encryption.aad, what)
+
+
+def _described(
+    segment_id: RemoteLogSegmentId, parts: _Parts, manifest: bytes | None
+) -> RemoteLogSegmentMetadata | Finding:
+    subject, name = str(segment_id), parts.get(_MANIFEST)
+    if name is None:
+        return Finding(FindingKind.ORPHAN, subject, "no manifest: a copy that is under way, or was abandoned")
+    start_offset = int(name.rpartition("/")[2][:OFFSET_DIGITS])
+    missing = {_LOG, _INDEXES} - parts.keys() if manifest is not None else {_MANIFEST}
+    if manifest is None or missing:
+        what = f"the manifest is there, .{', .'.join(sorted(missing))} not" if manifest else f"{name} has just gone"
+        return Finding(FindingKind.MISSING, subject, what, start_offset)
+    try:
+        metadata = metadata_of(decode_manifest(manifest, name), manifest, segment_id, name)
+    except CorruptFileError as error:
+        return Finding(FindingKind.CORRUPT, subject, str(error), start_offset)
+    if metadata.start_offset != start_offset:
+        what = f"{name}: describes a segment from offset {metadata.start_offset}"
+        return Finding(FindingKind.CORRUPT, subject, what, start_offset)
+    return metadata
 
 
 def _decompressed(data: bytes | memoryview, size: int, what: str) -> bytes:

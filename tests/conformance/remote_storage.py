@@ -240,6 +240,11 @@ class RemoteStorageConformance:
         assert {key async for key, _ in storage.list_keys(f"{directory}/", log)} == {key for key in keys if key > log}
         with pytest.raises(RemoteResourceNotFoundError):
             await storage.read_object(f"{directory}/absent")
+        some = [log, f"{directory}/absent", *sorted(keys)]
+        found = await storage.read_objects(some)
+        assert found[:2] == [b"abc", None]
+        assert [len(data or b"") for data in found[2:]] == [keys[key] for key in sorted(keys)]
+        assert await storage.read_objects([]) == []
 
     @pytest.mark.parametrize("length", [230, 231, 249])
     @pytest.mark.parametrize("number", [3, 2_147_483_647])
