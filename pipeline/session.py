@@ -51,7 +51,10 @@ def register(session: SparkSession, *, push_filters: bool = False) -> None:
     With `push_filters`, and `PUSHDOWN_SETTING` on, a query's filters spare reading (`pruning`). Spark 4.3 then keeps
     the plan of the filters it saw last with the DataFrame: one that is used again with other filters, or with none,
     gives the rows of the former. So it is for those who `load()` anew for each query, and off unless asked for.
+    ValueError if the setting is off.
     """
     from .source import FilteringTierDataSource, TierDataSource
 
+    if push_filters and session.conf.get(PUSHDOWN_SETTING, "false") != "true":
+        raise ValueError(f"filters are pushed down only in a session with {PUSHDOWN_SETTING} set to true")
     session.dataSource.register(FilteringTierDataSource if push_filters else TierDataSource)

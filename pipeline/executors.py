@@ -1,0 +1,58 @@
+"""Whether every executor can read what the driver plans from: asked of them before a long job is begun.
+
+Planning happens in the driver alone, with the driver's rights. Credentials that are given as `storage.*` options go to
+the executors; what the driver found for itself (its environment, a profile, the role of its machine) does not. Without
+this question the first task would tell, minutes later.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from ..remote.registry import PluginError
+from ..remote.storage import RemoteStorageError
+from .options import TierOptions, parse
+from .planning import planning
+from .stores import StoreRef, find_stores
+from .table_plan import TablePlanner
+from .tier_plan import TierError
+from .worker import WORKER
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUESTIONS_OF_CORE: Final = 2
+"""So that no executor is likely to be left out."""
+
+
+def check_executors(session: SparkSession, options: Mapping[str, str]) -> None:
+    """TierError names the executors that cannot, and what each was told; OptionError."""
+    parsed = parse(options)
+
+    async def stores(_: TablePlanner) -> list[StoreRef]:
+        return await find_stores(parsed)
+
+    refs = planning(parsed, stores)
+    context = session.sparkContext
+    count = QUESTIONS_OF_CORE * max(1, context.defaultParallelism)
+    answers = context.parallelize(range(count), count).map(partial(_ask, parsed, refs)).collect()
+    failed = {host: said for host, said in answers if said}
+    if failed:
+        each = "; ".join(f"{host}: {said}" for host, said in sorted(failed.items()))
+        raise TierError(
+            f"{len(failed)} executors cannot read what the driver can. {each}. Give credentials as storage.* options, "
+            "which go to the executors, or to every executor's environment"
+        )
+
+
+def _ask(options: TierOptions, refs: Sequence[StoreRef], _: int) -> tuple[str, str]:
+    """In an executor: its name, and what went wrong or nothing."""
+    try:
+        for ref in refs:
+            WORKER.run(WORKER.store(options, ref).partitions(options.wants))
+    except (RemoteStorageError, PluginError) as error:
+        return socket.gethostname(), str(error)
+    return socket.gethostname(), ""
