@@ -216,8 +216,12 @@ class Appender:
     def _take(
         self, headers: Sequence[BatchHeader], data: Buffer, markers: Markers, now_ms: int
     ) -> asyncio.Future[None]:
-        """The decision: from here on the batches are in the log, unless their write fails. No await."""
+        """The decision: from here on the batches are in the log, unless their write fails. No await.
+
+        Not behind a write that has failed while the disk was waited for: it would stand behind a hole.
+        """
         state = self._state
+        state.check_usable()
         segment = state.segments.active
         assert headers[0].base_offset >= state.next_offset, (headers[0], state.next_offset)
         segment.account(headers, now_ms)

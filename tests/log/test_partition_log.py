@@ -468,6 +468,19 @@ async def append_ok(log: PartitionLog, stall: Stall) -> None:
     await append(log)
 
 
+async def test_a_follower_acknowledges_nothing_behind_a_write_that_failed_during_a_roll() -> None:
+    source = await open_log(MemoryDisk())
+    for _ in range(6):
+        await append(source, value=bytes(60))
+    disk = MemoryDisk()
+    log = await open_log(disk, config=LogConfig(segment_bytes=400))
+    disk.faults = FailNth(1, only=frozenset({"write"}))
+    with pytest.raises(KafkaError) as raised:
+        await log.append_as_follower(await read_bytes(source))
+    assert code_of(raised) is ErrorCode.kafka_storage_error
+    assert log.log_end_offset == 0, "the fetcher tells its leader this offset"
+
+
 async def test_a_full_disk_fails_the_log_and_nothing_acknowledged_is_lost() -> None:
     disk = MemoryDisk(capacity_bytes=1000)
     log = await open_log(disk)
