@@ -11,7 +11,8 @@ follower that a consumer asks, then read what was decided.
     ReadRemote                  records from the tier
 
 A leader that knows a better replica for a consumer in that rack names it in place of records (KIP-392). A follower that
-told an older high watermark than there is now is answered at once (KIP-1166): consumers may be waiting for it there.
+told an older high watermark than it could have now is answered at once (KIP-1166): consumers may be waiting for it
+there. It cannot be above the end of its log, which is where it fetches.
 
 The first records of a response come even if they exceed its limit (KIP-74). A follower's position is noted once a
 request, before its answer is made, so that the answer tells the high watermark it caused. Between a decision and the
@@ -187,7 +188,8 @@ class FetchReads:
         if note_positions and self._request.replica_id >= 0:
             leadership.record_fetch(self._request.replica_id, self._follower_fetch(wanted))
             view = leadership.view_now()
-        self.must_answer = self.must_answer or wanted.high_watermark < view.high_watermark
+        has_higher = wanted.high_watermark < min(view.high_watermark, wanted.fetch_offset)
+        self.must_answer = self.must_answer or has_higher
         if self._select is not None:
             preferred = leadership.preferred_read_replica(self._select, self._request.rack_id, wanted.fetch_offset)
             if preferred is not None:

@@ -101,6 +101,20 @@ async def test_who_is_held_back_is_answered_as_soon_as_the_quota_allows(host: Ho
     assert 0.03 < asyncio.get_running_loop().time() - began_s < 5
 
 
+async def test_who_is_held_back_below_the_high_watermark_waits_all_the_same(host: Host) -> None:
+    partition = await host.topic("t", 1, 2, 3)
+    found = await throttles(host, asyncio.get_running_loop().time, leader="*")
+    handler = FetchHandler(host.hosted, sessions(), None, max_bytes=1 << 20, throttle=found.leader)
+    await append(partition, batch(b"x" * 100))
+    partition.leadership.replicas.commit_isr((1, 2), partition.leadership.replicas.partition_epoch + 1)
+    partition.log.update_high_watermark(1)
+    found.leader.fetched(partition.partition, 1 << 40)
+    began_s = asyncio.get_running_loop().time()
+    _, offsets = await fetched(handler, replace(from_follower(0, replica=3, high_watermark=0), max_wait_ms=50))
+    assert offsets == []
+    assert asyncio.get_running_loop().time() - began_s > 0.04, "it cannot raise its high watermark above its log's end"
+
+
 async def test_a_list_that_somebody_wrote_by_hand_is_reported_and_throttles_nothing(
     host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
