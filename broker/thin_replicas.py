@@ -6,7 +6,7 @@
 | the leader | each fetch names the local log start | it sends no consumer there |
 
 Both only until they have warmed. A replica has warmed when it holds so many bytes, or has been in sync so long. It also
-stops being thin when local retention moves its start, or the warmer (`warmer`) finds nothing more to fetch: from then
+stops being thin when local retention raises its start, or the warmer (`warmer`) finds nothing more to fetch: from then
 on it holds what every other replica holds. After a restart nothing is known, and all count as full.
 """
 
@@ -57,10 +57,10 @@ class ThinReplicas:
         log, since = partition.log, self._joined.get(partition.partition.topic_partition)
         if log.is_adopted:
             return log.local_log_start_offset if log.local_log_start_offset > log.log_start_offset else None
-        if since is None or since.local_start_offset != log.local_log_start_offset:
+        if since is None or log.local_log_start_offset > since.local_start_offset:
             return None
         is_warm = log.size_bytes >= self.limits.bytes_min or self._now_ms() - since.joined_ms >= self.limits.time_ms
-        return None if is_warm else since.local_start_offset
+        return None if is_warm else log.local_log_start_offset
 
     def partitions(self) -> list[Partition]:
         """Those that are in sync and thin."""
@@ -75,16 +75,16 @@ class ThinReplicas:
             self._joined[name] = _Since(partition.log.local_log_start_offset, since.joined_ms)
 
     def report(self) -> list[ThinReplica]:
-        """Those that joined thin, in that order, until local retention moves their start."""
+        """Those that joined thin, in that order, until local retention raises their start."""
         for name in list(self._joined):
             hosted = self._hosted.get(name)
-            if hosted is None or hosted.log.local_log_start_offset != self._joined[name].local_start_offset:
+            if hosted is None or hosted.log.local_log_start_offset > self._joined[name].local_start_offset:
                 del self._joined[name]
         return [
             thin_replica(
                 self._hosted[name].partition.topic_id,
                 name.partition,
-                since.local_start_offset,
+                self._hosted[name].log.local_log_start_offset,
                 self._hosted[name].log.size_bytes,
                 self._now_ms() - since.joined_ms,
             )

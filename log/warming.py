@@ -68,8 +68,11 @@ class Warming:
         """Bytes that came in. CorruptRecordError if they are no part of this log, CorruptFileError for what belongs to
         them; NOT_LEADER_OR_FOLLOWER if the log has changed meanwhile; OSError; whatever `read` raises.
         """
-        self._state.check_usable()
-        building = _Building(self._state, source)
+        state = self._state
+        state.check_usable()
+        if not max(source.base_offset, state.log_start_offset) < state.segments.first_base_offset:
+            raise _changed(state)
+        building = _Building(state, source)
         try:
             return await building.run()
         except BaseException:
@@ -92,8 +95,6 @@ class _Building:
         self._is_committing = False
         self._transactions = TransactionIndex()
         self._indexes = SegmentIndexes(source.base_offset, interval_bytes=state.config.index_interval_bytes)
-        assert state.log_start_offset < self._end_offset, (state.topic_partition, state.log_start_offset)
-        assert source.base_offset < self._end_offset, (state.topic_partition, source.base_offset, self._end_offset)
 
     async def run(self) -> int:
         await self.discard()  # of an earlier try
@@ -183,9 +184,7 @@ class _Building:
         async with state.gate, state.flush_lock:
             state.check_usable()
             if not self._still_fits():
-                raise KafkaError(
-                    ErrorCode.not_leader_or_follower, f"{state.topic_partition} has changed while it was warmed"
-                )
+                raise _changed(state)
             if self._source.producers is not None:
                 state.snapshots.stage(base, self._source.producers)
                 await state.snapshots.save()
@@ -220,3 +219,7 @@ class _Building:
         segment.max_timestamp_ms = self._indexes.max_timestamp_ms
         segment.max_timestamp_offset = self._indexes.max_timestamp_offset
         return segment
+
+
+def _changed(state: LogState) -> KafkaError:
+    return KafkaError(ErrorCode.not_leader_or_follower, f"{state.topic_partition} has changed while it was warmed")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -259,6 +261,18 @@ class TestThinReplicas:
         for _ in range(10):
             await partition.log.append_as_leader(batch(b"x" * 30), leader_epoch=0, now_ms=NOW_MS)
         assert thin.local_start_of(partition) is None
+
+    async def test_F11_a_heartbeat_before_the_warmer_has_said_what_came_changes_nothing(self, host: Host) -> None:
+        partition = await followed(host, 4, 4)
+        log, clock = SimpleNamespace(log_start_offset=0, local_log_start_offset=30, size_bytes=9, is_adopted=False), [0]
+        replica: Any = SimpleNamespace(partition=partition.partition, log=log)
+        thin = ThinReplicas(lambda: clock[0], {partition.partition.topic_partition: replica}, self.LIMITS)
+        thin.joined(replica)
+        log.local_log_start_offset = 20  # a segment came in
+        assert [each.local_start_offset for each in thin.report()] == [20]
+        assert thin.local_start_of(replica) == 20
+        thin.warmed(replica, is_full=False)
+        assert thin.partitions() == [replica]
 
     async def test_a_replica_whose_start_retention_moves_is_like_the_others(self, host: Host) -> None:
         partition, thin, _ = await self.thin(host)

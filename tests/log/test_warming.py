@@ -236,6 +236,20 @@ async def test_a_log_that_changes_meanwhile_refuses_it(source: Source) -> None:
     assert not [path for path in disk.files(LIVE) if path.suffix == ".cleaned"]
 
 
+@pytest.mark.parametrize("log_start_offset", [None, 1])
+async def test_what_is_not_missing_any_more_is_refused(source: Source, log_start_offset: int | None) -> None:
+    """Between the decision and its execution the tier is asked: log start and local log may move meanwhile."""
+    _, log = await thin(MemoryDisk(), source)
+    wanted = await source.segment(source.bases[-2])
+    if log_start_offset is None:
+        await log.increment_log_start_offset(log.log_end_offset)
+    else:
+        await log.truncate_fully_and_start_at(wanted.base_offset, log_start_offset=log_start_offset)
+    with pytest.raises(KafkaError, match="has changed") as refused:
+        await log.prepend(wanted)
+    assert refused.value.code is ErrorCode.not_leader_or_follower
+
+
 async def test_cancellation_leaves_nothing(source: Source) -> None:
     disk = MemoryDisk()
     _, log = await thin(disk, source)
