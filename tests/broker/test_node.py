@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.broker.cluster_view import NO_LEADER
+from tierfetch.broker.cluster_view import NO_LEADER, PartitionRegistration
 from tierfetch.broker.node import Broker, StartError
+from tierfetch.broker.replica_manager import ReplicaManager
 from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -247,3 +248,27 @@ async def test_a_broker_can_be_started_again_after_a_failed_start(nodes: Nodes) 
         await broker.__aenter__()
     nodes.base.joinpath("data-1").unlink()
     await nodes.start(1)
+
+
+async def test_C4_an_image_makes_a_broker_look_at_what_it_changes_alone(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await nodes.start(1, 2)
+    for name in ("t", "u", "v"):
+        await nodes.topic(name, 1, 2)
+    await until(lambda: all(nodes.registration(name).isr == (1, 2) for name in ("t", "u", "v")))
+    looked_at: list[str] = []
+    set_up = ReplicaManager._set_up
+
+    async def noted(manager: ReplicaManager, key: TopicIdPartition, registration: PartitionRegistration) -> None:
+        looked_at.append(key.topic)
+        await set_up(manager, key, registration)
+
+    monkeypatch.setattr(ReplicaManager, "_set_up", noted)
+    await nodes.operator.alter_topic_configs("t", {"retention.ms": "7000"})
+    await until(lambda: looked_at == ["t", "t"])
+    await nodes.operator.elect_leader(nodes.partition(1, "u").partition, 2)
+    await until(lambda: looked_at[2:] == ["u", "u"] and nodes.partition(2, "u").leadership is not None)
+    await nodes.operator.delete_topic("v")
+    await until(lambda: not nodes.hosts(1, "v") and not nodes.hosts(2, "v"))
+    assert looked_at[4:] == []
