@@ -156,7 +156,7 @@ def _times(found: SweepReport) -> Any:
         )
     sizes = [f"{size:,}" for size in sorted({pair.brokers for pair in found.pairs})]
     figure.update_layout(boxmode="group")
-    figure.update_yaxes(type="log")
+    figure.update_yaxes(type="log", dtick=1)
     figure.update_xaxes(type="category", categoryorder="array", categoryarray=sizes)
     return styled(figure, height=460, x_title="brokers of the cluster", y_title="minutes until in sync")
 
