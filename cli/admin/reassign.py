@@ -6,6 +6,7 @@ What a running plan has to remember lies in a journal beside it (`sim.planning.j
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -269,6 +270,9 @@ async def _carry_out(cluster: PlanCluster, file: JournalFile) -> Done:
             return await PlanRun(cluster, file, bar.show).run()
     except JournalError as error:
         raise click.ClickException(str(error)) from None
+    except asyncio.CancelledError:
+        click.echo("interrupted: what is under way goes on; `tierfetch reassign resume` does the rest", err=True)
+        raise
 
 
 async def _changed(cluster: PlanCluster, journal: Journal) -> tuple[tuple[str, int], ...]:

@@ -87,6 +87,13 @@ def _id_option(name: str, text: str) -> Callable[[Command], Command]:
     show_default=True,
     help="Share of the mean by which brokers may differ: replicas, bytes, leaders.",
 )
+@click.option(
+    "--partitions-per-broker",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="That come to, and go from, a broker in one wave.",
+)
 @click.option("--tier-first", is_flag=True, help="Have leaders roll and tier before: less to copy, smaller segments.")
 @click.option(
     "--roll-after",
@@ -179,6 +186,7 @@ def _options(options: dict[str, Any]) -> PlanOptions:
         repairs_racks=options["repair_racks"],
         throttle_bytes_per_s=options["throttle"],
         headroom=options["headroom"],
+        partitions_per_broker=options["partitions_per_broker"],
         tier_first=options["tier_first"],
         roll_s=options["roll_s"],
     )

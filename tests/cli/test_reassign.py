@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -167,3 +169,9 @@ def test_the_python_of_the_documentation(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     exec(compile(code.replace("docs/examples", str(ROOT / "docs/examples")), "planning.md", "exec"), {})
     assert len(PlanFile.read(tmp_path / "plan.json").partitions) == 17, "two of them only change their order"
+
+
+def test_a_plan_is_carried_out_without_numpy() -> None:
+    program = "import sys; sys.modules['numpy'] = None; from tierfetch.cli.main import main; main(['reassign', 'plan'])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert "numpy is not installed: pip install 'tierfetch[model]'" in done.stderr
