@@ -12,7 +12,8 @@ only partitions that have something to tell.
 | wrong n | another request with this session came between | error INVALID_FETCH_SESSION_EPOCH |
 | topics by id where the session has names, or the reverse | | error FETCH_SESSION_TOPIC_ID_ERROR |
 
-News: records, an error, another high watermark or log start than last told, a diverging epoch, a preferred replica.
+News: records, an error, another high watermark or log start than last told, a high watermark that a follower has not
+taken though it was told (its log was opened anew), a diverging epoch, a preferred replica.
 After an error the partition is told once more, even if nothing changed. A partition that was given records goes to the
 end of the order in which the leader reads, so that a size limit starves nobody.
 
@@ -94,6 +95,7 @@ class _CachedPartition:
             or _has_records(answer)
             or answer.high_watermark != self.high_watermark
             or answer.log_start_offset != self.log_start_offset
+            or self.wanted.can_raise_to(answer.high_watermark)
             or answer.diverging_epoch is not None
             or answer.preferred_read_replica >= 0
         )

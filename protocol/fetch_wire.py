@@ -91,6 +91,10 @@ class FetchPartition(NamedTuple):
     high_watermark: int = HIGH_WATERMARK_NOT_TOLD
     local_log_start_offset: int = LOCAL_LOG_START_NOT_TOLD
 
+    def can_raise_to(self, high_watermark: int) -> bool:
+        """Whether a follower's high watermark, which ends with its log at the latest, is below what it could be."""
+        return self.high_watermark < min(high_watermark, self.fetch_offset)
+
 
 class FetchTopic(NamedTuple):
     """`topic` is empty from version 13 on, `topic_id` None before."""

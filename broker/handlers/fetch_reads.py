@@ -188,8 +188,7 @@ class FetchReads:
         if note_positions and self._request.replica_id >= 0:
             leadership.record_fetch(self._request.replica_id, self._follower_fetch(wanted))
             view = leadership.view_now()
-        has_higher = wanted.high_watermark < min(view.high_watermark, wanted.fetch_offset)
-        self.must_answer = self.must_answer or has_higher
+        self.must_answer = self.must_answer or wanted.can_raise_to(view.high_watermark)
         if self._select is not None:
             preferred = leadership.preferred_read_replica(self._select, self._request.rack_id, wanted.fetch_offset)
             if preferred is not None:

@@ -146,6 +146,15 @@ def test_what_is_news(news: dict[str, Any]) -> None:
     assert answered(response) == [1]
 
 
+def test_a_high_watermark_is_news_until_the_follower_has_taken_it() -> None:
+    leader, fetcher = Leader(), FetchSession()
+    for follower_has in (60, 60, 100, 100):
+        asked = {key(0): FetchPartition(0, fetch_offset=100, high_watermark=follower_has)}
+        response = leader.exchange(request(fetcher.next_request(asked)), high_watermark=110)
+        fetcher.response_received(response)
+        assert answered(response) == ([0] if follower_has == 60 else [])
+
+
 def test_after_an_error_the_partition_is_told_once_more() -> None:
     leader, fetcher = Leader(), FetchSession()
 
