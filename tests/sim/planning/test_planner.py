@@ -11,6 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tierfetch.sim.cluster.arrays import NONE, ClusterArrays
+from tierfetch.sim.cluster.calibration import Calibrations
+from tierfetch.sim.cluster.engine import simulate
 from tierfetch.sim.cluster.inventory import Policy
 from tierfetch.sim.planning.goals import Goal, PlanError, PlanOptions
 from tierfetch.sim.planning.planner import ReplicaPlan, plan_replicas
@@ -238,6 +240,20 @@ def test_the_throttle_leaves_producers_their_headroom() -> None:
     arrays = cluster([(1, 2)], brokers=3, produce=100e6)
     plan = plan_replicas(arrays, Goal.remove([1]), PlanOptions(headroom=0.5))
     assert plan.throttle_bytes_per_s == pytest.approx(GB - 1.5 * 100e6)
+
+
+@pytest.mark.parametrize("headroom", [0.25, 2.0])
+def test_S2_the_model_sees_the_headroom_that_the_plan_leaves(headroom: float) -> None:
+    arrays = large(300, 12)
+    arrays = replace(arrays, produce=arrays.produce * 400)
+    plan = plan_replicas(arrays, Goal.remove([0]), PlanOptions(headroom=headroom))
+    calibration = Calibrations.default().of(arrays.policy)
+    throttled = replace(arrays, throttle_bytes_per_s=plan.throttle_bytes_per_s)
+    result = simulate(throttled, plan.moves, arrays.policy, calibration)
+    assert result.joins.all()
+    assert result.produce_headroom.min() >= 0.99 * headroom
+    free = simulate(replace(arrays, throttle_bytes_per_s=np.inf), plan.moves, arrays.policy, calibration)
+    assert free.produce_headroom.min() < headroom, "it is the throttle that leaves it"
 
 
 def test_waves_are_filled_in_order() -> None:
