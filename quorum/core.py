@@ -60,6 +60,7 @@ from . import (
     leader_fetch,
     leader_log,
     membership,
+    proof,
     resignation,
     snapshot_fetch,
     voter_requests,
@@ -140,6 +141,7 @@ class RaftCore:
 
     def _poll(self) -> None:
         replica = self._replica
+        proof.poll_doubt(replica)
         if replica.is_shutting_down and resignation.poll_shutdown(replica):
             self._is_stopped = True
             return
@@ -274,6 +276,7 @@ def _deadlines(replica: Replica) -> Iterator[int]:
     else:
         yield from election.deadlines(replica)
         yield from follower.deadlines(replica)
+    yield from proof.deadlines(replica)
     if replica.is_shutting_down:
         yield replica.shutdown_deadline_ms
 

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from ..protocol.errors import ErrorCode
 from .messages import VoteRequest, VoteResponse
-from .proof import may_vote_for, prove
+from .proof import ask_later, may_vote_for, on_told, prove
 from .replica import Replica
 from .requests import is_foreign_voter, is_other_cluster
 from .roles import IN_FLIGHT, Candidate, Follower, Leader, Poll, Prospective, Unattached
@@ -76,6 +76,7 @@ def grant_vote(replica: Replica, request: VoteRequest) -> None:
 
 def on_vote_response(replica: Replica, peer_id: int, request: VoteRequest, response: VoteResponse) -> None:
     """Anything but a vote is a refusal, errors included: another cluster's voter is no reason to stop (KIP-595)."""
+    on_told(replica, peer_id, response)
     poll = _poll_of(replica, request)
     if poll is None:
         return
@@ -85,6 +86,7 @@ def on_vote_response(replica: Replica, peer_id: int, request: VoteRequest, respo
 
 
 def on_vote_failed(replica: Replica, peer_id: int, request: VoteRequest) -> None:
+    ask_later(replica, peer_id)
     poll = _poll_of(replica, request)
     if poll is not None and peer_id in poll.send_at_ms:
         poll.send_at_ms[peer_id] = replica.retry_at()

@@ -140,8 +140,10 @@ def on_fetch_response(replica: Replica, peer_id: int, request: FetchRequest, res
     role.leader_high_watermark = max(role.leader_high_watermark, response.high_watermark)
     if isinstance(response.records, FetchedRecords) and response.records.batches:
         _append(replica, role, response.records)
-    else:
-        advance_high_watermark(replica, role)
+        return
+    advance_high_watermark(replica, role)
+    if replica.doubt is not None:  # nobody's fetch is not made to wait
+        role.fetch_at_ms = replica.now_ms + max(replica.config.fetch_max_wait_ms, replica.config.retry_backoff_ms)
 
 
 def on_fetch_failed(replica: Replica, request: FetchRequest) -> None:
@@ -219,7 +221,7 @@ def _fetch_request(replica: Replica, max_wait_ms: int) -> FetchRequest:
     last = replica.log.last
     return FetchRequest(
         cluster_id=replica.config.cluster_id,
-        replica=replica.key,
+        replica=replica.fetching_key,
         epoch=replica.epoch,
         fetch_offset=last.offset,
         last_fetched_epoch=last.epoch,

@@ -1,18 +1,26 @@
 """What a voter of a static set has to prove that began with nothing on its disk (kraft.version 0).
 
-Such a voter may be one of a new cluster. Or its disk was replaced: then it has acknowledged records, and given votes,
-that it knows nothing of any more, and has the same name as before. With directory ids (kraft.version 1) a replaced disk
-is another replica, which does not vote; without them only the replica itself can know. Until it has proven its log it
+Such a voter may be one of a new cluster. Or its disk was replaced: then it has acknowledged records, given votes and
+seen epochs that it knows nothing of any more, and has the same name as before. With directory ids (kraft.version 1) a
+replaced disk is another replica, which does not vote; without them only the replica itself can know. So it doubts its
+log, and while it does it counts as if it were not there:
 
     is asked for its vote, or a pre-vote             grants it only to a candidate whose log is empty
     could stand for election                         does so only while its own log is empty
-    has voted for an empty log, or stood with one    has proven it: this is the beginning of a cluster
-    has all that its leader knows to be committed,
-    a record of the leader's own epoch among it      has proven it: nothing that it ever acknowledged is missing
+    fetches                                          as nobody: what it has makes no majority, not even for a leader
+                                                     of an old epoch, of which it does not know that it is over
 
-So one wiped disk among three loses nothing, whoever fails with it: the remaining voter waits for the third, if its own
-log holds anything (two empty logs are a new cluster, whatever the third has). What it costs: a voter that has never
-been there cannot help to elect a leader either, before it has followed one.
+The doubt ends when
+
+    it votes for an empty log, or stands with one    this is the beginning of a cluster
+    as many others as make a majority have told      nothing that it ever acknowledged is missing: one of those that
+    their epochs, and it has from a leader of no     made a majority with it then has told its epoch, and this
+    older one all that this knows to be committed,   leader's log holds all that was committed by then
+    a record of the leader's own epoch among it
+
+It asks by pre-votes, which bind nobody. So one wiped disk among three loses nothing, whoever fails with it, if the
+third voter's log holds anything (two empty logs are a new cluster, whatever the third has). What it costs: both others
+must be there once before this one counts.
 
 The mark of such a voter is a file (`unproven_voter`), which a restart does not take away; an operator may, and says
 with it that records may be lost.
@@ -20,29 +28,86 @@ with it that records may be lost.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from ..protocol.errors import ErrorCode
 from .effects import VoterProven
+from .messages import VoteRequest, VoteResponse
 from .replica import Replica
-from .roles import Follower
+from .roles import IN_FLIGHT, Follower
 from .state import OffsetAndEpoch
+
+_TELLING = frozenset({ErrorCode.none, ErrorCode.fenced_leader_epoch})
+"""Answers to a vote that say in which epoch the voter is."""
 
 
 def may_vote_for(replica: Replica, candidate_end: OffsetAndEpoch) -> bool:
-    return not replica.is_unproven or candidate_end.offset == 0
+    return replica.doubt is None or candidate_end.offset == 0
 
 
 def prove(replica: Replica) -> None:
     """This replica's log is all that it ever had."""
-    if replica.is_unproven:
-        replica.is_unproven = False
+    if replica.doubt is not None:
+        replica.doubt = None
         replica.emit(VoterProven())
 
 
 def prove_by_catching_up(replica: Replica, role: Follower) -> None:
-    if not replica.is_unproven:
+    doubt, log = replica.doubt, replica.log
+    if doubt is None:
         return
-    log = replica.log
+    others = replica.other_voters()
+    heard = [doubt.epochs[node.id] for node in others if node.id in doubt.epochs]
+    if len(heard) < min(replica.voters.majority, len(others)) or replica.epoch < max(heard, default=0):
+        return
     latest = log.epochs.latest_entry
     start_offset = log.log_start.offset - 1 if latest is None else latest.start_offset
     is_of_this_leader = log.last.epoch == replica.epoch and replica.high_watermark > start_offset
     if is_of_this_leader and replica.high_watermark >= role.leader_high_watermark:
         prove(replica)
+
+
+def poll_doubt(replica: Replica) -> None:
+    """Ask those who have not told their epoch yet."""
+    doubt = replica.doubt
+    if doubt is None:
+        return
+    for node in replica.other_voters():
+        at_ms = doubt.ask_at_ms.setdefault(node.id, replica.now_ms)
+        if node.id in doubt.epochs or at_ms == IN_FLIGHT or replica.now_ms < at_ms:
+            continue
+        doubt.ask_at_ms[node.id] = IN_FLIGHT
+        request = VoteRequest(
+            cluster_id=replica.config.cluster_id,
+            candidate=replica.key,
+            epoch=replica.epoch,
+            last=replica.log.last,
+            pre_vote=True,
+            voter=node.key,
+        )
+        replica.send(node.id, request)
+
+
+def deadlines(replica: Replica) -> Iterator[int]:
+    if replica.doubt is not None:
+        epochs, ask_at_ms = replica.doubt.epochs, replica.doubt.ask_at_ms
+        yield from (
+            at_ms
+            for node in replica.other_voters()
+            if node.id not in epochs and (at_ms := ask_at_ms[node.id]) != IN_FLIGHT
+        )
+
+
+def on_told(replica: Replica, peer_id: int, response: VoteResponse) -> None:
+    doubt = replica.doubt
+    if doubt is None:
+        return
+    if response.error in _TELLING:
+        doubt.epochs[peer_id] = response.leader.epoch
+    else:
+        ask_later(replica, peer_id)
+
+
+def ask_later(replica: Replica, peer_id: int) -> None:
+    if replica.doubt is not None:
+        replica.doubt.ask_at_ms[peer_id] = replica.now_ms + replica.config.fetch_timeout_ms // 4

@@ -26,7 +26,7 @@ from .effects import (
 from .events import RecoveredState
 from .log_view import LogView
 from .messages import PeerRequest, Response
-from .roles import Role, Unattached
+from .roles import Doubt, Role, Unattached
 from .state import (
     NO_DIRECTORY_ID,
     Chance,
@@ -38,6 +38,8 @@ from .state import (
 )
 from .voters import VoterHistory, VoterNode, VotersAt, VoterSet
 
+NOBODY = ReplicaKey(-1)
+"""Who fetches under this key is served, and counts for nothing."""
 FIRST_BOOTSTRAP_ID = -2
 """Peers below 0 are bootstrap servers: the n-th is -2 - n."""
 
@@ -54,13 +56,13 @@ class Replica:
         "_was_voter",
         "chance",
         "config",
+        "doubt",
         "election_attempts",
         "epoch",
         "fatal_reason",
         "high_watermark",
         "is_shutting_down",
         "is_started",
-        "is_unproven",
         "is_voter",
         "leader_endpoint",
         "leader_id",
@@ -82,7 +84,7 @@ class Replica:
         self.voter_history = VoterHistory(recovered.voters)
         self.voters: VoterSet = VoterSet()
         self.is_voter = self._was_voter = False
-        self.is_unproven = recovered.is_unproven
+        self.doubt = Doubt() if recovered.is_unproven else None
         self.high_watermark = max(recovered.high_watermark, recovered.log_start.offset)
         self.epoch = election.epoch
         self.leader_id = election.leader_id
@@ -235,7 +237,12 @@ class Replica:
         """For election. A voter that was removed may until it knows that this is committed: it may be the only one
         whose log is long enough (Raft dissertation 4.2.2). Pre-votes keep it from disturbing. One whose log may lack
         what it acknowledged must not (`proof`)."""
-        return self._was_voter and not (self.is_unproven and self.log.end_offset > 0)
+        return self._was_voter and not (self.doubt is not None and self.log.end_offset > 0)
+
+    @property
+    def fetching_key(self) -> ReplicaKey:
+        """As whom to fetch: as nobody while what this replica has must not count (`proof`)."""
+        return self.config.key if self.doubt is None else NOBODY
 
     def other_voters(self) -> list[VoterNode]:
         return [node for node in self.voters if node.id != self.config.key.id]

@@ -46,7 +46,7 @@ def poll_download(replica: Replica, role: Follower, download: Download) -> None:
         return
     role.request = FetchSnapshotRequest(
         cluster_id=replica.config.cluster_id,
-        replica=replica.key,
+        replica=replica.fetching_key,
         epoch=replica.epoch,
         snapshot_id=download.snapshot_id,
         position=download.position,
