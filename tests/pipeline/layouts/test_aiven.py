@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierfetch.log.errors import CorruptFileError
+from tierfetch.pipeline.layouts.aiven_keys import KeyRing, decrypt_chunk
 from tierfetch.pipeline.layouts.aiven_manifest import Manifest, chunks_of, decode_manifest, metadata_of
 from tierfetch.pipeline.stores import StoreRef, open_store
 from tierfetch.pipeline.tier_plan import PlannedSplit, TierError
@@ -298,3 +299,11 @@ def test_the_split_needs_no_other_look_at_the_manifest(tmp_path: Path) -> None:
         stem.with_suffix(".rsm-manifest").unlink()
     assert all(isinstance(split, PlannedSplit) for split in splits)
     assert sum(len(read(options, split, ("offset",))) for split in splits) > 1000
+
+
+def test_a_data_key_and_a_chunk_that_java_encrypted() -> None:
+    """By the names that the plugin gives to Java: Bouncy Castle's OAEPWithSHA3-512AndMGF1Padding, AES/GCM/NoPadding."""
+    made = json.loads((samples.TESTDATA / "aiven" / "encrypted.json").read_text())
+    keys = KeyRing({"KEY1": (samples.TESTDATA / "aiven" / "private-key.pem").read_text()})
+    chunk, aad = b64decode(made["chunk"]), b64decode(made["aad"])
+    assert decrypt_chunk(chunk, keys.data_key(made["data_key"]), aad, "chunk") == made["plain"].encode()
