@@ -1,0 +1,78 @@
+"""What an image costs a broker of a large cluster: to take up the records of a change, and to see what it changes.
+
+No process is started and nothing is sent: of all that a broker does about an image, these parts grow with what it does
+not change. Times are CPU milliseconds of one thread.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+from typing import Final
+
+from tierfetch.broker.image_changes import changed_partitions
+from tierfetch.broker.metadata_view import MetadataView
+from tierfetch.controller.broker_heartbeat import fence
+from tierfetch.controller.config import ControllerConfig
+from tierfetch.controller.core import ControllerCore
+from tierfetch.controller.records import MetadataRecord, PartitionChangeRecord, decode_record, encode_record
+
+from .controller import REPLICATION_FACTOR, cluster_records
+from .measure import Results
+from .systems import TIERFETCH, System
+
+SIZES: Final = (1_000, 10_000, 100_000)
+BROKER: Final = 1
+FENCED: Final = 2
+
+
+def run(system: System, base: Path, results: Results, total_mb: int, runs: int) -> None:
+    """One partition gets another leader; another broker is fenced."""
+    del base, total_mb
+    if system is not TIERFETCH:
+        return
+    for size in SIZES:
+        records = [encode_record(record) for record in cluster_records(size, REPLICATION_FACTOR)]
+        for _ in range(runs):
+            for case, changes in (("one partition", _one_partition), ("a broker fenced", _fencing)):
+                looked_at, taken_ms, seen_ms = _measure(records, changes(records))
+                name = f"{case}, {size:,} partitions, {looked_at:,} looked at"
+                results.add("images", name, system.name, "records to image", taken_ms, "CPU ms")
+                results.add("images", name, system.name, "image to changes", seen_ms, "CPU ms")
+
+
+def _measure(records: list[bytes], changes: list[bytes]) -> tuple[int, float, float]:
+    view = MetadataView("bench", "PLAINTEXT")
+    view.apply(records)
+    before = view.cluster
+    began = time.process_time()
+    view.apply(changes)
+    taken = time.process_time()
+    found = changed_partitions(before, view.cluster, BROKER)
+    seen = time.process_time()
+    return len(found), (taken - began) * 1000, (seen - taken) * 1000
+
+
+def _one_partition(records: list[bytes]) -> list[bytes]:
+    core = _core(records)
+    topic = next(iter(core.state.image.topics.values()))
+    change = PartitionChangeRecord(partition_id=0, topic_id=topic.topic_id, leader=topic.partitions[0].replicas[-1])
+    return _encoded([change])
+
+
+def _fencing(records: list[bytes]) -> list[bytes]:
+    core = _core(records)
+    core.become_active(0)
+    return _encoded(list(fence(core.state, FENCED)))
+
+
+def _core(records: list[bytes]) -> ControllerCore:
+    core = ControllerCore(ControllerConfig(cluster_id="bench", node_id=100), random.Random(1))
+    for value in records:
+        core.replay(decode_record(value).record)
+    return core
+
+
+def _encoded(records: list[MetadataRecord]) -> list[bytes]:
+    return [encode_record(record) for record in records]
