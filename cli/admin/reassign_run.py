@@ -75,7 +75,7 @@ class PlanRun:
         self._show = show
         self._topics = sorted(journal.journal.header.topic_ids)
         self._sizes_at_s = 0.0
-        self._outage_s = 0.0
+        self._answered_at_s = time.monotonic()
 
     async def run(self) -> Done:
         began_s = time.monotonic()
@@ -87,7 +87,7 @@ class PlanRun:
             except (KafkaError, OSError) as error:
                 await self._wait_out(error)
                 continue
-            self._outage_s = 0.0
+            self._answered_at_s = time.monotonic()
             if isinstance(found, Finish):
                 self._file.append(Event(event="ended", at_ms=now_ms(), outcome=found.outcome))
                 entries = len(self._file.journal.header.entries)
@@ -150,9 +150,8 @@ class PlanRun:
         """Or raise it, if it is none that passes."""
         if isinstance(error, KafkaError) and error.code not in _PASSES:
             raise error
-        if self._outage_s > OUTAGE_S_MAX:
+        if time.monotonic() - self._answered_at_s > OUTAGE_S_MAX:
             raise error
-        self._outage_s += LOOK_INTERVAL_S
         await asyncio.sleep(LOOK_INTERVAL_S)
 
 
