@@ -150,11 +150,12 @@ class Partition:
         self._on_high_watermark()
 
     async def step_down(self, registration: PartitionRegistration | None) -> None:
-        """Lead no more; a fetcher may be started afterwards."""
+        """Lead no more; a fetcher may be started afterwards: what it tells of the log's end is stored."""
         if registration is not None:
             self.note_registration(registration)
             self.log.refuse_leaders_below(registration.leader_epoch)
         await self._end_leadership()
+        await self.log.settle()
 
     def note_registration(self, registration: PartitionRegistration) -> None:
         """Take note of what the cluster knows now, which may be ahead of the role that is being changed."""

@@ -70,8 +70,7 @@ class PartitionLog:
         What a process that died had not flushed as `flush.messages` wants is flushed before it counts for anybody.
         """
         log = cls(*await load(location))
-        if log.settled_end_offset < log.log_end_offset:
-            await log.flush()
+        await log.settle()
         return log
 
     def __repr__(self) -> str:
@@ -409,6 +408,13 @@ class PartitionLog:
     async def flush(self) -> None:
         """Make everything durable that was visible when the call began."""
         await self._flusher.flush()
+
+    async def settle(self) -> None:
+        """Flush what `flush.messages` wants flushed, appends that are under way included (`settled_end_offset`)."""
+        state = self._state
+        if state.next_offset - state.recovery_point >= state.config.flush_messages:
+            await self._appender.pipeline.drain()
+            await self.flush()
 
     def expire_producers(self) -> int:
         """Forget the producers that wrote nothing for long; how many."""

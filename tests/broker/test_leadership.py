@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +13,14 @@ from tierfetch.broker.cluster_view import PartitionRegistration
 from tierfetch.broker.leadership import Leadership
 from tierfetch.broker.partition import Partition
 from tierfetch.fetcher.leader_replicas import FollowerFetch
+from tierfetch.log.config import LogConfig
+from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.tests.broker.hosting import Host
+from tierfetch.tests.broker.hosting import Host, batch
 from tierfetch.tests.broker.waiting import until
+from tierfetch.tests.fakes.cluster_view import FakeClusterView
+from tierfetch.tests.fakes.disk import Effect, MemoryDisk
 
 GROWN = frozenset({1, 2})
 
@@ -51,6 +56,30 @@ async def led(host: Host) -> Partition:
     partition.note_registration(replace(alone, replicas=(1, 2)))
     assert partition.leader().isr == {1}
     return partition
+
+
+async def test_a_deposed_leader_tells_its_log_end_only_once_it_is_flushed_as_wanted(
+    view: FakeClusterView, tmp_path: Path
+) -> None:
+    may_sync = asyncio.Event()
+
+    async def hold_sync(effect: Effect) -> None:
+        if effect.operation == "sync" and effect.path.suffix == ".log":
+            await may_sync.wait()
+
+    host = Host(view, MemoryDisk(before_effect=hold_sync), tmp_path)
+    partition = await host.topic("t", 1, 2, config=LogConfig(flush_messages=1))
+    appending = asyncio.create_task(partition.append(batch(b"a"), AppendOrigin.CLIENT, acks_all=False))
+    await until(lambda: partition.log.log_end_offset == 1)
+    appending.cancel()
+    await view.elect_leader(partition.partition, 2)
+    stepping_down = asyncio.create_task(partition.step_down(view.image.topics["t"].partitions[0]))
+    await until(lambda: partition.leadership is None)
+    assert not stepping_down.done(), "its fetcher would tell the new leader of a record that a crash may take"
+    may_sync.set()
+    await stepping_down
+    assert partition.log.settled_end_offset == 1
+    await host.close()
 
 
 def grow(led: Partition, monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Leadership:
