@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,22 @@ def test_C6_cancel_ends_a_running_execution_where_it_began(cluster: LocalCluster
     assert process.returncode == 0, output
     assert '"outcome": "cancelled"' in output
     assert moved.replicas() == moved.before
+    assert moved.throttles() == {}
+
+
+def test_C5_an_execution_outlives_its_controller(cluster: LocalCluster, tmp_path: Path) -> None:
+    moved = Moved(cluster, "headless", tmp_path)
+    process = moved.start("execute", "--throttle", "2 MB/s")
+    moved.wait_moving()
+    assert cluster.quorum is not None
+    (controller,) = cluster.quorum.nodes
+    cluster.quorum.kill(controller)
+    time.sleep(1)
+    assert process.poll() is None
+    cluster.quorum.start(controller)
+    output, _ = process.communicate(timeout=TIMEOUT_S)
+    assert "done: 2 partitions" in output
+    assert moved.replicas() == moved.target
     assert moved.throttles() == {}
 
 
