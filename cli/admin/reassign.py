@@ -72,6 +72,7 @@ def reassign() -> None:
       tierfetch reassign resume plan.json      goes on, also after a crash
       tierfetch reassign cancel plan.json      takes back what is under way; what has moved stays
       tierfetch reassign rollback plan.json    moves all of it back to where it was
+      tierfetch reassign status plan.json      how far it is
       tierfetch reassign list                  what is under way in the cluster
     """
 
@@ -194,6 +195,34 @@ def resume(
         return await _carry_out(cluster, file)
 
     _tell(run(bootstrap, work), plan_file, as_json=as_json)
+
+
+@reassign.command("status")
+@plan_argument
+@bootstrap_option
+@json_option
+def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...], as_json: bool) -> None:
+    """How far a plan is, whoever carries it out."""
+    file = JournalFile.open(journal_path or default_path(plan_file))
+    journal, header = file.journal, file.journal.header
+    state = run(bootstrap, lambda admin: PlanCluster(admin).state(sorted(header.topic_ids)))
+    entries = [entry for entry in header.entries if entry.key not in journal.skipped]
+    standings = [standing(entry, header.topic_ids[entry.topic], state) for entry in entries]
+    document = {
+        "doing": journal.mode.value,
+        "outcome": journal.outcome and journal.outcome.value,
+        "is_carried_out": file.is_owned(),
+        "partitions": {each.name.lower(): standings.count(each) for each in Standing},
+        "waves": 1 + max((entry.wave for entry in header.entries), default=0),
+    }
+    if as_json:
+        click.echo(json.dumps(document, indent=1))
+        return
+    by = "" if document["is_carried_out"] else f", {journal.outcome or 'and nobody carries it out: resume it'}"
+    click.echo(f"{journal.mode.value}{by}")
+    for each in Standing:
+        if standings.count(each):
+            click.echo(f"  {each.name.lower()}: {standings.count(each)} partitions")
 
 
 @reassign.command("pause")

@@ -136,6 +136,9 @@ def test_C6_a_killed_execution_is_resumed_and_rolled_back(cluster: LocalCluster,
     process.wait()
     assert moved.throttles()["leader.replication.throttled.rate"] == "1000000"
     assert "was begun already" in moved.run("execute", code=1)
+    said = moved.run("status")
+    assert "nobody carries it out" in said
+    assert "moving: 1 partitions" in said
     assert "done: 2 partitions" in moved.run("resume", "--throttle", "100 MB/s")
     assert moved.replicas() == moved.target
     assert moved.throttles() == {}
