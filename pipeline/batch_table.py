@@ -30,6 +30,7 @@ from ..protocol.batch_header import (
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD,
     MAGIC,
+    MAGIC_AT,
     TRANSACTIONAL_BIT,
 )
 from ..protocol.compression import Compression
@@ -46,7 +47,10 @@ TIMESTAMP_MIN: Final = -(2**63)
 _CODEC_MASK: Final = 0x07
 _OFFSET = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
+_CRC = struct.Struct(">I")
+_UNKNOWN: Final = "{} {} in the header of the batch at offset {} is not known"
 _LENGTH_AT: Final = 8
+_CRC_AT: Final = 17
 _HEADER: Final = np.dtype(
     [
         ("base_offset", ">i8"),
@@ -122,19 +126,17 @@ class BatchTable:
         data = self.data
         crcs = self.headers["crc"].tolist()
         for position, end, stated in zip(self.positions.tolist(), self.ends.tolist(), crcs, strict=True):
-            found = crc32c(data[position + CRC_START : end])
-            if found != stated:
-                (offset,) = _OFFSET.unpack_from(data, position)
-                raise CorruptRecordError(
-                    f"batch at offset {offset} has CRC {found:#010x}, its header says {stated:#010x}", position
-                )
+            if crc32c(data[position + CRC_START : end]) != stated:
+                fault = _crc_fault(data, position, end)
+                assert fault is not None, position
+                raise fault
 
 
 def read_table(data: memoryview, on_fault: FaultListener | None = None) -> BatchTable:
     """The batches of `data`. CorruptRecordError names the position of a header that can be none, or is cut.
 
-    With `on_fault` it is told instead: a batch whose header says something unknown is left out; behind one whose length
-    cannot be, none is found any more.
+    With `on_fault` it is told instead: a batch whose header says something unknown is left out, and behind one whose
+    length cannot be the next one is looked for.
     """
     positions = np.fromiter(_walk(data, on_fault), np.int64)
     if not len(positions):
@@ -154,10 +156,12 @@ def read_table(data: memoryview, on_fault: FaultListener | None = None) -> Batch
 
 def whole_batches(data: memoryview) -> int:
     """How many bytes at its begin are whole batches, as far as their lengths tell."""
-    # Told, not raised: an exception would hold the data by its traceback until a garbage collection.
-    end = 0
-    for position in _walk(data, lambda _: None):
-        end = position + batch_size(data, position)
+    end, last_header = 0, len(data) - BATCH_HEADER_SIZE
+    while end <= last_header:
+        size = batch_size(data, end)
+        if size < BATCH_HEADER_SIZE or size > len(data) - end:
+            break
+        end += size
     return end
 
 
@@ -203,20 +207,57 @@ def _is_aborted(table: BatchTable, bases: Int64Array, aborted: Sequence[AbortedT
 
 
 def _walk(data: memoryview, on_fault: FaultListener | None) -> Iterator[int]:
+    """Where each batch begins. With `on_fault` only those whose CRC is right: the length of another one may be wrong
+    too, and would lead astray.
+    """
     position, end, unpack = 0, len(data), _LENGTH.unpack_from
     last_header = end - BATCH_HEADER_SIZE
-    while position <= last_header:
-        following = position + LOG_OVERHEAD + unpack(data, position + _LENGTH_AT)[0]
+    while position != end:
+        following = position
+        if position <= last_header:
+            following += LOG_OVERHEAD + unpack(data, position + _LENGTH_AT)[0]
         if following - position < BATCH_HEADER_SIZE or following > end:
-            break
-        yield position
-        position = following
-    if position == end:
-        return
-    fault = CorruptRecordError(_length_fault(data, position), position)
-    if on_fault is None:
-        raise fault
-    on_fault(fault)
+            fault: CorruptRecordError | None = CorruptRecordError(_length_fault(data, position), position)
+        else:
+            fault = None if on_fault is None else _doubt(data, position, following)
+        if fault is None:
+            yield position
+            position = following
+            continue
+        if on_fault is None:
+            raise fault
+        on_fault(fault)
+        position = next_batch(data, position + 1)
+
+
+def _doubt(data: memoryview, position: int, end: int) -> CorruptRecordError | None:
+    if data[position + MAGIC_AT] == MAGIC:
+        return _crc_fault(data, position, end)
+    (offset,) = _OFFSET.unpack_from(data, position)
+    return CorruptRecordError(_UNKNOWN.format("magic", data[position + MAGIC_AT], offset), position)
+
+
+def _crc_fault(data: memoryview, position: int, end: int) -> CorruptRecordError | None:
+    found, (stated,) = crc32c(data[position + CRC_START : end]), _CRC.unpack_from(data, position + _CRC_AT)
+    if found == stated:
+        return None
+    (offset,) = _OFFSET.unpack_from(data, position)
+    return CorruptRecordError(
+        f"batch at offset {offset} has CRC {found:#010x}, its header says {stated:#010x}", position
+    )
+
+
+def next_batch(data: memoryview, start: int) -> int:
+    """Where the next bytes are that their own CRC proves to be a batch; the end of the data if there are none."""
+    content, end = data.obj if isinstance(data.obj, bytes) and len(data.obj) == len(data) else bytes(data), len(data)
+    magic = content.find(MAGIC, start + MAGIC_AT)
+    while 0 <= magic <= end - (BATCH_HEADER_SIZE - MAGIC_AT):
+        position = magic - MAGIC_AT
+        size = batch_size(data, position)
+        if BATCH_HEADER_SIZE <= size <= end - position and _crc_fault(data, position, position + size) is None:
+            return position
+        magic = content.find(MAGIC, magic + 1)
+    return end
 
 
 def _length_fault(data: memoryview, position: int) -> str:
@@ -241,9 +282,8 @@ def _header_faults(table: BatchTable) -> Iterator[CorruptRecordError]:
         (headers["record_count"] > headers["last_offset_delta"].astype(np.int64) + 1, "record_count"),
     ):
         for index in np.flatnonzero(is_wrong & ~seen).tolist():
+            offset = int(headers["base_offset"][index])
             yield CorruptRecordError(
-                f"{what} {int(headers[what][index])} in the header of the batch at offset "
-                f"{int(headers['base_offset'][index])} is not known",
-                int(table.positions[index]),
+                _UNKNOWN.format(what, int(headers[what][index]), offset), int(table.positions[index])
             )
         seen |= is_wrong

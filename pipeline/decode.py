@@ -74,8 +74,8 @@ def decode(
 ) -> Iterator[Columns]:
     """The wanted records of `data`, which holds whole batches, as tables of at most a few MiB.
 
-    CorruptRecordError at the first fault; with `on_fault` it is told instead, and the batch, or whatever cannot be
-    found behind a broken header, is passed over.
+    CorruptRecordError at the first fault; with `on_fault` it is told instead, and the batch is passed over, or what
+    lies before the next one that can be found.
     """
     table = read_table(data, on_fault)
     for part in _parts(table.chosen(select(table, selection))):

@@ -25,7 +25,7 @@ import pyarrow as pa
 from ..protocol.errors import CorruptRecordError
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .arrow_batches import Constants, batches, constants
-from .batch_table import Selection, batch_size, whole_batches
+from .batch_table import Selection, batch_size, next_batch, whole_batches
 from .brokers import Brokers, Fetched
 from .options import TierOptions
 from .table_plan import TableSplit, TailSplit
@@ -103,11 +103,11 @@ class _SegmentReader:
             data = memoryview(self._fetch(position, stop))
             used = len(data) if stop == end else whole_batches(data)
             if used == 0:
-                wanted = max(2 * wanted, batch_size(data))
-                if wanted > BATCH_BYTES_MAX:
-                    yield position, data
-                    return
-                continue
+                size = batch_size(data)
+                if len(data) < size <= BATCH_BYTES_MAX:
+                    wanted = size
+                    continue
+                used = next_batch(data, 1)
             yield position, data[:used]
             position, wanted = position + used, usual
 

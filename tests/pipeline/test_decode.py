@@ -171,13 +171,33 @@ def test_permissive_passes_over_the_broken_batch_alone() -> None:
     assert [fault.position for fault in faults] == [positions[1]]
 
 
-def test_permissive_passes_over_everything_behind_a_broken_header() -> None:
+@pytest.mark.parametrize("length", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x00\x00\x00\x00"])
+def test_permissive_finds_the_next_batch_behind_a_length_that_cannot_be(length: bytes) -> None:
     data, positions = three_batches()
     broken = bytearray(data)
-    broken[positions[1] + 8 : positions[1] + 12] = b"\xff\xff\xff\xff"
+    broken[positions[1] + 8 : positions[1] + 12] = length
+    found, faults = permissive(broken)
+    assert found == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
+    assert [fault.position for fault in faults] == [positions[1]]
+    broken[positions[2] + 8 : positions[2] + 12] = length
     found, faults = permissive(broken)
     assert found == [0, 1, 2, 3, 4]
-    assert "no batch begins here" in str(faults[0])
+    assert [fault.position for fault in faults] == [positions[1]], "there is nothing more to tell"
+
+
+@given(st.data())
+def test_permissive_loses_no_batch_that_is_whole(data: st.DataObject) -> None:
+    """Any bytes put over any part of one batch of three."""
+    whole, positions = three_batches()
+    which = data.draw(st.integers(0, 2))
+    end = [*positions, len(whole)][which + 1]
+    at = data.draw(st.integers(positions[which], end - 1))
+    noise = data.draw(st.binary(min_size=1, max_size=end - at))
+    broken = bytearray(whole)
+    broken[at : at + len(noise)] = noise
+    found, _ = permissive(broken)
+    for other in {0, 1, 2} - {which}:
+        assert set(range(other * 5, other * 5 + 5)) <= set(found)
 
 
 @pytest.mark.parametrize("cut", [1, 30, 61, 90])

@@ -101,6 +101,25 @@ def test_damage_within_windows_is_told_with_its_place(tmp_path: Path, segment: S
         offsets(tmp_path, topics=TOPIC, splitBytes=SPLIT_BYTES)
 
 
+@pytest.mark.parametrize("length", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x00\x00\x03\x00"])
+def test_what_follows_a_length_that_cannot_be_is_found_in_windows(
+    tmp_path: Path, segment: Segment, length: bytes
+) -> None:
+    segment.indexes[IndexType.OFFSET] = b""
+    positions = [position for position, _ in iter_batches(segment.log)]
+    log = bytearray(segment.log)
+    log[positions[20] + 8 : positions[20] + 12] = length
+    write_kafka_tier(tmp_path, [segment])
+    options = options_of(tmp_path, topics=TOPIC, splitBytes=SPLIT_BYTES, mode="permissive")
+    (split,) = plan(options)
+    write_kafka_tier(tmp_path, [Segment(segment.metadata, bytes(log), segment.indexes)])
+    found = [row["offset"] for row in read(options, split, ("offset",))]
+    lost = set(there(segment)) - set(found)
+    assert set(range(60, 63)) & set(there(segment)) <= lost
+    assert len(lost) <= 60, "about a window at most"
+    assert sorted(found) == found
+
+
 def test_whole_batches_ends_where_the_last_one_does() -> None:
     data = memoryview(b"".join(one.data for one in History().run([("plain", -1, 2)] * 3, random.Random(1)).batches))
     ends = [position + header.size_bytes for position, header in iter_batches(data)]
