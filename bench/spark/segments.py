@@ -5,6 +5,7 @@ The base offset lies outside of what the CRC covers, so a batch that was built o
 
 from __future__ import annotations
 
+import random
 import struct
 import uuid
 from collections.abc import Iterator
@@ -27,10 +28,9 @@ _BASE_OFFSET: Final = struct.Struct(">q")
 
 
 def value(size: int, number: int) -> bytes:
-    """Text that a codec makes about half of, other for each number."""
-    turned = WORDS[number % len(WORDS) :] + WORDS
-    mixed = b"%08x" % (number * 2654435761 % 2**32)
-    return (b" ".join([mixed, turned]) * (size // 64 + 1))[:size]
+    """What a codec makes about half of: noise, other for each number, and words."""
+    noise = random.Random(number).randbytes(size // 2)
+    return (noise + WORDS * (size // len(WORDS) + 1))[:size]
 
 
 def batch(records: int, record_bytes: int, compression: Compression = Compression.NONE) -> bytearray:
