@@ -100,7 +100,7 @@ async def _check_log(
 
 def _check_batch(position: int, header: BatchHeader, epochs: LeaderEpochCache, borders: dict[int, int]) -> None:
     stated = epochs.epoch_for_offset(header.base_offset)
-    if header.partition_leader_epoch != stated:
+    if stated is not None and header.partition_leader_epoch != stated:  # None: below the log start of its copy
         raise CorruptRecordError(
             f"a batch of leader epoch {header.partition_leader_epoch} at offset {header.base_offset} where the "
             f"segment's metadata states epoch {stated}"

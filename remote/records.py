@@ -261,7 +261,7 @@ def _decode_segment(reader: _Reader) -> RemoteLogSegmentMetadata:
         raise MetadataRecordError(f"{segment_id}: offsets {start_offset} to {end_offset} are no range")
     if size < 0:
         raise MetadataRecordError(f"{segment_id}: size {size} is negative")
-    _check_epochs(segment_id, start_offset, epochs)
+    _check_epochs(segment_id, end_offset, epochs)
     return RemoteLogSegmentMetadata(
         segment_id=segment_id,
         start_offset=start_offset,
@@ -277,10 +277,11 @@ def _decode_segment(reader: _Reader) -> RemoteLogSegmentMetadata:
     )
 
 
-def _check_epochs(segment_id: RemoteLogSegmentId, start_offset: int, epochs: tuple[EpochEntry, ...]) -> None:
+def _check_epochs(segment_id: RemoteLogSegmentId, end_offset: int, epochs: tuple[EpochEntry, ...]) -> None:
+    """They begin within the segment where the log start lay there: what is below it is forgotten."""
     text = " ".join(f"{entry.epoch}@{entry.start_offset}" for entry in epochs) or "none"
-    if not epochs or epochs[0].epoch < 0 or epochs[0].start_offset > start_offset:
-        raise MetadataRecordError(f"{segment_id}: leader epochs ({text}) do not begin at offset {start_offset}")
+    if not epochs or epochs[0].epoch < 0 or epochs[0].start_offset > end_offset:
+        raise MetadataRecordError(f"{segment_id}: leader epochs ({text}) do not begin up to offset {end_offset}")
     if any(a.epoch >= b.epoch or a.start_offset > b.start_offset for a, b in pairwise(epochs)):
         raise MetadataRecordError(f"{segment_id}: leader epochs ({text}) do not rise")
 

@@ -48,8 +48,8 @@ class RemoteLogSegmentMetadata:
     """The event that starts a copy, and later the current view of the segment.
 
     `start_offset` and `end_offset` are both inclusive (Kafka's record says so). `segment_leader_epochs` are the
-    epochs whose batches lie in the segment, the first with `start_offset` as its start; never empty. Sizes in bytes,
-    times in ms.
+    epochs whose batches lie in the segment, the first with `start_offset` as its start, or the log start where that lay
+    within the segment when it was copied; never empty. Sizes in bytes, times in ms.
     """
 
     segment_id: RemoteLogSegmentId

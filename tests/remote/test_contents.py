@@ -110,3 +110,10 @@ async def test_a_batch_of_another_epoch_is_corrupt() -> None:
     findings = await check_contents(only, storage)
     assert "a batch of leader epoch 0 at offset 222" in findings[0].message
     assert "leader epoch checkpoint" in findings[1].message
+
+
+async def test_what_lay_below_the_log_start_when_it_was_copied_is_no_fault() -> None:
+    storage, (segment, *_) = await segments_of("s-none")
+    (epoch,) = segment.segment_leader_epochs
+    later = EpochEntry(epoch.epoch, segment.start_offset + (segment.end_offset - segment.start_offset) // 2)
+    assert await check_contents(replace(segment, segment_leader_epochs=(later,)), storage) == []

@@ -15,6 +15,7 @@ from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.protocol.topics import TopicIdPartition, uuid_to_text
 from tierfetch.remote.ledger import RemoteLogLedger
 from tierfetch.remote.ledger_book import partition_of
+from tierfetch.remote.lineage import is_within_lineage
 from tierfetch.remote.records import MetadataRecordError, decode_event, decode_partition, encode_event
 from tierfetch.remote.segment import (
     RemoteLogEvent,
@@ -27,7 +28,7 @@ from tierfetch.remote.segment import (
 )
 from tierfetch.tests.samples import BROKER, DUMPS
 
-from .builders import FINISHED, PARTITION, segment, update
+from .builders import FINISHED, PARTITION, epochs_of, segment, update
 
 
 def sample_values(metadata_partition: int) -> list[bytes]:
@@ -183,11 +184,20 @@ def test_tags_of_version_1_are_skipped() -> None:
     assert decode_event(tagged) == update(1, FINISHED)
 
 
+def test_the_epochs_of_a_segment_in_which_the_log_start_lies_begin_there() -> None:
+    """DeleteRecords into a segment that was not copied yet; Kafka's leaders write the same."""
+    event = segment(1, 50, 99, (3, 55))
+    assert decode_event(encode_event(event)) == event
+    assert list(event.epoch_ranges()) == [(3, 55, 99)]
+    assert is_within_lineage(event, epochs_of((3, 55)), 120)
+    assert is_within_lineage(event, epochs_of((3, 70)), 120)
+
+
 @pytest.mark.parametrize(
     ("event", "message"),
     [
         (segment(1, 9, 0), "offsets 9 to 0 are no range"),
-        (segment(1, 5, 9, (0, 7)), r"leader epochs \(0@7\) do not begin at offset 5"),
+        (segment(1, 5, 9, (0, 10)), r"leader epochs \(0@10\) do not begin up to offset 9"),
         (segment(1, 0, 9, (3, 0), (2, 5)), r"leader epochs \(3@0 2@5\) do not rise"),
         (segment(1, 0, 9, (2, 0), (3, 5), (4, 4)), "do not rise"),
         (segment(1, 0, 9, (-1, 0)), "do not begin"),
