@@ -188,8 +188,10 @@ async def _describe(
     epochs = LeaderEpochCache(decode_leader_epochs(await storage.fetch_index(named, IndexType.LEADER_EPOCH)))
     end_offset = await _end_offset(storage, named, offsets.last_entry.position if offsets.last_entry else 0)
     entries = epochs.range(start, end_offset + 1)
-    if not entries or entries[0].start_offset != start:
-        raise CorruptFileError(f"leader epoch checkpoint of {log.key}: no epoch for offset {start}: {epochs.entries}")
+    if not entries:  # the first may begin above the segment's start: at the log start when it was copied
+        raise CorruptFileError(
+            f"leader epoch checkpoint of {log.key}: no epoch for offset {end_offset}: {epochs.entries}"
+        )
     return replace(
         named,
         end_offset=end_offset,

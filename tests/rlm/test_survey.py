@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tierfetch.log.epochs import EpochEntry
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.audit import audit_survey
@@ -112,6 +113,18 @@ async def test_damage_is_told_with_its_segment(
     assert surveyed.ledger.segments() == [as_surveyed(metadata) for metadata in segments[1:]]
     assert [(finding.kind, finding.subject) for finding in surveyed.findings] == [(kind, str(segments[0].segment_id))]
     assert message in surveyed.findings[0].message
+
+
+async def test_a_segment_in_which_the_log_start_lay_begins_its_epochs_there() -> None:
+    storage, (segment, *_) = await sample_in_memory()
+    (epoch,) = segment.segment_leader_epochs
+    begin = segment.start_offset + 1
+    storage.objects[segment.segment_id, IndexType.LEADER_EPOCH] = f"0\n1\n{epoch.epoch} {begin}\n".encode()
+    surveyed = await survey(storage, segment.segment_id.topic_id_partition)
+    assert surveyed.findings == ()
+    found = surveyed.ledger.get(segment.segment_id)
+    assert found is not None
+    assert found.segment_leader_epochs == (EpochEntry(epoch.epoch, begin),)
 
 
 async def test_names_that_do_not_tell_are_refused() -> None:
