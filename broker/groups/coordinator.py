@@ -185,6 +185,8 @@ class GroupCoordinator:
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         """Offsets in a topic that is deleted go with it."""
+        if old.topics is new.topics:
+            return
         gone = frozenset(name for name, topic in old.topics.items() if topic.topic_id not in new.topic_names)
         if gone:
             for active in self.shards:
