@@ -285,6 +285,15 @@ def test_credentials_are_in_no_report_and_no_message(copied_tier: Path, tmp_path
 
 
 @pytest.mark.slow
+def test_P2_the_demo_ends_well(tmp_path: Path) -> None:
+    result = command("demo", "--html-dir", tmp_path / "pages")
+    assert result.exit_code == 0, result.output
+    assert "all as it should be" in " ".join(result.stdout.split())
+    assert "Nothing new in the tier" in result.stdout
+    assert {path.name for path in (tmp_path / "pages").iterdir()} == {"audit.html", "profile.html"}
+
+
+@pytest.mark.slow
 def test_P2_executors_of_their_own_need_the_package_alone(tmp_path: Path) -> None:
     """Other processes, in another directory; a location that is relative here."""
     shutil.copytree(samples.TIER, tmp_path / "tier" / samples.TIER.name)
