@@ -52,7 +52,7 @@ def read_all(location: str, split_bytes: int) -> tuple[int, float]:
     from .planning import all_splits
 
     if split_bytes == 0:
-        tier_plan.CUT_PIECES_MAX = 0  # type: ignore[misc]
+        vars(tier_plan)["CUT_PIECES_MAX"] = 0
     options = parse({"location": location, "topics": TOPIC})
     schema = pa.schema(list(COLUMN_TYPES.items()))
     rows = 0

@@ -45,7 +45,7 @@ def main() -> None:
     root, how = Path(sys.argv[1]), sys.argv[2]
     written = write(root)
     if how == "whole":
-        tier_plan.CUT_PIECES_MAX = 0
+        vars(tier_plan)["CUT_PIECES_MAX"] = 0
     options = options_of(root, topics="random")
     schema = pa.schema(list(COLUMN_TYPES.items()))
     rows = sum(found.num_rows for split in plan(options) for found in read_split(options, split, schema))
