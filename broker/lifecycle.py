@@ -102,7 +102,7 @@ class BrokerLifecycle:
         """The same; `report` when there are more."""
         self._is_fenced = True
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Done, with the reason, when this broker can tell nobody any more that it lives."""
+        """Done, with the reason, when this broker can tell nobody any more that it lives, or has nowhere to store."""
 
     async def register(self, identity: BrokerIdentity, previous_epoch: int) -> int:
         """The broker's epoch. `previous_epoch`: of the run before if it ended in order, else -1. KafkaError for what
@@ -119,8 +119,17 @@ class BrokerLifecycle:
         await self._until_fenced(BrokerState.RUNNING, is_fenced=False)
 
     def report(self) -> None:
-        """Send the next heartbeat now."""
+        """More directories are offline: send the next heartbeat now. Without any that is left the broker had better
+        end: nothing that it is given can be stored, and nobody would take over what is not assigned to a directory yet.
+        """
+        identity = self._identity
+        if identity is not None and set(identity.directory_ids) <= set(self.offline_directories()):
+            self._fail("none of its log directories can be used any more")
         self._wake.set()
+
+    def _fail(self, reason: str) -> None:
+        if not self.failed.done():
+            self.failed.set_result(reason)
 
     async def hand_over(self) -> None:
         """Give up every leadership and come back: for a log that had to be opened anew. Returns at once where that is
@@ -219,8 +228,7 @@ class BrokerLifecycle:
         if task.cancelled() or (error := task.exception()) is None:
             return
         _log.error("a fault of ours has ended the heartbeats", exc_info=error)
-        if not self.failed.done():
-            self.failed.set_result(f"its heartbeats have ended: {error!r}")
+        self._fail(f"its heartbeats have ended: {error!r}")
 
     async def _beat(self) -> None:
         while self.state is not BrokerState.LEFT:

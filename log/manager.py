@@ -254,6 +254,8 @@ class LogManager:
                     yield directory
                     return
             usable = [directory for directory in self.directories if directory.offline is None]
+            if not usable:
+                raise self.directories[0].offline_error()
             directory = self._placing[partition] = min(usable, key=self._load_of)
             try:
                 yield directory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from random import Random
 from uuid import UUID
 
@@ -103,6 +104,18 @@ async def test_a_fault_of_ours_in_the_heartbeats_is_told(life: BrokerLifecycle, 
     await life.register(IDENTITY, -1)
     controllers.will(BEAT, AssertionError("planted"))
     assert "planted" in await asyncio.wait_for(life.failed, 5)
+
+
+async def test_a_broker_without_any_usable_directory_had_better_end(life: BrokerLifecycle) -> None:
+    offline: list[UUID] = []
+    life.offline_directories = lambda: offline
+    await life.register(replace(IDENTITY, directory_ids=(UUID(int=500), UUID(int=501))), -1)
+    offline.append(UUID(int=501))
+    life.report()
+    assert not life.failed.done()
+    offline.append(UUID(int=500))
+    life.report()
+    assert "none of its log directories" in life.failed.result()
 
 
 async def test_C10_leaving_waits_until_the_controller_lets_it_go(

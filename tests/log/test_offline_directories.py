@@ -134,6 +134,19 @@ async def test_a_directory_whose_disk_fails_goes_offline_with_its_partitions() -
         assert offsets_of(await read_bytes(again.logs[partition]))[0] == 0
 
 
+async def test_without_any_directory_there_is_no_place_for_a_new_log() -> None:
+    disk = MemoryDisk()
+    manager = await filled(disk)
+    disk.before_effect = Failing(Path("/"))
+    for partition in PARTITIONS:
+        with pytest.raises(KafkaError):
+            await append(manager.logs[partition])
+    await manager.check_directories()
+    with pytest.raises(KafkaError, match="offline") as raised:
+        await manager.create(TopicPartition("new", 0), TOPIC)
+    assert raised.value.code is ErrorCode.kafka_storage_error
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 async def test_a_full_disk_takes_no_directory_offline(number: int) -> None:
     disk = MemoryDisk()
