@@ -200,6 +200,21 @@ def test_a_manifest_is_the_segments_metadata() -> None:
         metadata_of(decode_manifest(raw, "m"), raw, other, "m")
 
 
+@pytest.mark.parametrize(("epochs", "is_possible"), [({"0": 150, "1": 200}, True), ({"0": 1001}, False)])
+def test_the_epochs_of_a_segment_in_which_the_log_start_lay_begin_there(
+    epochs: dict[str, int], is_possible: bool
+) -> None:
+    described = dict[str, object](DOCUMENT["remoteLogSegmentMetadata"]) | {"segmentLeaderEpochs": epochs}
+    raw = json.dumps(DOCUMENT | {"remoteLogSegmentMetadata": described}).encode()
+    partition = TopicIdPartition(uuid_from_text("lZ6vvmajTWKDBUTV6SQAtQ"), "topic1", 42)
+    segment_id = RemoteLogSegmentId(partition, uuid_from_text("adh9f8BMS4anaUnD8KWfWg"))
+    if is_possible:
+        assert metadata_of(decode_manifest(raw, "m"), raw, segment_id, "m").segment_leader_epochs[0].start_offset == 150
+        return
+    with pytest.raises(CorruptFileError, match="with the leader epochs"):
+        metadata_of(decode_manifest(raw, "m"), raw, segment_id, "m")
+
+
 # What may be wrong.
 
 
