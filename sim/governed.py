@@ -37,6 +37,7 @@ from .governed_options import BROKERS, CLIENTS, CONTROLLERS, PORT, GovernedOptio
 from .governed_state import unrest
 from .history import ACKS_ALL, History
 from .injector import FaultInjector
+from .invariants import InvariantViolationError
 from .isr_judge import IsrJudge
 from .loss_tracker import LossTracker
 from .observer import ReplicaObserver
@@ -94,6 +95,7 @@ class GovernedRun:
         )
         self.injector.on_fault = lambda: self._fences.faults_are(self.injector.active)
         self._shared = Shared(self.history, lambda: int(world.now_s * 1000), asyncio.Event())
+        self._shared.on_committed = self._check_committed
         self._addresses = [Address(name, PORT) for name in BROKERS]
         self._idle_events: Counter[str] | None = None
         self.administrator = Administrator(
@@ -157,6 +159,15 @@ class GovernedRun:
             for number, now in topic.partitions.items():
                 if known.get(number) != now:
                     self.world.record("metadata", f"{topic.name}-{number} {now}")
+
+    def _check_committed(self, partition: TopicPartition, end_offset: int, who: str) -> None:
+        """A client believes that everything below this offset is committed. InvariantViolationError."""
+        topic = self.truth.image.topics[partition.topic]
+        committed_end = self.observer.of(topic.id_partition(partition.partition)).committed_end
+        has_excuse = any(excuse.partition == str(partition) for excuse in self.losses.excuses)
+        if end_offset > committed_end and not has_excuse:
+            detail = f"{partition}: {who} was told of {end_offset}, leaders reported {committed_end}"
+            raise InvariantViolationError("committed before it is told", detail)
 
     # -- the run ------------------------------------------------------------------------------------------------------
 

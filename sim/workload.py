@@ -29,7 +29,7 @@ from ..protocol.topics import TopicPartition
 from .checkers import FinalLog
 from .client import EARLIEST, LATEST, AttemptFailedError, Fetched, SimClient
 from .clock import EPOCH_MS
-from .history import History, Poll, Send, TransactionEnd
+from .history import ACKS_ALL, History, Poll, Send, TransactionEnd
 
 POLL_WAIT_MS: Final = 300
 RETRY_MIN_S: Final = 0.05
@@ -71,6 +71,8 @@ class Shared:
     stopping: asyncio.Event
     values: Iterator[int] = field(default_factory=lambda: count(1))
     transactions: Iterator[int] = field(default_factory=lambda: count(1))
+    on_committed: Callable[[TopicPartition, int, str], None] = lambda *_: None
+    """Told the end of what a client was told is committed, and who: records it was given, or acks=all."""
 
     async def pause(self, seconds: float) -> None:
         """Or until the clients are told to stop."""
@@ -156,6 +158,8 @@ class Producer:
                 await attempt.back_off()
             else:
                 send.ok(base_offset, self._shared.now_ms())
+                if self._acks == ACKS_ALL:
+                    self._shared.on_committed(self._partition, base_offset + len(values), self._name)
                 self._sequence += len(values)
                 return True
 
@@ -258,6 +262,7 @@ class Reader:
             return min(position, await self._offset(LATEST))
         records, end = records_of(fetched, position, is_read_committed=self._is_read_committed)
         if end > position:
+            self._shared.on_committed(self._partition, end, process)
             poll = Poll(
                 process,
                 str(self._partition),
