@@ -16,7 +16,7 @@ from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.quorum.config import RaftConfig
 from tierfetch.quorum.errors import NotLeaderError
-from tierfetch.quorum.formatting import FormatOrder, format_directories, new_directory_id
+from tierfetch.quorum.formatting import FormatOrder, format_directories
 from tierfetch.quorum.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
 from tierfetch.quorum.metadata_log import MetadataLogConfig
 from tierfetch.quorum.node import QuorumNode
