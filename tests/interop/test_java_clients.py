@@ -23,9 +23,13 @@ TIMEOUT_S = 60.0
 
 @pytest.fixture(scope="module")
 def tierfetch(kafka: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Two brokers with a local tier."""
+    """Two brokers with a local tier, in racks a and b."""
     base = tmp_path_factory.mktemp("tierfetch")
-    with LocalCluster(base, (1, 2), tier=TierSettings("local", {"dir": str(base / "tier")})) as cluster:
+    configs = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
+    tier = TierSettings("local", {"dir": str(base / "tier")})
+    cluster = LocalCluster(base, (1, 2), tier=tier, configs=configs)
+    cluster.broker_configs = {1: {"broker.rack": "a"}, 2: {"broker.rack": "b"}}
+    with cluster:
         yield cluster
 
 
@@ -40,9 +44,9 @@ def create(cluster: LocalCluster, topic: str, **configs: str) -> None:
     tool(cluster, f"{TOOLS}.TopicCommand", "--create", "--topic", topic, *replicas, *options)
 
 
-def console_consume(cluster: LocalCluster, topic: str, count: int) -> list[str]:
+def console_consume(cluster: LocalCluster, topic: str, count: int, *more: str) -> list[str]:
     """The first values of partition 0, read without a group."""
-    options = ("--partition", "0", "--offset", "earliest", "--max-messages", str(count), "--timeout-ms", "20000")
+    options = ("--partition", "0", "--offset", "earliest", "--max-messages", str(count), "--timeout-ms", "20000", *more)
     printed = tool(cluster, f"{TOOLS}.consumer.ConsoleConsumer", "--topic", topic, *options)
     return [line for line in printed.splitlines() if not line.startswith("Processed a total")]
 
@@ -151,3 +155,13 @@ def test_kafka_finds_nothing_wrong_in_the_directories(tierfetch: LocalCluster) -
         for directory in directories:
             if re.fullmatch(r".+-\d+", directory.name) and any(path.stat().st_size for path in directory.glob("*.log")):
                 check_by_kafka(directory)
+
+
+def test_F11_the_java_consumer_is_sent_to_the_replica_in_its_rack(tierfetch: LocalCluster) -> None:
+    create(tierfetch, "racks")
+    sent = [f"{number:05}" for number in range(2000)]
+    producer = f"{TOOLS}.ConsoleProducer"
+    tool(tierfetch, producer, "--topic", "racks", stdin="".join(f"{value}\n" for value in sent))
+    for rack in ("a", "b", "elsewhere"):
+        of_rack = ("--command-property", f"client.rack={rack}")
+        assert console_consume(tierfetch, "racks", len(sent), *of_rack) == sent
