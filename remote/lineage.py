@@ -12,8 +12,9 @@ adopted by a new replica.
     C  epochs 0@60 2@80   [60 ........ 149]                     whole
     D  epochs 1@100              [100 ... 149]                  lost leader: epoch 1 is not in the cache
 
-Offsets below the cache's first entry (the log start) are not compared: their epochs are forgotten. Kafka's
-`isRemoteSegmentWithinLeaderEpochs` accepts a superset of this.
+Offsets below the cache's first entry (the log start) are not compared: their epochs are forgotten. Where the segment
+has forgotten some itself (the log start lay in it when it was copied) it is whole only for who has that log start: of
+another replica `find` would not find those offsets. Kafka's `isRemoteSegmentWithinLeaderEpochs` accepts a superset.
 
 The answers to ListOffsets -5 and -6, `ready` meaning that the first pass has read the remote metadata, `whole` the last
 segment that lies whole on the lineage:
@@ -75,7 +76,8 @@ def is_within_lineage(metadata: RemoteLogSegmentMetadata, epochs: LeaderEpochCac
         return False
     begin = max(metadata.start_offset, earliest.start_offset)
     if len(metadata.segment_leader_epochs) == 1:
-        return epochs.holds(metadata.segment_leader_epochs[0].epoch, begin, metadata.end_offset)
+        (only,) = metadata.segment_leader_epochs
+        return only.start_offset <= begin and epochs.holds(only.epoch, begin, metadata.end_offset)
     known = epochs.range(begin, metadata.end_offset + 1)
     stated = [(epoch, max(first, begin)) for epoch, first, last in metadata.epoch_ranges() if last >= begin]
     return [(entry.epoch, entry.start_offset) for entry in known] == stated

@@ -191,6 +191,10 @@ def test_the_epochs_of_a_segment_in_which_the_log_start_lies_begin_there() -> No
     assert list(event.epoch_ranges()) == [(3, 55, 99)]
     assert is_within_lineage(event, epochs_of((3, 55)), 120)
     assert is_within_lineage(event, epochs_of((3, 70)), 120)
+    assert not is_within_lineage(event, epochs_of((3, 0)), 120), "who has an earlier log start would not find [50, 55)"
+    two = segment(1, 50, 99, (3, 55), (4, 80))
+    assert is_within_lineage(two, epochs_of((3, 55), (4, 80)), 120)
+    assert not is_within_lineage(two, epochs_of((3, 0), (4, 80)), 120)
 
 
 @pytest.mark.parametrize(
