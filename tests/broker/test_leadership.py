@@ -14,6 +14,7 @@ from tierfetch.broker.leadership import Leadership
 from tierfetch.broker.partition import Partition
 from tierfetch.fetcher.leader_replicas import FollowerFetch
 from tierfetch.log.config import LogConfig
+from tierfetch.log.partition_log import PartitionLog
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
@@ -145,3 +146,16 @@ async def test_C9_a_retry_asks_for_the_incarnation_that_was_caught_up(
     leadership.record_fetch(2, FollowerFetch(0, broker_epoch=20))
     await until(lambda: leadership.replicas.pending_isr is None)
     assert asked.epochs[:3] == [{2: 11}] * 3
+
+
+async def test_C7_what_the_leader_has_not_flushed_as_it_should_is_not_committed(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even when all followers have it: they may lose it with the leader."""
+    partition = await host.topic("flushed", 1, config=LogConfig(flush_messages=1))
+    with monkeypatch.context() as flushing:
+        flushing.setattr(PartitionLog, "settled_end_offset", property(lambda log: log.log_end_offset - 1))
+        await partition.append(batch(b"a", b"b"), AppendOrigin.CLIENT, acks_all=True)
+        assert partition.log.high_watermark == 1
+    partition.leader().advance_high_watermark()
+    assert partition.log.high_watermark == 2

@@ -100,6 +100,21 @@ def test_a_leader_that_crashes_is_replaced_and_nothing_acknowledged_is_lost():
             assert world.counters == {"machine crash": 1}
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_broker_that_made_its_own_directory_is_the_same_after_a_power_failure(seed: int):
+    async def scenario(world: World) -> None:
+        cluster = Cluster(world, brokers=(1,), controller_keys={"broker.session.timeout.ms": "1000"})
+        await cluster.start()
+        known = cluster.image.brokers[1].directory_ids
+        world.host("broker-1").crash("machine")
+        await asyncio.sleep(2)
+        await cluster.start_node("broker-1")
+        assert cluster.image.brokers[1].directory_ids == known
+
+    with World(seed) as world:
+        world.run(scenario(world), limit_s=100)
+
+
 def test_segments_reach_the_simulated_tier():
     keys = {
         "remote.log.storage.system.enable": "true",
