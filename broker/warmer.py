@@ -5,7 +5,8 @@
     it is thin, and something is missing          the next segment, newest first, is fetched, checked and put in front
     nothing that local retention keeps is missing it counts as full
     it has warmed (`thin_replicas`)               nothing more
-    the tier, the disk or the log refuses         said; tried again after a pause that grows
+    the tier, the disk or the log refuses, or a   said; tried again after a pause that grows
+      fault of ours
 
 One segment at a time, of each replica in turn, at the rate of `thin.replica.warmer.max.bytes.per.second`. Both keys of
 the warmer are dynamic. What is missing is decided by `rlm.warming`, how it comes in is `log.warming`.
@@ -129,11 +130,13 @@ class Warmer:
         try:
             return await self._warm_next(partition, warming)
         except (OSError, KafkaError, CorruptFileError, RemoteStorageError) as error:
-            warming.not_before_s = now_s + warming.backoff.next_delay_ms() / 1000
             if str(error) != warming.said:
                 _log.warning("%s could not be warmed: %s", name, error)
             warming.said = str(error)
-            return False
+        except Exception:  # noqa: BLE001 - the supervisor of this replica's warming
+            _log.exception("%s could not be warmed by a fault of ours", name)
+        warming.not_before_s = now_s + warming.backoff.next_delay_ms() / 1000
+        return False
 
     async def _warm_next(self, partition: Partition, warming: _Warming) -> bool:
         missing = self._missing(partition)
