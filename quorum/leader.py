@@ -63,10 +63,9 @@ def deadlines(replica: Replica, role: Leader) -> Iterator[int]:
 
 def update_high_watermark(replica: Replica, role: Leader) -> None:
     """From what each voter has on disk; whoever waits for it is answered."""
-    own_key = replica.key
+    own_id = replica.key.id if replica.is_voter else None
     ends = [
-        replica.log.flushed_end_offset if node.id == own_key.id else position_end(role, node.key)
-        for node in replica.voters
+        replica.log.flushed_end_offset if node.id == own_id else position_end(role, node.key) for node in replica.voters
     ]
     offset = advanced_high_watermark(replica.high_watermark, ends, replica.voters.majority, role.epoch_start_offset)
     if not replica.advance_high_watermark(offset):

@@ -265,7 +265,7 @@ def _answer(replica: Replica, fetch: ParkedFetch) -> None:
 
 
 def _progress(replica: Replica, role: Leader, key: ReplicaKey) -> ReplicaProgress:
-    if key.id == replica.key.id:
+    if key.id == replica.key.id and replica.is_voter:
         return ReplicaProgress(key, replica.log.written_end_offset, replica.now_ms, replica.now_ms)
     position = role.positions.get(key, ReplicaPosition())
     return ReplicaProgress(key, position.end_offset, position.last_fetch_ms, position.last_caught_up_ms)

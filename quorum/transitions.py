@@ -108,8 +108,9 @@ def learn_leader(replica: Replica, leader: LeaderAndEpoch, endpoint: Endpoint | 
 
 
 def _new_poll(replica: Replica) -> Poll:
+    """Beginning with the own vote; a replica that was removed has none, also if another directory of its id votes."""
     send_at_ms = {node.id: replica.now_ms for node in replica.other_voters()}
-    return Poll(granted={replica.key.id}, send_at_ms=send_at_ms)
+    return Poll(granted={replica.key.id} if replica.is_voter else set(), send_at_ms=send_at_ms)
 
 
 def _running_election_deadline(replica: Replica) -> int:

@@ -104,6 +104,44 @@ def test_Q15_a_wiped_voter_with_auto_join_takes_its_own_place() -> None:
     assert cluster.run_until(lambda: wiped.high_watermark == cluster.leader().high_watermark)
 
 
+def with_a_replaced_directory() -> tuple[Cluster, Node, Node, Node]:
+    """The leader and another voter, and in place of the third the directory that it had before: not thrown away, up to
+    date, and the first to stand. All are stopped."""
+    cluster = Cluster([1, 2, 3], seed=6)
+    ready(cluster)
+    leader = cluster.leader()
+    third, second = [node for node in cluster.nodes.values() if node is not leader]
+    before = third.config
+    cluster.crash(third.id)
+    assert change(cluster, remove(third.id)) is ErrorCode.none
+    cluster.wipe(third.id, 1)
+    cluster.start(third.id)
+    assert change(cluster, add(third.id, 1)) is ErrorCode.none
+    cluster.run_until(for_ms=1_000)
+    for node_id in cluster.nodes:
+        cluster.crash(node_id)
+    third.key, third.config = before.key, replace(before, fetch_timeout_ms=500)
+    return cluster, leader, second, third
+
+
+def test_Q15_the_vote_of_a_replaced_directory_is_not_that_of_the_one_in_its_place() -> None:
+    cluster, _, second, replaced = with_a_replaced_directory()
+    cluster.start(second.id)
+    cluster.start(replaced.id)
+    assert not cluster.run_until(lambda: cluster.leader() is not None, for_ms=20_000), "one voter of three"
+
+
+def test_Q15_what_a_replaced_directory_has_does_not_count_for_the_one_in_its_place() -> None:
+    cluster, leader, second, replaced = with_a_replaced_directory()
+    for node_id in cluster.nodes:
+        cluster.start(node_id)
+    assert cluster.run_until(lambda: replaced.core.state is RaftState.LEADER, for_ms=20_000)
+    cluster.cut(replaced.id, leader.id)
+    cluster.run_until(for_ms=500)
+    assert second.core.log_end_offset == replaced.core.log_end_offset
+    assert replaced.core.high_watermark == 0, "one voter of three"
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_Q15_static_voters_go_into_the_log_and_come_and_go_from_then_on(seed: int) -> None:
     cluster = Cluster([1, 2, 3], seed=seed, kraft_version=0)
