@@ -56,7 +56,7 @@ class LogDirHandler:
         except OSError:
             free_bytes = NOT_TOLD
         return {
-            "error_code": ErrorCode.none,
+            "error_code": ErrorCode.none if directory.offline is None else ErrorCode.kafka_storage_error,
             "log_dir": str(directory.path),
             "topics": [{"name": topic, "partitions": parts} for topic, parts in topics.items()],
             "total_bytes": NOT_TOLD,

@@ -6,17 +6,19 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from tierfetch.broker.handlers.log_dirs import LogDirHandler
+from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.fakes.disk import MemoryDisk
 
 
-def handler() -> LogDirHandler:
+def handler(offline: str | None = None) -> LogDirHandler:
     logs = {
         TopicPartition("b", 0): SimpleNamespace(size_bytes=30, high_watermark=5, log_end_offset=9),
         TopicPartition("a", 1): SimpleNamespace(size_bytes=20, high_watermark=9, log_end_offset=5),
         TopicPartition("a", 0): SimpleNamespace(size_bytes=10, high_watermark=5, log_end_offset=5),
     }
-    return LogDirHandler(SimpleNamespace(directories=(SimpleNamespace(path=Path("/d"), logs=logs),)), MemoryDisk())
+    directory = SimpleNamespace(path=Path("/d"), logs=logs, offline=offline)
+    return LogDirHandler(SimpleNamespace(directories=(directory,)), MemoryDisk())
 
 
 async def described(topics: list[SimpleNamespace] | None) -> list[tuple[str, int, int, int]]:
@@ -36,3 +38,9 @@ async def test_all_partitions_in_order_with_their_sizes_and_lags() -> None:
 async def test_only_those_asked_for() -> None:
     wanted = [SimpleNamespace(topic="a", partitions=(1, 7)), SimpleNamespace(topic="c", partitions=(0,))]
     assert await described(wanted) == [("a", 1, 20, 4)]
+
+
+async def test_a_directory_that_is_offline_says_so() -> None:
+    for offline, code in ((None, ErrorCode.none), ("no disk", ErrorCode.kafka_storage_error)):
+        (result,) = (await handler(offline).describe_log_dirs(None, SimpleNamespace(topics=None)))["results"]
+        assert result["error_code"] is code
