@@ -108,7 +108,6 @@ def on_log_idle(replica: Replica) -> None:
 
 def advance_high_watermark(replica: Replica, role: Follower) -> None:
     replica.advance_high_watermark(min(role.leader_high_watermark, replica.log.flushed_end_offset))
-    prove_by_catching_up(replica, role)
 
 
 # --- answers
@@ -142,6 +141,7 @@ def on_fetch_response(replica: Replica, peer_id: int, request: FetchRequest, res
         _append(replica, role, response.records)
         return
     advance_high_watermark(replica, role)
+    prove_by_catching_up(replica, role)
     if replica.doubt is not None:  # nobody's fetch is not made to wait
         role.fetch_at_ms = replica.now_ms + max(replica.config.fetch_max_wait_ms, replica.config.retry_backoff_ms)
 

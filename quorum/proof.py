@@ -13,14 +13,15 @@ log, and while it does it counts as if it were not there:
 The doubt ends when
 
     it votes for an empty log, or stands with one    this is the beginning of a cluster
-    as many others as make a majority have told      nothing that it ever acknowledged is missing: one of those that
-    their epochs, and it has from a leader of no     made a majority with it then has told its epoch, and this
-    older one all that this knows to be committed,   leader's log holds all that was committed by then
-    a record of the leader's own epoch among it
+    every other voter has told its epoch, and a      nothing that it ever acknowledged is missing, nor a vote: whoever
+    leader of no older one, which has committed a    made a majority with it, or has its vote and may yet win by it,
+    record of its own epoch, had nothing more for    has told its epoch. And what this leader counts as acknowledged
+    it                                               by the one that was, committed or not, it has again
 
-It asks by pre-votes, which bind nobody. So one wiped disk among three loses nothing, whoever fails with it, if the
-third voter's log holds anything (two empty logs are a new cluster, whatever the third has). What it costs: both others
-must be there once before this one counts.
+A majority of the others is not enough: of five the fourth may be a candidate that has the forgotten vote. It asks by
+pre-votes, which bind nobody. So one wiped disk among three or five loses nothing, whoever fails with it, if the others'
+logs hold anything (as many empty logs as make a majority are a new cluster, whatever the others have). What it costs:
+all others must be there once before this one counts.
 
 The mark of such a voter is a file (`unproven_voter`), which a restart does not take away; an operator may, and says
 with it that records may be lost.
@@ -53,12 +54,13 @@ def prove(replica: Replica) -> None:
 
 
 def prove_by_catching_up(replica: Replica, role: Follower) -> None:
+    """The leader has answered that it has nothing more."""
     doubt, log = replica.doubt, replica.log
     if doubt is None:
         return
     others = replica.other_voters()
     heard = [doubt.epochs[node.id] for node in others if node.id in doubt.epochs]
-    if len(heard) < min(replica.voters.majority, len(others)) or replica.epoch < max(heard, default=0):
+    if len(heard) < len(others) or replica.epoch < max(heard, default=0):
         return
     latest = log.epochs.latest_entry
     start_offset = log.log_start.offset - 1 if latest is None else latest.start_offset

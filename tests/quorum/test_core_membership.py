@@ -228,6 +228,47 @@ def test_Q15_a_wiped_static_voter_that_crashes_half_way_is_no_more_to_be_relied_
         assert cluster.leader() is None
 
 
+def with_a_vote_on_its_way() -> tuple[Cluster, Node, Node, Node]:
+    """The leader of five static voters, another one that stands in the next epoch and has one vote beside its own, and
+    the voter that gave it. Only the candidate is cut off."""
+    cluster = Cluster([1, 2, 3, 4, 5], seed=1, kraft_version=0)
+    ready(cluster)
+    leader = cluster.leader()
+    giver, candidate, third, fourth = [node for node in cluster.nodes.values() if node is not leader]
+    candidate.config = replace(candidate.config, election_timeout_ms=20_000, fetch_timeout_ms=500)
+    for one in (giver, candidate, third):
+        cluster.crash(one.id)
+        for other in (leader, fourth):
+            cluster.cut(one.id, other.id)
+    for one in (giver, candidate, third):
+        cluster.start(one.id)
+    assert cluster.run_until(lambda: candidate.core.state is RaftState.CANDIDATE, for_ms=5_000)
+    cluster.cut(candidate.id, third.id)
+    assert cluster.run_until(lambda: giver.id in candidate.core.granting_voters, for_ms=500)
+    cluster.heal()
+    for other in (leader, giver, third, fourth):
+        cluster.cut(candidate.id, other.id)
+    return cluster, leader, candidate, giver
+
+
+def test_Q15_a_wiped_static_voter_gives_no_second_vote_in_an_epoch() -> None:
+    """Three of the four others have told it an epoch without a candidate; the fourth is the candidate."""
+    cluster, leader, candidate, giver = with_a_vote_on_its_way()
+    cluster.wipe(giver.id, 1)
+    cluster.start(giver.id)
+    cluster.run_until(for_ms=1_500)
+    assert leader.core.state is RaftState.LEADER
+    assert leader.core.epoch < candidate.core.epoch
+    for other in cluster.nodes.values():
+        if other not in (leader, candidate):
+            cluster.cut(leader.id, other.id)
+    cluster.cuts -= {(candidate.id, leader.id), (leader.id, candidate.id)}
+    cluster.run_until(for_ms=15_000)
+    converge(cluster)
+    assert cluster.values() == [b"last"]
+    assert not giver.disk.is_unproven, "it has all, and votes again"
+
+
 def wipe_one(seed: int, *, is_marked: bool = True) -> None:
     """Static voters under faults; one disk is replaced, once everybody has something that is committed."""
     cluster = Cluster([1, 2, 3], seed=seed, kraft_version=0)
