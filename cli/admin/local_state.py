@@ -11,7 +11,7 @@ from rich.filesize import decimal
 
 from ...protocol.api import ApiKey
 from ...protocol.client import Address
-from ...protocol.errors import KafkaError
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.extensions import NOT_WARMED
 from ...protocol.topics import TopicPartition
 from .session import Admin, check
@@ -52,7 +52,8 @@ async def local_state(admin: Admin, broker: Address) -> LocalState | None:
     try:
         answer = await admin.ask_at(broker, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
         for directory in answer.results:
-            check(directory, directory.log_dir)
+            if directory.error_code is not ErrorCode.kafka_storage_error:  # that is offline, and lists nothing
+                check(directory, directory.log_dir)
     except (OSError, KafkaError):
         return None
     parts = [

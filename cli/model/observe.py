@@ -210,7 +210,10 @@ class Observer:
             try:
                 answer = await self._admin.ask_at(address, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
                 for directory in answer.results:
-                    check(directory, f"broker {broker}, {directory.log_dir}")
+                    if directory.error_code is ErrorCode.kafka_storage_error:
+                        remarks.append(f"broker {broker}: log directory {directory.log_dir} is offline")
+                    else:
+                        check(directory, f"broker {broker}, {directory.log_dir}")
             except (OSError, KafkaError) as error:
                 remarks.append(f"broker {broker} does not tell what its log directories hold: {error}")
                 continue
