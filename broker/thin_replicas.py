@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from ..log.partition_log import PartitionLog
 from ..protocol.extensions import ThinReplica, thin_replica
 from ..protocol.topics import TopicPartition
 from .partition import Partition
@@ -57,7 +58,7 @@ class ThinReplicas:
         log, since = partition.log, self._joined.get(partition.partition.topic_partition)
         if log.is_adopted:
             return log.local_log_start_offset if log.local_log_start_offset > log.log_start_offset else None
-        if since is None or log.local_log_start_offset > since.local_start_offset:
+        if since is None or not _is_thin(log, since):
             return None
         is_warm = log.size_bytes >= self.limits.bytes_min or self._now_ms() - since.joined_ms >= self.limits.time_ms
         return None if is_warm else log.local_log_start_offset
@@ -78,7 +79,7 @@ class ThinReplicas:
         """Those that joined thin, in that order, until local retention raises their start."""
         for name in list(self._joined):
             hosted = self._hosted.get(name)
-            if hosted is None or hosted.log.local_log_start_offset > self._joined[name].local_start_offset:
+            if hosted is None or not _is_thin(hosted.log, self._joined[name]):
                 del self._joined[name]
         return [
             thin_replica(
@@ -90,3 +91,8 @@ class ThinReplicas:
             )
             for name, since in self._joined.items()
         ]
+
+
+def _is_thin(log: PartitionLog, since: _Since) -> bool:
+    """Local retention has not raised its start (the warmer may have lowered it), and there is something below."""
+    return since.local_start_offset >= log.local_log_start_offset > log.log_start_offset

@@ -273,6 +273,9 @@ class TestThinReplicas:
         assert thin.local_start_of(replica) == 20
         thin.warmed(replica, is_full=False)
         assert thin.partitions() == [replica]
+        log.local_log_start_offset = 0
+        assert thin.local_start_of(replica) is None, "nothing is missing"
+        assert thin.report() == []
 
     async def test_a_replica_whose_start_retention_moves_is_like_the_others(self, host: Host) -> None:
         partition, thin, _ = await self.thin(host)
