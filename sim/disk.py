@@ -228,6 +228,8 @@ class FileQueue:
     read_end: int = 0
     changes: dict[int, tuple[float, int]] = field(default_factory=dict)
     """Those that have not taken effect: (when, the first byte that may change)."""
+    cuts: dict[int, int] = field(default_factory=dict)
+    """The truncations among them: what is written behind one fills the bytes from there on."""
     last_change: int = 0
     skipped_up_to: int = 0
     """Changes up to this number were queued behind one that failed."""
@@ -328,17 +330,21 @@ class SimFile:
     def _change(self, call: str, offset: int, data: bytes | None) -> asyncio.Future[None]:
         disk, queue, now_s = self._disk, self._queue, asyncio.get_running_loop().time()
         error = disk.take_fault(call, self._path)
-        begin_s = max(now_s, queue.changed_at_s, queue.read_at_s if offset < queue.read_end else 0.0)
+        first = min([offset, len(self._inode.content), *queue.cuts.values()])
+        begin_s = max(now_s, queue.changed_at_s, queue.read_at_s if first < queue.read_end else 0.0)
         at_s = queue.changed_at_s = begin_s + disk.delay_s(WRITE_S)
         queue.busy_until_s = max(queue.busy_until_s, at_s)
         queue.last_change += 1
         number = queue.last_change
-        queue.changes[number] = at_s, min(offset, len(self._inode.content))
+        queue.changes[number] = at_s, first
+        if data is None:
+            queue.cuts[number] = offset
         return disk.schedule(at_s, lambda: self._take_effect(number, offset, data, error), is_change=True)
 
     def _take_effect(self, number: int, offset: int, data: bytes | None, error: OSError | None) -> None:
         inode, queue, files = self._inode, self._queue, self._disk.files
         del queue.changes[number]
+        queue.cuts.pop(number, None)
         if number <= queue.skipped_up_to:
             raise self._skipped()
         try:

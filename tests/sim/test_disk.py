@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from tierfetch.sim.disk import SimDisk
 from tierfetch.sim.filesystem import SimFilesystem
@@ -55,6 +55,8 @@ def test_calls_that_nobody_waits_for_do_as_if_each_had_been_waited_for():
     numbers = count()
 
     @given(port.Calls)
+    @example([("write", 18, 9), ("truncate", 3), ("read", 26, 3), ("truncate", 30)])
+    @example([("write", 0, 9), ("read", 8, 4), ("write", 20, 1)])
     def check(calls):
         async def work():
             disk = await made(seed=next(numbers))
