@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Self
 
 import pytest
@@ -31,9 +32,7 @@ class Cluster:
         self.world = world
         self.leader = leader
         self.crashed: list[str] = []
-        self.injector = FaultInjector(
-            world, {name: lambda name=name: self.start(name) for name in NODES}, NODES, self, self
-        )
+        self.injector = FaultInjector(world, {name: partial(self.start, name) for name in NODES}, NODES, self, self)
 
     async def start(self, name: str) -> None:
         await self.world.host(name).start(lambda _: Node())
