@@ -80,8 +80,12 @@ def _sentence(system: System, found: Summary) -> str:
 def markdown(record: Record) -> str:
     """docs/model-proof.md."""
     loads = [load for entry in record.tests for load in entry.loads]
-    load = f"load {min(loads):.1f} to {max(loads):.1f} during the runs" if loads else "nothing was run"
-    parts = [_INTRODUCTION, f"Measured with `{record.command}` on {record.machine}; {load}."]
+    parts = [_INTRODUCTION]
+    if loads:
+        load = f"load {min(loads):.1f} to {max(loads):.1f} during the runs"
+        parts.append(f"Measured with `{record.command}` on {record.machine}; {load}.")
+    else:
+        parts.append("No session is written down here yet: `python -m bench model`, then the command above.")
     for system in SYSTEMS:
         found = judgements(record, system)
         if found:
@@ -89,7 +93,7 @@ def markdown(record: Record) -> str:
             parts.append("\n".join(_rows(found)))
     if record.calibrations is not None:
         parts += ["## The constants", _CONSTANTS, "\n".join(_constants(list(record.calibrations.systems.values())))]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, _LIMITS]) + "\n"
 
 
 def _rows(found: Sequence[tuple[Entry, Judgement]]) -> Iterator[str]:
@@ -109,10 +113,11 @@ def _constants(calibrations: Sequence[Calibration]) -> Iterator[str]:
 
 _INTRODUCTION: Final = f"""# How well does the model predict?
 
-Written by `python -m bench model --docs`, from the JSON of a session. Two brokers and a controller on loopback; one
-broker is killed, wiped and started again, and timed from its process's start until clients see it in the ISR of every
-partition. Each scenario is predicted first: the inventory is captured of the live cluster (`tierfetch model capture`),
-and the prediction is in the file before the first run. Then it is run at least {RUNS_MIN} times.
+Written by `python -m bench model --docs docs/model-proof.md`, from the JSON of a session. Two brokers and a controller
+on loopback; one broker is killed, wiped and started again, and timed from its process's start until clients see it in
+the ISR of every partition. Each scenario is predicted first: the inventory is captured of the live cluster
+(`tierfetch model capture`), and the prediction is in the file before the first run. Then it is run at least {RUNS_MIN}
+times.
 
 The constants come from calibration scenarios (other sizes, partition counts, loads, throttles and latencies), run
 just before on the same machine; no test scenario is among them (`bench/model/scenario.py`).
@@ -122,6 +127,19 @@ just before on the same machine; no test scenario is among them (`bench/model/sc
   which is no pass
 * copied: bytes of the topic on the new disk when it has joined, predicted / median measured
 * verdict: good up to {GOOD:.0%} either way, fair up to {FAIR:.0%}, else wrong"""
+
+_LIMITS: Final = """## What limits it
+
+* **Other work on the machine.** All processes share its cores; the constants hold for the load under which they were
+  measured. With a load of 10 to 20 beside it on two cores a JVM's start took 10 to 25 s in place of 2, and whatever was
+  measured a minute before was no guide.
+* **Retention under a copy.** A follower that begins at the oldest local record while producers write and retention
+  deletes is overtaken, sent back to the start, and copies again, once for each deleted segment. The model knows nothing
+  of it, so the scenarios under load have no local retention that could do this.
+* **A JVM that warms up.** Apache Kafka's first megabytes are slower than its last; here one pace stands for all.
+* **Retries on a clock.** Apache Kafka's follower asks the tier's metadata too early and tries again after a second, and
+  a throttled one looks again after a second; the constants are means of that.
+* **The page cache** takes every copy of these sizes at once: disks are not part of this proof."""
 
 _CONSTANTS: Final = """As measured in this session; `sim/cluster/calibration.py` says what each is for. Seconds, bytes
 per second, CPU seconds for each GB."""
