@@ -286,6 +286,11 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, Quorum
             raise ValueError("process.roles does not name broker: this is a controller's configuration")
         if not (self.controller_quorum_voters or self.controller_quorum_bootstrap_servers):
             raise ValueError("controller.quorum.bootstrap.servers (or controller.quorum.voters) must say who governs")
+        if "controller" not in self.process_roles and self.node_id in self.controller_quorum_voters:
+            raise ValueError(
+                f"node.id={self.node_id} is that of a voter in controller.quorum.voters, which would take what this "
+                f"broker fetches for what the voter has: give the broker another node.id"
+            )
         return self
 
     @property

@@ -101,6 +101,14 @@ def test_a_broker_is_governed_by_controllers() -> None:
         parse({"node.id": "1", "log.dirs": "d"}, "f")
 
 
+def test_Q11_a_broker_alone_has_not_the_id_of_a_static_voter() -> None:
+    voters = {"node.id": "1", "log.dirs": "d", "controller.quorum.voters": "1@127.0.0.1:9093,2@127.0.0.1:9094"}
+    with pytest.raises(ConfigError, match=r"node\.id=1 is that of a voter in controller\.quorum\.voters"):
+        parse(voters, "f")
+    assert parse({**voters, "process.roles": "broker,controller"}, "f")[0].node_id == 1
+    assert parse({**voters, "node.id": "3"}, "f")[0].node_id == 3
+
+
 def test_unknown_keys_are_warned_about_with_the_nearest_match() -> None:
     given = {"follower.fetch.last.teired.offset.enable": "true", "num.io.threads": "8", "colour": "red"}
     _, warnings = parse({**MINIMAL, **given}, "f")
