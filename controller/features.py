@@ -65,7 +65,7 @@ def update_features(state: ControllerState, request: Any) -> ControllerResult:
         return ControllerResult(response=_response(request, error))
     validate_only = request_flag(request, "validate_only")
     level = next((item.max_version_level for item in request.feature_updates if item.feature == KRAFT_VERSION), None)
-    upgrade = KRaftUpgrade(level, validate_only) if level is not None and level != state.kraft_version else None
+    upgrade = None if level is None else KRaftUpgrade(level, validate_only)
     return ControllerResult([] if validate_only else records, _response(request, None), kraft_upgrade=upgrade)
 
 

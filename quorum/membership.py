@@ -28,7 +28,8 @@ they said they are, in one batch: the set stays the same, its members get their 
     this replica leads that epoch, which has committed      NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT
     the level is not lower, and one that exists             INVALID_UPDATE_VERSION
     every voter has told what it is, and supports it        INVALID_UPDATE_VERSION
-    no other change waits or is uncommitted                 REQUEST_TIMED_OUT
+    no other change waits or is uncommitted, this very      REQUEST_TIMED_OUT
+    upgrade included
 """
 
 from __future__ import annotations
@@ -118,8 +119,9 @@ def _take_report(replica: Replica, token: object, voter: VoterNode) -> None:
 
 def on_upgrade_request(replica: Replica, token: object, request: UpgradeKRaftVersionRequest) -> None:
     refusal = _leader_refusal(replica, None) or _upgrade_refusal(replica, request)
+    refusal = refusal or _under_way(replica)
     if refusal is None and request.level > replica.kraft_version:
-        refusal = _under_way(replica) or next(_unready(replica, request.level), None)
+        refusal = next(_unready(replica, request.level), None)
     if refusal is not None:
         _answer(replica, token, *refusal)
     elif request.validate_only or request.level == replica.kraft_version:

@@ -169,6 +169,24 @@ def test_Q15_static_voters_go_into_the_log_and_come_and_go_from_then_on(seed: in
     assert all(node.core.voters_at_end.kraft_version == 1 for node in cluster.nodes.values())
 
 
+def test_Q15_an_upgrade_that_is_not_committed_is_not_said_to_be_done() -> None:
+    """Whoever asks again would take the static voters out of the configuration."""
+    cluster = Cluster([1, 2, 3], seed=1, kraft_version=0)
+    ready(cluster)
+    leader = cluster.leader()
+    for node_id in cluster.nodes:
+        if node_id != leader.id:
+            cluster.cut(leader.id, node_id)
+    request = UpgradeKRaftVersionRequest(epoch=leader.core.epoch, level=1)
+    first, again = (cluster.request(leader.id, request) for _ in range(2))
+    assert leader.core.voters_at_end.kraft_version == 1
+    cluster.run_until(lambda: first in cluster.answers)
+    assert cluster.answers[first].error is not ErrorCode.none
+    assert cluster.answers[again].error is ErrorCode.request_timed_out
+    assert cluster.run_until(lambda: cluster.leader() not in (None, leader))
+    assert cluster.leader().core.voters_at_end.kraft_version == 0
+
+
 def committed_on_two_of_three(seed: int) -> tuple[Cluster, Node, Node, Node]:
     """The leader and one voter have a record that the third has not; then the leader and that voter stop."""
     cluster = Cluster([1, 2, 3], seed=seed, kraft_version=0)
