@@ -77,7 +77,9 @@ class Administrator:
         self._exists: dict[str, bool] = {}
         """Side topics, as acknowledged last."""
         self._uncertain: set[str] = set()
+        """Topics and partitions about which a request had no answer, or has none yet."""
         self._targets: dict[TopicIdPartition, tuple[int, ...]] = {}
+        self._assigning = asyncio.Lock()
         self._leaderless_since_s: dict[TopicIdPartition, float] = {}
 
     # -- what it does -------------------------------------------------------------------------------------------------
@@ -131,7 +133,7 @@ class Administrator:
         for partition, wanted in self._targets.items():
             now = image.partition(partition.topic_partition)
             is_same = image.topic_names.get(partition.topic_id) == partition.topic
-            if is_same and now is not None and now.replicas != wanted:
+            if is_same and str(partition) not in self._uncertain and now is not None and now.replicas != wanted:
                 detail = f"replicas {wanted} were accepted, {now.replicas} are there"
                 found.append(Anomaly("lost reassignment", str(partition.topic_partition), detail))
         return found
@@ -221,21 +223,20 @@ class Administrator:
             await self._producer.produce(partition, batch, ACKS_ALL)
 
     async def _assign(self, partition: TopicIdPartition, replicas: tuple[int, ...]) -> None:
+        """One after the other, or nobody could say which came last."""
         asked = {"partition_index": partition.partition, "replicas": list(replicas)}
-        topics = [{"name": partition.topic, "partitions": [asked]}]
-        known = self._targets.pop(partition, None)
-        answer = await self._ask(
-            ApiKey.ALTER_PARTITION_REASSIGNMENTS, {"timeout_ms": int(TIMEOUT_S * 1000), "topics": topics}
-        )
-        if answer is None or answer.error_code is not ErrorCode.none:
-            self._uncertain.add(str(partition))
-            return
-        code = answer.responses[0].partitions[0].error_code
-        if str(partition) not in self._uncertain:
-            if code is ErrorCode.none:
+        body = {
+            "timeout_ms": int(TIMEOUT_S * 1000),
+            "topics": [{"name": partition.topic, "partitions": [asked]}],
+        }
+        async with self._assigning:
+            was_certain = self._doubt(str(partition))
+            answer = await self._ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, body)
+            if answer is None or answer.error_code is not ErrorCode.none or not was_certain:
+                return
+            self._uncertain.discard(str(partition))
+            if answer.responses[0].partitions[0].error_code is ErrorCode.none:
                 self._targets[partition] = replicas
-            elif known is not None:
-                self._targets[partition] = known
 
     async def _elect(self, partition: TopicPartition, election: int) -> None:
         asked = [{"topic": partition.topic, "partitions": [partition.partition]}]
