@@ -6,7 +6,8 @@
 | its epoch is below the log's last one | the log's epoch, without a vote: the file is older than the log |
 | voters in the latest snapshot, or behind it in the log | these, by the offsets of their records |
 | no voters there | the configured ones |
-| a voter of a static set, neither `quorum-state` nor log | it is marked, and has to prove its log (`proof`) |
+| a voter of a static set, neither `quorum-state` nor log | it is marked |
+| the mark, whatever the configuration says by now | it has to prove its log (`proof`) |
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ async def recover(log: MetadataLog, votes: VoteKeeper, configured: VotersAt, *, 
     is_empty = found is None and log.log_end_offset == 0 and latest is None
     if is_voter and is_empty:
         await votes.unproven_mark.put()
-    is_unproven = is_voter and await votes.unproven_mark.is_there()
+    is_unproven = await votes.unproven_mark.is_there()
     if is_unproven:
         _logger.warning(UNPROVEN)
     return RecoveredState(

@@ -281,3 +281,12 @@ async def test_Q15_raised_to_kraft_version_1_a_wiped_voter_joins_by_itself(tmp_p
         await quorum.until(lambda: wiped.node.is_voter, "the wiped voter to take its own place")
         await quorum.until(lambda: wiped.key in {node.key for node in leader.node.voters.voters})
         assert len(leader.node.voters.voters) == 3
+
+
+async def test_Q15_the_mark_holds_also_when_the_voters_have_come_into_the_log(tmp_path: Path) -> None:
+    """The configuration does not name them any more, and what the voter has forgotten is forgotten still."""
+    async with Quorum(tmp_path, dynamic=True) as quorum:
+        mark = quorum.replicas[1].log_directory / "unproven-voter"
+        mark.touch()
+        await quorum.start()
+        await quorum.until(lambda: not mark.exists(), "the proof, which the mark has made it look for")
