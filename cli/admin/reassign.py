@@ -8,28 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from rich.table import Table
 
-from ...sim.planning.cluster_state import ClusterState, Standing, standing
-from ...sim.planning.journal import Event, Header, Journal, JournalError, Outcome
+from ...protocol.errors import KafkaError
+from ...sim.planning.cluster_state import Standing, standing
+from ...sim.planning.journal import ENDED, ConfigValue, Event, Header, Journal, JournalError, Outcome
 from ...sim.planning.plan_file import PlanFile, PlanFileError
 from ...sim.planning.preflight import entries_of
 from ...sim.planning.throttling import config_keys
 from ..options import json_option, table_console, throttle_rate
 from .reassign_cluster import PlanCluster, under_way
 from .reassign_cluster import reassign as ask_controller
-from .reassign_journal import JournalFile, default_path
+from .reassign_journal import JournalFile, default_path, owned
 from .reassign_run import Done, PlanRun, ProgressBar, now_ms
 from .session import Admin, bootstrap_option, run
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-_ENDED = frozenset({Outcome.DONE, Outcome.CANCELLED, Outcome.ROLLED_BACK})
 
 
 def plan_argument(command: Command) -> Command:
@@ -146,21 +145,26 @@ def execute(
                 raise click.ClickException("\n".join(refused))
             return len(entries)
         throttle = options["throttle"] or plan.details.throttle_bytes_per_s
-        topics = sorted({entry.topic for entry in entries})
+        moved = {entry.topic for entry in entries}
+        topics = sorted(moved)
         brokers = sorted({broker for entry in entries for broker in (*entry.before, *entry.target)})
         is_set = throttle is not None or plan.details.roll is not None
+        old_configs = await cluster.configs(config_keys(topics, brokers)) if is_set else ()
+        cluster.notes += _throttled_already(old_configs)
         header = Header(
             cluster_id=cluster.cluster_id,
             plan=plan_file.name,
             created_at_ms=now_ms(),
-            topic_ids={topic: _topic_id(state, topic) for topic in topics},
+            topic_ids={topic: found.topic_id for (topic, _), found in state.partitions.items() if topic in moved},
             entries=tuple(entries),
-            throttle_bytes_per_s=None if throttle is None else int(throttle),
+            throttle_bytes_per_s=None if throttle is None else max(1, int(throttle)),
             roll=plan.details.roll,
             warm_wait_s=options["warm_timeout"],
-            old_configs=await cluster.configs(config_keys(topics, brokers)) if is_set else (),
+            old_configs=old_configs,
         )
-        return await _carry_out(cluster, JournalFile.create(path, header))
+        with owned(path):
+            _check_free(path, plan_file)
+            return await _run_plan(cluster, JournalFile.create(path, header))
 
     done = run(bootstrap, work)
     if isinstance(done, int):
@@ -189,7 +193,7 @@ def resume(
     async def work(admin: Admin) -> Done:
         cluster = PlanCluster(admin)
         skipped = await _changed(cluster, file.journal) if skip_changed else ()
-        rate = None if throttle is None else int(throttle)
+        rate = None if throttle is None else max(1, int(throttle))
         with file.owned():
             file.append(Event(event="resume", at_ms=now_ms(), skipped=skipped, throttle_bytes_per_s=rate))
         return await _carry_out(cluster, file)
@@ -294,11 +298,22 @@ async def _carry_out(cluster: PlanCluster, file: JournalFile) -> Done:
         raise click.ClickException(
             f"{file.path} is of cluster {header.cluster_id}, this is {cluster.cluster_id}: check --bootstrap"
         )
+    with file.owned():
+        return await _run_plan(cluster, file)
+
+
+async def _run_plan(cluster: PlanCluster, file: JournalFile) -> Done:
+    """By the one who owns it."""
     try:
-        with file.owned(), ProgressBar() as bar:
+        with ProgressBar() as bar:
             return await PlanRun(cluster, file, bar.show).run()
     except JournalError as error:
         raise click.ClickException(str(error)) from None
+    except (KafkaError, OSError) as error:
+        raise click.ClickException(
+            f"{error}\nwhat is under way goes on, and throttles stay set: `tierfetch reassign resume` does the rest,"
+            " cancel and rollback end it"
+        ) from None
     except asyncio.CancelledError:
         click.echo("interrupted: what is under way goes on; `tierfetch reassign resume` does the rest", err=True)
         raise
@@ -323,15 +338,22 @@ def _read(plan_file: Path) -> PlanFile:
 
 def _check_free(path: Path, plan_file: Path) -> None:
     """ClickException while an earlier execution of the plan is not at its end."""
-    if path.exists() and JournalFile.open(path).journal.outcome not in _ENDED:
+    if path.exists() and JournalFile.open(path).journal.outcome not in ENDED:
         raise click.ClickException(
             f"{path}: this plan was begun already: `tierfetch reassign resume {plan_file}` goes on with it, cancel and"
             " rollback end it"
         )
 
 
-def _topic_id(state: ClusterState, topic: str) -> str:
-    return next(found.topic_id for (name, _), found in state.partitions.items() if name == topic)
+def _throttled_already(old_configs: Sequence[ConfigValue]) -> list[str]:
+    """Another plan's throttle would be put back, and stay."""
+    brokers = sorted({int(each.name) for each in old_configs if each.kind == "broker" and each.value is not None})
+    if not brokers:
+        return []
+    return [
+        f"brokers {brokers} had a replication throttle before, which is put back: if it is of a plan that has ended"
+        " meanwhile, delete it"
+    ]
 
 
 def _tell(done: Done, plan_file: Path, *, as_json: bool) -> None:

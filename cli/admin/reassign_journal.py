@@ -12,7 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -82,18 +82,24 @@ class JournalFile:
             self.journal = self.journal.apply(parse_event(line, str(self.path)))
         return self.journal
 
-    @contextmanager
-    def owned(self) -> Iterator[None]:
-        """As the only process that carries this plan out. ClickException if there is another."""
-        with self.path.with_name(self.path.name + ".lock").open("a") as lock:
-            if not _try_lock(lock.fileno()):
-                raise click.ClickException(f"{self.path}: another process carries this plan out already")
-            yield
+    def owned(self) -> AbstractContextManager[None]:
+        return owned(self.path)
 
     def is_owned(self) -> bool:
         """Whether a process carries this plan out now."""
         with self.path.with_name(self.path.name + ".lock").open("a") as lock:
             return not _try_lock(lock.fileno())
+
+
+@contextmanager
+def owned(path: Path) -> Iterator[None]:
+    """As the only process that carries the plan of this journal out, which need not exist yet. ClickException if there
+    is another.
+    """
+    with path.with_name(path.name + ".lock").open("a") as lock:
+        if not _try_lock(lock.fileno()):
+            raise click.ClickException(f"{path}: another process carries this plan out already")
+        yield
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -122,16 +122,16 @@ class Partition(_Strict):
     follower then begins at offset 0.
     """
 
-    index: Annotated[int, Field(ge=0)]
+    index: Annotated[int, Field(ge=0, le=2**31 - 1)]
     replicas: Annotated[tuple[int, ...], Field(min_length=1)]
-    leader: int
+    leader: Annotated[int, Field(ge=-1, le=2**31 - 1)]
     isr: tuple[int, ...]
     size_bytes: Bytes
     local_bytes: Bytes
     tiered_bytes: Bytes = 0.0
     produce_bytes_per_s: Rate = 0.0
     consume_bytes_per_s: Rate = 0.0
-    log_start_offset: Annotated[int, Field(ge=0)] = 1
+    log_start_offset: Annotated[int, Field(ge=0, le=2**63 - 1)] = 1
 
     @model_validator(mode="before")
     @classmethod
@@ -157,7 +157,7 @@ class Topic(_Strict):
 
     name: Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[a-zA-Z0-9._-]+$")]
     tiered: bool = False
-    min_insync_replicas: Annotated[int, Field(gt=0)] = 1
+    min_insync_replicas: Annotated[int, Field(gt=0, le=2**31 - 1)] = 1
     segment_bytes: Capacity = float(1 << 30)
     partitions: tuple[Partition, ...]
 
@@ -200,7 +200,7 @@ class Inventory(_Strict):
                 document: Any = json.loads(text)
             else:
                 document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        except (yaml.YAMLError, json.JSONDecodeError) as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: no JSON, no number, no date
             raise InventoryError([f"neither YAML nor JSON: {' '.join(str(error).split())}"]) from None
         return cls.from_document(document)
 

@@ -32,7 +32,9 @@ def parse_bytes(value: object) -> object:
     found = _QUANTITY.fullmatch(value.strip())
     if found is None:
         raise ValueError(f'{value!r} is no quantity: give bytes, or such as "1.5 GB", "64 MiB", "10 Gbit/s"')
-    number, prefix, unit, _ = found.groups()
+    number, prefix, unit, per_s = found.groups()
+    if unit == "b" and per_s:
+        raise ValueError(f'{value!r} may be bits or bytes: say "Gbit/s" or "GB/s", "Mbit/s" or "MB/s"')
     factor = _FACTORS[prefix.lower()]
     bits = unit is not None and unit.lower().startswith("bit")
     return float(number.replace("_", "").replace(",", "")) * factor / (8 if bits else 1)

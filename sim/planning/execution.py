@@ -48,10 +48,12 @@ class SetConfigs:
 
 @dataclass(frozen=True, slots=True)
 class Reassign:
-    """Ask the controller for these replicas. What it refuses is noted as `refused` with this wave."""
+    """Ask the controller for these replicas. What it refuses is noted as `refused` with this wave; None: only the order
+    of replicas is put right.
+    """
 
     replicas: tuple[tuple[Key, tuple[int, ...]], ...]
-    wave: int
+    wave: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +198,16 @@ class _Step:
         return (TakeBack(_keys(entries)), Wait(f"{_names(entries)} to be taken back"))
 
     def _straighten(self) -> tuple[Action, ...]:
-        """A reassignment that was taken back leaves the first replica at the end: the order is put right."""
+        """A reassignment that was taken back leaves the first replica at the end: the order is put right, unless the
+        controller has refused that.
+        """
+        if self._journal.bent:
+            return ()
         bent = [entry for entry in self._all(Standing.BEFORE) if self._partition(entry).replicas != entry.before]
         if not bent:
             return ()
         orders = tuple((entry.key, entry.before) for entry in bent)
-        return (Reassign(orders, bent[0].wave), Wait(f"the order of {_names(bent)}"))
+        return (Reassign(orders, None), Wait(f"the order of {_names(bent)}"))
 
     def _return(self) -> tuple[Action, ...]:
         """Move what has moved back, the last wave first."""
@@ -233,19 +239,31 @@ class _Step:
         """Once nothing is under way and configs are as they were."""
         if under_way := [entry for entry in self._entries if self._of(entry) in UNDER_WAY]:
             return (Wait(f"{_names(under_way)} to end"),)
-        return self._restore() or (Finish(outcome, tuple(problems)),)
+        notes = tuple(f"its replicas stay in another order: {text}" for text in self._journal.bent)
+        return self._restore() or (Finish(outcome, tuple(problems), notes),)
 
     def _restore(self) -> tuple[Action, ...]:
         if self._journal.is_restored:
             return ()
-        return (SetConfigs(self._header.old_configs), self._note("restored"), Wait("configs to be as before"))
+        values = self._own(self._header.old_configs)
+        return (SetConfigs(values), self._note("restored"), Wait("configs to be as before"))
 
     def _throttle(self, wave: int, entries: Sequence[Entry], *, returns: bool = False) -> tuple[Action, ...]:
         rate = self._journal.throttle_bytes_per_s
         if rate is None:
             return ()
         values = throttle_configs(self._header, entries, self._state.partitions, rate, returns=returns)
-        return (SetConfigs(values), self._note("throttled", wave))
+        return (SetConfigs(self._own(values)), self._note("throttled", wave))
+
+    def _own(self, values: Iterable[ConfigValue]) -> tuple[ConfigValue, ...]:
+        """Without those of a topic that has taken the name of one of the plan's."""
+        ids = {topic: found.topic_id for (topic, _), found in self._state.partitions.items()}
+        topic_ids = self._header.topic_ids
+        return tuple(
+            each
+            for each in values
+            if each.kind == "broker" or ids.get(each.name, topic_ids[each.name]) == topic_ids[each.name]
+        )
 
     def _changed(self) -> list[str]:
         """What somebody else did to the plan's partitions."""

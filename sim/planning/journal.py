@@ -9,10 +9,11 @@ it. A last line that a crash tore is left out.
     started       a process carries the plan out from now on; it sets throttles anew, and will put configs back
     throttled     the throttle is set for this wave
     rolled        leaders roll and upload; `ends` is what was their log end then
-    refused       the controller refused partitions of this wave: `problems`
+    refused       the controller refused partitions of this wave: `problems`; without a wave: to put their order right
     restored      configs are as they were before the plan
     leading       the last step, preferred leaders, has begun
-    pause, cancel, roll_back, resume    asked for by an operator; `skipped` are partitions to leave alone from now on
+    pause, cancel, roll_back, resume    asked for by an operator; `skipped` are partitions to leave alone from now on.
+                  `resume` goes on with a cancel or a rollback that has not ended, else forward
     ended         the process has ended with this outcome
 """
 
@@ -21,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -45,7 +46,7 @@ class Mode(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How a process ended."""
+    """How a process ended; paused and stopped ones are gone on with."""
 
     DONE = "done"
     PAUSED = "paused"
@@ -55,7 +56,7 @@ class Outcome(StrEnum):
 
 
 class _Value(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants")
 
 
 class Entry(_Value):
@@ -125,20 +126,19 @@ class Event(_Value):
     outcome: Outcome | None = None
 
 
-_MODES: Mapping[str, Mode] = {
-    "pause": Mode.PAUSING,
-    "cancel": Mode.CANCELLING,
-    "roll_back": Mode.ROLLING_BACK,
-    "resume": Mode.FORWARD,
-}
+_AIMS: Mapping[str, Mode] = {"cancel": Mode.CANCELLING, "roll_back": Mode.ROLLING_BACK}
+ENDED: Final = frozenset({Outcome.DONE, Outcome.CANCELLED, Outcome.ROLLED_BACK})
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The header with all events so far. `throttled_wave` is what this process has set the throttle for."""
+    """The header with all events so far. `throttled_wave` is what this process has set the throttle for, `aim` what
+    `resume` goes on with, `bent` why the order of replicas cannot be put right.
+    """
 
     header: Header
     mode: Mode = Mode.FORWARD
+    aim: Mode = Mode.FORWARD
     throttle_bytes_per_s: int | None = None
     throttled_wave: int | None = None
     is_restored: bool = True
@@ -146,6 +146,7 @@ class Journal:
     ends: Mapping[Key, int] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
     refused_wave: int | None = None
+    bent: tuple[str, ...] = ()
     leading_at_ms: int | None = None
     skipped: frozenset[Key] = frozenset()
     outcome: Outcome | None = None
@@ -165,23 +166,36 @@ class Journal:
                 ends = {(topic, partition): end for topic, partition, end in event.ends}
                 return replace(self, rolled_at_ms=event.at_ms, ends=ends, is_restored=False)
             case "refused":
-                return replace(self, refused=event.problems, refused_wave=event.wave)
+                return self._refused(event)
             case "restored":
                 return replace(self, is_restored=True, throttled_wave=None, rolled_at_ms=None)
             case "leading":
                 return replace(self, leading_at_ms=event.at_ms)
             case "ended":
                 return replace(self, outcome=event.outcome)
+            case "pause":
+                return self._asked(Mode.PAUSING, self.aim, event)
+            case "resume":
+                aim = Mode.FORWARD if self.outcome in ENDED else self.aim
+                return self._asked(aim, aim, event)
             case asked:
-                return self._asked(_MODES[asked], event)
+                return self._asked(_AIMS[asked], _AIMS[asked], event)
 
-    def _asked(self, mode: Mode, event: Event) -> Journal:
+    def _refused(self, event: Event) -> Journal:
+        if event.wave is None:
+            return replace(self, bent=event.problems)
+        return replace(self, refused=event.problems, refused_wave=event.wave)
+
+    def _asked(self, mode: Mode, aim: Mode, event: Event) -> Journal:
         """What an operator wants; a refusal is forgotten, so that it can be tried again."""
         return replace(
             self,
             mode=mode,
+            aim=aim,
+            outcome=None,
             refused=(),
             refused_wave=None,
+            bent=(),
             leading_at_ms=None,
             throttled_wave=None,
             skipped=self.skipped | frozenset(event.skipped),

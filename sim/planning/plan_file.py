@@ -50,7 +50,7 @@ class Roll(BaseModel):
 
     topics: Annotated[tuple[str, ...], Field(min_length=1)]
     segment_ms: Annotated[int, Field(gt=0)]
-    wait_max_s: Annotated[float, Field(ge=0)]
+    wait_max_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     saved_bytes: Annotated[int, Field(ge=0)] = 0
 
 

@@ -14,7 +14,10 @@ import pytest
 from click.testing import CliRunner
 
 from tierfetch.cli.admin.reassign import reassign
+from tierfetch.cli.admin.reassign_cluster import PlanCluster
 from tierfetch.cli.admin.reassign_journal import JournalFile, default_path
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.sim.planning.cluster_state import ClusterState
 from tierfetch.sim.planning.journal import Event, Mode, Outcome
 from tierfetch.sim.planning.plan_file import PlanFile
 from tierfetch.tests.sim.planning.clusters import cluster
@@ -120,6 +123,36 @@ def test_one_process_carries_a_plan_out(journal: JournalFile) -> None:
         with pytest.raises(click.ClickException, match="another process"), another.owned():
             pass
     assert not another.is_owned()
+
+
+def test_a_plan_that_another_process_begins_is_left_to_it(journal: JournalFile, monkeypatch) -> None:
+    plan = journal.path.with_name("plan.json")
+    plan.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [3, 2]}]}')
+    data = journal.path.read_bytes()
+    journal.path.unlink()
+    fake = FakeCluster.of(ENTRIES, live={1, 2, 3})
+
+    async def state(_self: PlanCluster, _topics: list[str]) -> ClusterState:
+        journal.path.write_bytes(data)  # the other one was faster
+        return fake.state()
+
+    monkeypatch.setattr(PlanCluster, "state", state)
+    assert "was begun already" in invoke("execute", plan, code=1)
+    assert journal.path.read_bytes() == data
+
+
+def test_a_refused_request_says_how_to_go_on(journal: JournalFile, monkeypatch) -> None:
+    async def state(self: PlanCluster, _topics: list[str]) -> ClusterState:
+        self.cluster_id = "c"
+        return FakeCluster.of(ENTRIES).state()
+
+    async def refuse(*_: object) -> None:
+        raise KafkaError(ErrorCode.cluster_authorization_failed, "no")
+
+    monkeypatch.setattr(PlanCluster, "state", state)
+    monkeypatch.setattr(PlanCluster, "set_configs", refuse)
+    said = invoke("resume", journal.path.with_name("plan.json"), code=1)
+    assert "throttles stay set: `tierfetch reassign resume` does the rest" in said
 
 
 def test_without_a_journal_it_says_what_to_do(tmp_path: Path) -> None:

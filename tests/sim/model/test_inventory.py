@@ -56,6 +56,9 @@ def test_every_missing_rate_is_named_with_its_broker() -> None:
         ({"local_bytes": 2 * GB}, "t-3: local_bytes 2,000,000,000 exceed size_bytes 1,000,000,000"),
         ({"tiered_bytes": 2 * GB}, "t-3: tiered_bytes 2,000,000,000 exceed size_bytes 1,000,000,000"),
         ({"replicas": []}, "topic t partition 3 replicas: Tuple should have at least 1 item after validation, not 0"),
+        ({"leader": -2}, "topic t partition 3 leader: Input should be greater than or equal to -1"),
+        ({"log_start_offset": 2**63}, "topic t partition 3 log_start_offset: Input should be less than or equal to"),
+        ({"index": 2**31}, "topic t partition 2147483648 index: Input should be less than or equal to"),
         ({"sise": 1}, "topic t partition 3 sise is no key of an inventory"),
         ({"size_bytes": -1}, "topic t partition 3 size_bytes: Input should be greater than or equal to 0"),
         ({"produce_bytes_per_s": float("nan")}, "topic t partition 3 produce_bytes_per_s: "),
@@ -148,6 +151,18 @@ def test_the_file_is_named_in_every_line(tmp_path) -> None:
 )
 def test_quantities(text, expected) -> None:
     assert parse_bytes(text) == expected
+
+
+@pytest.mark.parametrize("text", ["10 Gb/s", "100Mbps"])
+def test_bits_are_not_taken_for_bytes(text: str) -> None:
+    with pytest.raises(ValueError, match="may be bits or bytes"):
+        parse_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["{", "a: [", "name: 2020-99-99", '{"a": ' + "1" * 5000, '{"a": ' + "[" * 100_000])
+def test_what_cannot_be_parsed_is_one_line(text: str) -> None:
+    with pytest.raises(InventoryError, match=r"^neither YAML nor JSON: "):
+        Inventory.from_yaml(text)
 
 
 @pytest.mark.parametrize("text", ["fast", "10 parsecs", "-1 GB", "", "1 GB GB", "FILL-IN"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tierfetch.sim.planning.cluster_state import PartitionState, Standing, standing
 from tierfetch.sim.planning.execution import Finish, Wait, next_step
-from tierfetch.sim.planning.journal import Entry, JournalError, Outcome, parse_journal
+from tierfetch.sim.planning.journal import Entry, JournalError, Outcome, line_of, parse_journal
 from tierfetch.sim.planning.plan_file import Roll
 from tierfetch.tests.sim.planning.fake_cluster import Crash, FakeCluster, Run, T, entry
 
@@ -187,6 +187,66 @@ def test_what_the_controller_refuses_leaves_no_half_wave() -> None:
     cluster.refusals.clear()
     run.ask("resume")
     assert run.process().outcome is Outcome.DONE
+
+
+def test_an_order_that_the_controller_refuses_does_not_keep_a_cancel_from_its_end() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    cluster.reassign(("t", 0), (4, 2, 3))
+    cluster.refusals["t", 0] = "t-0: no"
+    run = Run(cluster, THREE_WAVES)
+    run.ask("cancel")
+    finish = run.process()
+    assert finish == Finish(Outcome.CANCELLED, notes=("its replicas stay in another order: t-0: no",))
+    assert set(cluster.partitions["t", 0].replicas) == {1, 2, 3}
+    assert cluster.configs == {}
+    cluster.refusals.clear()
+    run.ask("cancel")
+    assert run.process() == Finish(Outcome.CANCELLED)
+    assert_as_before(cluster, THREE_WAVES)
+
+
+@pytest.mark.parametrize("how", ["pause", "stop", "crash"])
+def test_resume_goes_on_with_a_rollback(how: str) -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    run = Run(cluster, THREE_WAVES)
+    run.process()
+    run.ask("roll_back")
+    if how == "pause":
+        assert run.process(ask_at=(1, "pause")).outcome is Outcome.PAUSED
+    elif how == "stop":
+        cluster.live.discard(1)
+        assert run.process().outcome is Outcome.STOPPED
+        cluster.live.add(1)
+    else:
+        run.effects_left = 14
+        with pytest.raises(Crash):
+            run.process()
+        run.effects_left = 10**9
+    run.ask("resume")
+    assert run.process() == Finish(Outcome.ROLLED_BACK)
+    assert_as_before(cluster, THREE_WAVES)
+    run.ask("resume")
+    assert run.process() == Finish(Outcome.DONE)
+    assert_done(cluster, THREE_WAVES)
+
+
+def test_configs_of_a_topic_that_took_the_name_of_one_of_the_plan_are_left_alone() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    run = Run(cluster, THREE_WAVES)
+    run.process(ask_at=(1, "pause"))
+    for key, part in cluster.partitions.items():
+        cluster.partitions[key] = replace(part, topic_id="another")
+    own = {("topic", "t", "segment.ms"): "77"}
+    cluster.configs = dict(own)
+    run.ask("resume")
+    assert run.process().outcome is Outcome.STOPPED
+    assert cluster.configs == own
+
+
+def test_a_journal_may_say_that_new_leaders_have_all_the_time() -> None:
+    header = Run(FakeCluster.of(THREE_WAVES), THREE_WAVES).journal.header
+    endless = header.model_copy(update={"warm_wait_s": float("inf")})
+    assert parse_journal(line_of(endless), "j").header == endless
 
 
 def test_a_partition_without_leader_is_named() -> None:
