@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
@@ -20,6 +22,24 @@ PIPE_WIDTH: Final = 200
 
 def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")(command)
+
+
+class FiniteRange(click.FloatRange):
+    """A number between limits; `nan` and `inf` are none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found: float = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return found
+
+
+def write_text(path: Path, text: str) -> None:
+    """What a command makes; ClickException says why it cannot be written."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def throttle_rate(value: str | float) -> float:

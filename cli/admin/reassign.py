@@ -21,7 +21,7 @@ from ...sim.planning.journal import ENDED, ConfigValue, Event, Header, Journal, 
 from ...sim.planning.plan_file import PlanFile, PlanFileError
 from ...sim.planning.preflight import entries_of
 from ...sim.planning.throttling import config_keys
-from ..options import json_option, table_console, throttle_rate
+from ..options import FiniteRange, json_option, table_console, throttle_rate
 from .reassign_cluster import PlanCluster, under_way
 from .reassign_cluster import reassign as ask_controller
 from .reassign_journal import JournalFile, default_path, owned
@@ -106,7 +106,7 @@ def list_reassignments(bootstrap: tuple[str, ...], as_json: bool) -> None:
 )
 @click.option(
     "--warm-timeout",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=900.0,
     show_default=True,
     metavar="SECONDS",

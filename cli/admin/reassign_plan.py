@@ -26,7 +26,7 @@ from ..model.estimate import TIER_UNKNOWN, UNKNOWN_TO_ALL, capture
 from ..model.inputs import policy_option
 from ..model.observe import Observer
 from ..model.quantities import count, duration, rate, size
-from ..options import json_option, table_console, throttle_rate
+from ..options import FiniteRange, json_option, table_console, throttle_rate, write_text
 from .session import Admin, run
 
 BROKERS_SHOWN_MAX: Final = 40
@@ -59,7 +59,7 @@ def _id_option(name: str, text: str) -> Callable[[Command], Command]:
 @click.option(
     "--window",
     "window_s",
-    type=click.FloatRange(min=0, max=3600),
+    type=FiniteRange(min=0, max=3600),
     default=WINDOW_S,
     show_default=True,
     help="Seconds over which produce rates of a live cluster are taken; 0: none.",
@@ -75,14 +75,14 @@ def _id_option(name: str, text: str) -> Callable[[Command], Command]:
 )
 @click.option(
     "--headroom",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=0.25,
     show_default=True,
     help="Share by which producers and consumers may grow while replicas move.",
 )
 @click.option(
     "--tolerance",
-    type=click.FloatRange(min=0, max=1),
+    type=FiniteRange(min=0, max=1),
     default=0.1,
     show_default=True,
     help="Share of the mean by which brokers may differ: replicas, bytes, leaders.",
@@ -98,7 +98,7 @@ def _id_option(name: str, text: str) -> Callable[[Command], Command]:
 @click.option(
     "--roll-after",
     "roll_s",
-    type=click.FloatRange(min=1),
+    type=FiniteRange(min=1),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
@@ -138,7 +138,7 @@ def plan(cluster_path: Path | None, bootstrap: tuple[str, ...], window_s: float,
         return
     text = plan_file(arrays, found).to_text()
     if options["out"] is not None:
-        options["out"].write_text(text, encoding="utf-8")
+        write_text(options["out"], text)
     if options["as_json"]:
         click.echo(json.dumps(_summary(arrays, found, planned_s), indent=1))
         return
@@ -155,6 +155,8 @@ def _goal(arrays: ClusterArrays, options: dict[str, Any]) -> Goal:
     if len(wanted) != 1:
         raise click.UsageError("give one of --replace ... --with ..., --remove, --add, --rebalance")
     ids = {name: _indexes(arrays, options[name]) for name in ("replace", "with", "remove", "add")}
+    if len(set(ids["replace"])) != len(ids["replace"]):
+        raise click.UsageError("--replace names a broker twice")
     if len(ids["replace"]) != len(ids["with"]):
         raise click.UsageError("--replace and --with need as many brokers each")
     match wanted[0]:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from ..admin.session import Admin, bootstrap_option, run
-from ..options import pairs
+from ..options import FiniteRange, pairs, write_text
 from .estimate import FILL_IN, TIER_UNKNOWN, UNKNOWN_TO_ALL, Captured, capture
 from .observe import Observer
 from .snapshot import Snapshot
@@ -37,7 +37,7 @@ Wait = Callable[[float], Awaitable[None]]
 @click.option(
     "--window",
     "window_s",
-    type=click.FloatRange(min=0, max=3600),
+    type=FiniteRange(min=0, max=3600),
     default=WINDOW_S,
     show_default=True,
     help="Seconds between the two looks that produce rates come from; 0: none are measured.",
@@ -98,7 +98,7 @@ def capture_command(
     if out is None:
         click.echo(text, nl=False)
         return
-    out.write_text(text, encoding="utf-8")
+    write_text(out, text)
     topics = captured.document["topics"]
     partitions = sum(len(topic["partitions"]) for topic in topics)
     brokers = len(captured.document["brokers"])

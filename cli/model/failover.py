@@ -13,7 +13,7 @@ from rich.table import Table
 from ...sim.cluster.arrays import Bools, ClusterArrays
 from ...sim.cluster.failures import FailoverResult, predict_failover
 from ...sim.cluster.inventory import Policy
-from ..options import table_console
+from ..options import table_console, write_text
 from .charts import load_chart
 from .document import BrokerLoad, ClusterSummary, cluster_summary, finite
 from .inputs import Inputs, brokers_of, cluster_options
@@ -55,7 +55,7 @@ def failover(brokers: tuple[int, ...], is_kafka: bool, **options: Any) -> None:
     calibration = inputs.calibrations.of(Policy.KAFKA if is_kafka else Policy.TIER_FIRST)
     document = _document(inputs, dead, predict_failover(inputs.arrays, dead, calibration))
     if inputs.html_path is not None:
-        inputs.html_path.write_text(_page(document), encoding="utf-8")
+        write_text(inputs.html_path, _page(document))
     if inputs.as_json:
         click.echo(document.model_dump_json(indent=1))
         return

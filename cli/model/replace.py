@@ -9,6 +9,7 @@ import click
 from ...sim.cluster.arrays import ClusterArrays
 from ...sim.cluster.inventory import Policy
 from ...sim.cluster.moves import replacement_moves
+from ..options import FiniteRange
 from .inputs import Inputs, brokers_of, cluster_options, held_bytes, policy_option
 from .quantities import count, duration, size
 from .running import compared, show, simulated
@@ -19,7 +20,7 @@ broker_option = click.option(
 down_option = click.option(
     "--down",
     "down_s",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=0.0,
     metavar="SECONDS",
     help="From the broker's death until its successor's process is started.",

@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
+from ..options import write_text
 from . import charts
 from .document import ModelDocument, MoveRow, Outcome
 from .page import Tile, chart, section, tiles, whole_page
@@ -33,7 +34,7 @@ _ASSUMPTIONS: Final = (
 
 
 def write_report(document: ModelDocument, path: Path) -> None:
-    path.write_text(page(document), encoding="utf-8")
+    write_text(path, page(document))
 
 
 def page(document: ModelDocument) -> str:

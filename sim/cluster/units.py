@@ -40,8 +40,8 @@ def parse_bytes(value: object) -> object:
     return float(number.replace("_", "").replace(",", "")) * factor / (8 if bits else 1)
 
 
-Bytes = Annotated[float, BeforeValidator(parse_bytes), Field(ge=0, allow_inf_nan=False)]
-"""A number of bytes, zero or more."""
+Bytes = Annotated[float, BeforeValidator(parse_bytes), Field(ge=0, le=1e18, allow_inf_nan=False)]
+"""A number of bytes, zero or more; a thousand PB at most."""
 
 Rate = Annotated[float, BeforeValidator(parse_bytes), Field(ge=0, allow_inf_nan=False)]
 """Bytes for each second, zero or more."""

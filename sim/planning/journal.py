@@ -56,7 +56,7 @@ class Outcome(StrEnum):
 
 
 class _Value(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants")
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Entry(_Value):

@@ -60,7 +60,7 @@ class PlanDetails(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     waves: tuple[tuple[int, ...], ...] = ()
-    size_bytes: tuple[int, ...] = ()
+    size_bytes: tuple[Annotated[int, Field(ge=0)], ...] = ()
     leaders: tuple[PlannedPartition, ...] = ()
     throttle_bytes_per_s: Annotated[int, Field(gt=0)] | None = None
     roll: Roll | None = None

@@ -70,6 +70,8 @@ def test_nothing_to_do_is_said(inventory: Path) -> None:
         (("--cluster", "FILE"), "give one of --replace"),
         (("--cluster", "FILE", "--add", 4, "--remove", 1), "give one of --replace"),
         (("--cluster", "FILE", "--replace", "1,2", "--with", 4), "as many brokers"),
+        (("--cluster", "FILE", "--replace", "1,1", "--with", "4,3"), "names a broker twice"),
+        (("--cluster", "FILE", "--rebalance", "--tolerance", "nan"), "'nan' is not a finite number"),
         (("--cluster", "FILE", "--remove", 9), "no broker 9"),
         (("--cluster", "FILE", "--remove", "x"), "expected broker ids"),
         (("--cluster", "FILE", "--throttle", "much", "--add", 4), "'much' is no quantity"),
@@ -84,6 +86,8 @@ def test_what_cannot_be_planned_is_said_in_one_line(inventory: Path, tmp_path: P
     said = invoke("plan", "--cluster", inventory, "--remove", "1,2,3", code=1)
     assert "has 2 replicas, and only 1 brokers may hold one" in said
     assert "cannot be read" in invoke("plan", "--cluster", tmp_path / "none", "--add", 4, code=1)
+    nowhere = tmp_path / "none" / "plan.json"
+    assert "cannot be written" in invoke("plan", "--cluster", inventory, "--add", 4, "--out", nowhere, code=1)
 
 
 # --- journals ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tierfetch.sim.planning.cluster_state import PartitionState, Standing, standing
 from tierfetch.sim.planning.execution import Finish, Wait, next_step
-from tierfetch.sim.planning.journal import Entry, JournalError, Outcome, line_of, parse_journal
+from tierfetch.sim.planning.journal import Entry, JournalError, Outcome, parse_journal
 from tierfetch.sim.planning.plan_file import Roll
 from tierfetch.tests.sim.planning.fake_cluster import Crash, FakeCluster, Run, T, entry
 
@@ -241,12 +241,6 @@ def test_configs_of_a_topic_that_took_the_name_of_one_of_the_plan_are_left_alone
     run.ask("resume")
     assert run.process().outcome is Outcome.STOPPED
     assert cluster.configs == own
-
-
-def test_a_journal_may_say_that_new_leaders_have_all_the_time() -> None:
-    header = Run(FakeCluster.of(THREE_WAVES), THREE_WAVES).journal.header
-    endless = header.model_copy(update={"warm_wait_s": float("inf")})
-    assert parse_journal(line_of(endless), "j").header == endless
 
 
 def test_a_partition_without_leader_is_named() -> None:
