@@ -130,8 +130,8 @@ class PlanRun:
                 topics = {each.name for each in values}
                 ends = await self._cluster.log_ends(key for key in entries if key[0] in topics)
                 rows = tuple((topic, partition, end) for (topic, partition), end in sorted(ends.items()))
-                self._file.append(Event(event="rolled", at_ms=now_ms(), ends=rows))
                 await self._cluster.set_configs(values)
+                self._file.append(Event(event="rolled", at_ms=now_ms(), ends=rows))
             case TakeBack(keys):
                 for refusal in await self._cluster.reassign([(key, None) for key in keys]):
                     self._cluster.notes.append(f"cannot be taken back: {refusal}")

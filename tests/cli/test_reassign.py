@@ -19,7 +19,7 @@ from tierfetch.cli.admin.reassign_journal import JournalFile, default_path
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.sim.planning.cluster_state import ClusterState
 from tierfetch.sim.planning.journal import Event, Mode, Outcome
-from tierfetch.sim.planning.plan_file import PlanFile
+from tierfetch.sim.planning.plan_file import PlanFile, Roll
 from tierfetch.tests.sim.planning.clusters import cluster
 from tierfetch.tests.sim.planning.fake_cluster import FakeCluster, Run, entry
 
@@ -157,6 +157,29 @@ def test_a_refused_request_says_how_to_go_on(journal: JournalFile, monkeypatch) 
     monkeypatch.setattr(PlanCluster, "set_configs", refuse)
     said = invoke("resume", journal.path.with_name("plan.json"), code=1)
     assert "throttles stay set: `tierfetch reassign resume` does the rest" in said
+
+
+def test_leaders_do_not_count_as_rolling_before_they_were_told_to(tmp_path: Path, monkeypatch) -> None:
+    roll = Roll(topics=("t",), segment_ms=1000, wait_max_s=30)
+    run = Run(FakeCluster.of(ENTRIES), ENTRIES, throttle=None, roll=roll)
+    path = default_path(tmp_path / "plan.json")
+    JournalFile.create(path, run.journal.header)
+
+    async def state(self: PlanCluster, _topics: list[str]) -> ClusterState:
+        self.cluster_id = "c"
+        return run.cluster.state()
+
+    async def log_ends(*_: object) -> dict[tuple[str, int], int]:
+        return {("t", 0): 100}
+
+    async def refuse(*_: object) -> None:
+        raise KafkaError(ErrorCode.policy_violation, "no")
+
+    monkeypatch.setattr(PlanCluster, "state", state)
+    monkeypatch.setattr(PlanCluster, "log_ends", log_ends)
+    monkeypatch.setattr(PlanCluster, "set_configs", refuse)
+    invoke("resume", tmp_path / "plan.json", code=1)
+    assert JournalFile.open(path).journal.rolled_at_ms is None
 
 
 def test_without_a_journal_it_says_what_to_do(tmp_path: Path) -> None:

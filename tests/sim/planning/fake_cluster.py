@@ -195,8 +195,8 @@ class Run:
                 self._set(values)
             case Roll(values):
                 ends = tuple((*each.key, 100) for each in self.entries)
-                self._note(Event(event="rolled", at_ms=self.now_ms, ends=ends))
                 self._set(values)
+                self._note(Event(event="rolled", at_ms=self.now_ms, ends=ends))
             case Reassign(replicas, wave):
                 self._effect()
                 found = [self.cluster.reassign(key, target) for key, target in replicas]
