@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 import click
 
@@ -86,8 +86,8 @@ class JournalFile:
         return owned(self.path)
 
     def is_owned(self) -> bool:
-        """Whether a process carries this plan out now."""
-        with self.path.with_name(self.path.name + ".lock").open("a") as lock:
+        """Whether a process carries this plan out now. ClickException if nobody can tell."""
+        with _lock_file(self.path) as lock:
             return not _try_lock(lock.fileno())
 
 
@@ -96,10 +96,18 @@ def owned(path: Path) -> Iterator[None]:
     """As the only process that carries the plan of this journal out, which need not exist yet. ClickException if there
     is another.
     """
-    with path.with_name(path.name + ".lock").open("a") as lock:
+    with _lock_file(path) as lock:
         if not _try_lock(lock.fileno()):
             raise click.ClickException(f"{path}: another process carries this plan out already")
         yield
+
+
+def _lock_file(path: Path) -> IO[str]:
+    lock = path.with_name(path.name + ".lock")
+    try:
+        return lock.open("a")
+    except OSError as error:
+        raise click.ClickException(f"{lock}: cannot be opened: {error.strerror}") from None
 
 
 def _try_lock(descriptor: int) -> bool:

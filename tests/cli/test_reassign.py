@@ -182,6 +182,12 @@ def test_leaders_do_not_count_as_rolling_before_they_were_told_to(tmp_path: Path
     assert JournalFile.open(path).journal.rolled_at_ms is None
 
 
+def test_a_lock_that_cannot_be_opened_is_named(journal: JournalFile) -> None:
+    journal.path.with_name("plan.json.journal.lock").mkdir()
+    for verb in ("pause", "cancel", "rollback"):
+        assert "plan.json.journal.lock: cannot be opened" in invoke(verb, journal.path.with_name("plan.json"), code=1)
+
+
 def test_without_a_journal_it_says_what_to_do(tmp_path: Path) -> None:
     for verb in ("resume", "rollback", "pause"):
         assert "no journal: the plan was not begun" in invoke(verb, tmp_path / "plan.json", code=1)
