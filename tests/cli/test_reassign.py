@@ -129,7 +129,9 @@ def test_one_process_carries_a_plan_out(journal: JournalFile) -> None:
     assert not another.is_owned()
 
 
-def test_a_plan_that_another_process_begins_is_left_to_it(journal: JournalFile, monkeypatch) -> None:
+def test_a_plan_that_another_process_begins_is_left_to_it(
+    journal: JournalFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = journal.path.with_name("plan.json")
     plan.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [3, 2]}]}')
     data = journal.path.read_bytes()
@@ -145,7 +147,7 @@ def test_a_plan_that_another_process_begins_is_left_to_it(journal: JournalFile, 
     assert journal.path.read_bytes() == data
 
 
-def test_a_refused_request_says_how_to_go_on(journal: JournalFile, monkeypatch) -> None:
+def test_a_refused_request_says_how_to_go_on(journal: JournalFile, monkeypatch: pytest.MonkeyPatch) -> None:
     async def state(self: PlanCluster, _topics: list[str]) -> ClusterState:
         self.cluster_id = "c"
         return FakeCluster.of(ENTRIES).state()
@@ -159,7 +161,9 @@ def test_a_refused_request_says_how_to_go_on(journal: JournalFile, monkeypatch) 
     assert "throttles stay set: `tierfetch reassign resume` does the rest" in said
 
 
-def test_leaders_do_not_count_as_rolling_before_they_were_told_to(tmp_path: Path, monkeypatch) -> None:
+def test_leaders_do_not_count_as_rolling_before_they_were_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     roll = Roll(topics=("t",), segment_ms=1000, wait_max_s=30)
     run = Run(FakeCluster.of(ENTRIES), ENTRIES, throttle=None, roll=roll)
     path = default_path(tmp_path / "plan.json")
