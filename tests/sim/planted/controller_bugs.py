@@ -113,7 +113,9 @@ def forgotten_partition_epoch() -> Iterator[None]:
     file="controller/partition_change.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
-    faults=(FaultKind.MOVE_LEADER,),
+    needs_quiet=True,
+    replication_factor=(2,),
+    administrator_pace_ms=(700,),
 )
 def no_bump_for_removed_replicas() -> Iterator[None]:
     def leader_to_write(self: PartitionChange, leader: int, target: Any) -> int:
@@ -128,7 +130,9 @@ def no_bump_for_removed_replicas() -> Iterator[None]:
     file="controller/registrations.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
-    faults=(FaultKind.ISOLATE_LEADER, FaultKind.PROCESS_CRASH),
+    faults=(FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH, FaultKind.SLOW_LINK),
+    snapshot_bytes=(2_000,),
+    administrator_pace_ms=(700,),
 )
 def lost_reassignment() -> Iterator[None]:
     original = PartitionRegistration.to_record
@@ -162,7 +166,9 @@ def early_end_of_reassignment() -> Iterator[None]:
     file="controller/sessions.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
-    faults=(FaultKind.PAUSE, FaultKind.PARTITION),
+    needs_quiet=True,
+    faults=(FaultKind.PAUSE,),
+    session_timeout_ms=(3_000,),
 )
 def impatient_session() -> Iterator[None]:
     def expiry_ms(self: Any, broker: Any, timeout_ms: int) -> int:
@@ -205,7 +211,8 @@ def no_minority_rule() -> Iterator[None]:
     file="controller/broker_registration.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
-    faults=(FaultKind.WIPE,),
+    faults=(FaultKind.WIPE, FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH),
+    replication_factor=(2,),
 )
 def wiped_replica_stays() -> Iterator[None]:
     with patch.object(broker_registration, "_is_lost", lambda *_: lambda _: False):

@@ -16,12 +16,16 @@ from tierfetch.fetcher.replica_fetcher import ReplicaFetcher
 from tierfetch.log import adopt
 from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
 from tierfetch.log.producers import ProducerStateManager
+from tierfetch.sim.governed_options import SMALL_FETCH_BYTES
 from tierfetch.sim.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
 
 @planted(
-    "a follower truncates to its high watermark (before KIP-101)", file="fetcher/bootstrap.py", scenario="governed"
+    "a follower truncates to its high watermark (before KIP-101)",
+    file="fetcher/bootstrap.py",
+    scenario="governed",
+    faults=(FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH, FaultKind.POWER_FAILURE),
 )
 def truncate_to_high_watermark() -> Iterator[None]:
     original = ReplicaFetcher._carry_out
@@ -38,7 +42,13 @@ def truncate_to_high_watermark() -> Iterator[None]:
         yield
 
 
-@planted("the leader overlooks a diverging log that is not longer", file="fetcher/epoch_fetch.py", scenario="governed")
+@planted(
+    "the leader overlooks a diverging log that is not longer",
+    file="fetcher/epoch_fetch.py",
+    scenario="governed",
+    faults=(FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.MOVE_LEADER),
+    weak_producers=(1,),
+)
 def overlooked_divergence() -> Iterator[None]:
     original = epoch_fetch.check_divergence
 
@@ -50,7 +60,12 @@ def overlooked_divergence() -> Iterator[None]:
         yield
 
 
-@planted("consumers read past the high watermark", file="fetcher/epoch_fetch.py", scenario="governed")
+@planted(
+    "consumers read past the high watermark",
+    file="fetcher/epoch_fetch.py",
+    scenario="governed",
+    faults=(FaultKind.PARTITION, FaultKind.PROCESS_CRASH, FaultKind.PAUSE),
+)
 def read_past_high_watermark() -> Iterator[None]:
     original = LeaderView.end_visible_to
 
@@ -63,14 +78,23 @@ def read_past_high_watermark() -> Iterator[None]:
         yield
 
 
-@planted("acks=all is answered before the high watermark", file="broker/partition.py", scenario="governed")
+@planted(
+    "acks=all is answered before the high watermark",
+    file="broker/partition.py",
+    scenario="governed",
+    faults=(FaultKind.PARTITION, FaultKind.PROCESS_CRASH, FaultKind.PAUSE),
+)
 def answered_too_early() -> Iterator[None]:
     with patch.object(Partition, "committed", lambda self, *_: None):
         yield
 
 
 @planted(
-    "the high watermark is that of a majority, not of the ISR", file="fetcher/leader_replicas.py", scenario="governed"
+    "the high watermark is that of a majority, not of the ISR",
+    file="fetcher/leader_replicas.py",
+    scenario="governed",
+    faults=(FaultKind.SLOW_LINK, FaultKind.PAUSE, FaultKind.SLOW_DISK),
+    replication_factor=(3,),
 )
 def majority_of_isr() -> Iterator[None]:
     def high_watermark(self: LeaderReplicas, leader_end_offset: int, now_ms: int) -> int | None:
@@ -89,6 +113,7 @@ def majority_of_isr() -> Iterator[None]:
     file="fetcher/leader_replicas.py",
     scenario="governed",
     faults=(FaultKind.PROCESS_CRASH, FaultKind.SLOW_LINK, FaultKind.SLOW_DISK),
+    replica_fetch_max_bytes=(SMALL_FETCH_BYTES,),
 )
 def joins_too_early() -> Iterator[None]:
     original = LeaderReplicas.expanded_isr

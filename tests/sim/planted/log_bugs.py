@@ -23,10 +23,13 @@ from tierfetch.tests.sim.planted.registry import planted
     flush_messages=(1,),
 )
 def acknowledge_before_fsync() -> Iterator[None]:
-    async def nothing(self: Flusher) -> None:
-        """As if the next flush of the upkeep would do."""
+    async def flush_locked(self: Flusher, target: int) -> None:
+        """As if the operating system would do the rest."""
+        if target > self._state.recovery_point:
+            self._state.recovery_point = target
+            self._state.notify()
 
-    with patch.object(Flusher, "flush_by_messages", nothing):
+    with patch.object(Flusher, "flush_locked", flush_locked):
         yield
 
 

@@ -19,6 +19,7 @@ from tierfetch.tests.sim.planted.registry import planted
     "the vote is not written to quorum-state",
     file="quorum/election_file.py",
     scenario="quorum",
+    needs_quiet=True,
     faults=(FaultKind.CRASH_VOTER,),
     election_timeout_ms=(300,),
 )
@@ -76,6 +77,7 @@ def watermark_beyond_log() -> Iterator[None]:
     "fetches that were given up are answered all the same",
     file="quorum/peers.py",
     scenario="governed",
+    needs_quiet=True,
     faults=(FaultKind.PARTITION, FaultKind.ISOLATE_LEADER),
 )
 def fetches_that_chase_each_other() -> Iterator[None]:

@@ -25,6 +25,7 @@ LOG_VIEW = "tests/quorum/test_log_view.py"
     file="quorum/replica.py",
     scenario="quorum",
     shown_by=MODEL,
+    needs_quiet=True,
     faults=(FaultKind.CRASH_VOTER,),
 )
 def forgotten_vote() -> Iterator[None]:
@@ -43,6 +44,7 @@ def forgotten_vote() -> Iterator[None]:
     file="quorum/replica.py",
     scenario="quorum",
     shown_by=MODEL,
+    needs_quiet=True,
     faults=(FaultKind.CRASH_VOTER,),
 )
 def open_gate() -> Iterator[None]:
@@ -60,6 +62,7 @@ def open_gate() -> Iterator[None]:
     file="quorum/election.py",
     scenario="quorum",
     shown_by=MODEL,
+    needs_quiet=True,
     faults=(FaultKind.CRASH_VOTER, FaultKind.REORDERING, FaultKind.SLOW_LINK),
 )
 def votes_twice() -> Iterator[None]:
@@ -81,6 +84,7 @@ def votes_twice() -> Iterator[None]:
     file="quorum/election.py",
     scenario="quorum",
     shown_by=MODEL,
+    needs_quiet=True,
     faults=(FaultKind.CRASH_VOTER, FaultKind.REORDERING, FaultKind.SLOW_LINK),
 )
 def candidate_votes() -> Iterator[None]:
@@ -156,6 +160,7 @@ def half_is_enough() -> Iterator[None]:
     file="quorum/high_watermark.py",
     scenario="quorum",
     shown_by=MODEL,
+    needs_quiet=True,
     faults=(FaultKind.CUT_NEW_LEADERS, FaultKind.ISOLATE_LEADER, FaultKind.SLOW_LINK),
     fetch_max_bytes=(250,),
 )
@@ -230,6 +235,7 @@ def leader_counts_unflushed() -> Iterator[None]:
     file="quorum/log_view.py",
     scenario="quorum",
     shown_by=LOG_VIEW,
+    needs_quiet=True,
     faults=(FaultKind.ISOLATE_LEADER, FaultKind.MACHINE_CRASH),
 )
 def stale_flush() -> Iterator[None]:
@@ -249,6 +255,7 @@ def stale_flush() -> Iterator[None]:
     file="quorum/follower.py",
     scenario="quorum",
     shown_by=TRANSCRIPTS,
+    needs_quiet=True,
     faults=(FaultKind.ISOLATE_LEADER, FaultKind.PARTITION),
 )
 def no_truncation() -> Iterator[None]:
@@ -261,6 +268,7 @@ def no_truncation() -> Iterator[None]:
     file="quorum/leader.py",
     scenario="quorum",
     shown_by=TRANSCRIPTS,
+    needs_quiet=True,
     faults=(FaultKind.ISOLATE_LEADER,),
 )
 def no_check_quorum() -> Iterator[None]:
@@ -273,6 +281,7 @@ def no_check_quorum() -> Iterator[None]:
     file="quorum/election.py",
     scenario="quorum",
     shown_by=TRANSCRIPTS,
+    needs_quiet=True,
     faults=(FaultKind.ONE_WAY, FaultKind.ISOLATE_LEADER),
 )
 def disturbed_leader() -> Iterator[None]:

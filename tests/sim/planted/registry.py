@@ -27,8 +27,8 @@ KNOWN_FILE = Path(__file__).parent / "known.json"
 @dataclass(frozen=True, slots=True)
 class PlantedBug:
     """`plant` puts it in, and takes it out at the end. Seeds with many faults of the kinds `faults`, and one of these
-    values of these `options`, are tried first: what a seed draws is known before it is run. `shown_by` names a test
-    that finds it without a seed: a model checker, a transcript.
+    values of these `options`, are tried first: what a seed draws is known before it is run; of one that `needs_quiet`
+    those with few other faults. `shown_by` names a test that finds it without a seed: a model checker, a transcript.
     """
 
     name: str
@@ -36,6 +36,7 @@ class PlantedBug:
     scenario: str
     plant: Callable[[], AbstractContextManager[None]]
     shown_by: str | None = None
+    needs_quiet: bool = False
     faults: tuple[FaultKind, ...] = ()
     options: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
 
@@ -59,13 +60,14 @@ def planted(
     file: str,
     scenario: str,
     shown_by: str | None = None,
+    needs_quiet: bool = False,
     faults: tuple[FaultKind, ...] = (),
     **options: tuple[object, ...],
 ) -> Callable[[Callable[[], Iterator[None]]], Callable[[], AbstractContextManager[None]]]:
     def add(function: Callable[[], Iterator[None]]) -> Callable[[], AbstractContextManager[None]]:
         plant = contextmanager(function)
         assert name not in BUGS, name
-        BUGS[name] = PlantedBug(name, file, scenario, plant, shown_by, faults, options)
+        BUGS[name] = PlantedBug(name, file, scenario, plant, shown_by, needs_quiet, faults, options)
         return plant
 
     return add

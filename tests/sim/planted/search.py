@@ -30,10 +30,13 @@ from tierfetch.tests.sim.planted.registry import BUGS, Finding, PlantedBug, know
 SEEDS_MAX = 200
 FAULTS_ENOUGH = 6
 OTHERS_WEIGHT = 0.2
-"""Of faults that the bug does not need: many leave it no time."""
+"""Of faults that a bug which needs quiet does not need: many leave it no time."""
 TABLE_FILE = Path(__file__).parents[3] / "docs" / "planted-bugs.md"
 MODULES = (quorum_core_bugs, quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs, controller_bugs)
 OPTIONS = {"governed": GovernedOptions, "quorum": QuorumOptions}
+
+SHOWN_BY_A_TEST = "Found by a model checker, a model of the controller or a transcript, not by the seeds tried so far:"
+NOT_FOUND = "Planted, and not found in the seeds that were tried so far:"
 
 _HEAD = """# Planted bugs
 
@@ -53,7 +56,8 @@ def look_for(bug: PlantedBug, seeds_max: int) -> Finding | None:
             report = run_seed(seed, bug.scenario)
         if report.has_failed and passes_without_bugs(seed, bug.scenario):
             return Finding(seed, tried, found_by(report.failures[0]))
-        print(f"{bug.name}: not by seed {seed}", flush=True)  # noqa: T201
+        reason = "that fails without it, too" if report.has_failed else ""
+        print(f"{bug.name}: not by seed {seed} {reason}", flush=True)  # noqa: T201
     return None
 
 
@@ -68,7 +72,7 @@ def _promise(bug: PlantedBug, seed: int) -> float:
     counts = Counter(fault.kind for fault in schedule.faults)
     matches = sum(getattr(options, name) in values for name, values in bug.options.items())
     load = getattr(options, "partitions", 1) * 100 / options.gap_ms
-    others = sum(number for kind, number in counts.items() if kind not in bug.faults)
+    others = sum(number for kind, number in counts.items() if bug.needs_quiet and kind not in bug.faults)
     wanted = sum(min(counts[kind], FAULTS_ENOUGH) for kind in bug.faults) - OTHERS_WEIGHT * others
     return wanted + FAULTS_ENOUGH * matches - load
 
@@ -89,9 +93,15 @@ def write_table(findings: dict[str, Finding]) -> None:
         for bug in sorted(BUGS.values(), key=lambda bug: (bug.scenario, bug.file, bug.name))
         if (found := findings.get(bug.name)) is not None
     ]
-    missing = sorted(f"* {bug.name} (`{bug.file}`)" for bug in BUGS.values() if bug.name not in findings)
-    tail = ["", "Planted, and not found in the seeds that were tried so far:", "", *missing] if missing else []
+    left = [bug for bug in sorted(BUGS.values(), key=lambda bug: bug.name) if bug.name not in findings]
+    shown = [f"* {bug.name} (`{bug.file}`): `{bug.shown_by}`" for bug in left if bug.shown_by is not None]
+    missed = [f"* {bug.name} (`{bug.file}`)" for bug in left if bug.shown_by is None]
+    tail = [*_section(SHOWN_BY_A_TEST, shown), *_section(NOT_FOUND, missed)]
     TABLE_FILE.write_text(_HEAD + "\n".join([*rows, *tail]) + "\n")
+
+
+def _section(title: str, items: list[str]) -> list[str]:
+    return ["", title, "", *items] if items else []
 
 
 def main(arguments: list[str]) -> int:
