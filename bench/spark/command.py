@@ -21,7 +21,7 @@ BESIDE = "librdkafka"
 @click.command()
 @click.argument("parts", nargs=-1, type=click.Choice(PARTS))
 @click.option(
-    "--size-mb", default=600, show_default=True, help="Data of a topic of 551-byte records; a third of 100 B."
+    "--size-mb", default=600, show_default=True, help="Data of a topic of 551-byte records, some segments at least."
 )
 @click.option("--runs", default=3, show_default=True, help="Counted runs of each case.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), default="bench-results/spark.json")

@@ -27,7 +27,7 @@ from ..measure import Results
 from ..workload import STEP_TIMEOUT_S, consume, create_topic
 from .segments import KEY, value
 
-SEGMENT_BYTES = 4 << 20
+SEGMENT_BYTES = 16 << 20
 VALUES = 4096
 CASES = (
     ("551 B, none", 551, "none"),
