@@ -157,8 +157,8 @@ def test_F11_the_java_consumer_is_sent_to_the_replica_in_its_rack(tierfetch: Loc
 
 
 def test_kafka_finds_nothing_wrong_in_the_directories(tierfetch: LocalCluster) -> None:
-    """Runs last: what all the others wrote, on leader and follower, once the brokers have stopped. The metadata log, which
-    both tools print otherwise, has tests of its own.
+    """Runs last: what all the others wrote, on leader and follower, once the brokers have stopped. The metadata log is
+    printed otherwise by both tools, and has tests of its own.
     """
     for broker in (1, 2):
         tierfetch.stop(broker)
