@@ -202,8 +202,10 @@ class Transcript:
 
     def is_caught_up(self) -> bool:
         leader, follower = self.cluster.log, self.cluster.follower.log
+        last = leader.log_end_offset - 1
         return (
             follower.log_end_offset == leader.log_end_offset
+            and follower.epochs.epoch_for_offset(last) == leader.epochs.epoch_for_offset(last)
             and follower.high_watermark >= leader.high_watermark
             and self.cluster.state() == "fetching"
         )

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tierfetch.log.checkpoints import encode_leader_epochs
 from tierfetch.log.epochs import EpochEntry
 from tierfetch.log.index import OffsetIndex, TransactionIndex
 from tierfetch.plugins.local import LocalTieredStorage
@@ -116,4 +117,5 @@ async def test_what_lay_below_the_log_start_when_it_was_copied_is_no_fault() -> 
     storage, (segment, *_) = await segments_of("s-none")
     (epoch,) = segment.segment_leader_epochs
     later = EpochEntry(epoch.epoch, segment.start_offset + (segment.end_offset - segment.start_offset) // 2)
+    storage.objects[segment.segment_id, IndexType.LEADER_EPOCH] = encode_leader_epochs([later])
     assert await check_contents(replace(segment, segment_leader_epochs=(later,)), storage) == []
