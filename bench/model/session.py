@@ -1,6 +1,7 @@
-"""All scenarios of one system in turn, on one cluster: calibration, constants, predictions, runs. Writes as it goes.
+"""All scenarios of one system in turn: calibration, constants, predictions, runs. Writes as it goes.
 
-A scenario that fails is recorded with its reason, its cluster is thrown away, and the next one gets a new one.
+Each has a cluster of its own: a wiped broker replays the metadata log, so on a cluster that many scenarios have used it
+starts later than on the one that gave the constants. A scenario that fails is recorded with its reason.
 """
 
 from __future__ import annotations
@@ -90,8 +91,9 @@ class Session:
         except FAILURES as error:
             entry.failure = f"{type(error).__name__}: {error}"
             self.console.print(f"[red]{self.system}, {entry.scenario.name}: {entry.failure}[/]")
-            self._drop_lab()
             self.record.write()
+        finally:
+            self._drop_lab()
 
     def _run(self, entry: Entry, runs: int, *, predicts: bool) -> None:
         lab, scenario = self._running_lab(), entry.scenario
