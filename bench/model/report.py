@@ -92,7 +92,9 @@ def markdown(record: Record) -> str:
             parts += [f"## {NAMES[system]}", _sentence(system, summary([each for _, each in found])) + "."]
             parts.append("\n".join(_rows(found)))
     if record.calibrations is not None:
-        parts += ["## The constants", _CONSTANTS, "\n".join(_constants(list(record.calibrations.systems.values())))]
+        measured = {entry.system for entry in record.calibration_runs}
+        constants = [found for system, found in record.calibrations.systems.items() if system in measured]
+        parts += ["## The constants", _CONSTANTS, "\n".join(_constants(constants))]
     return "\n\n".join([*parts, _LIMITS]) + "\n"
 
 
