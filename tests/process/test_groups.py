@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 
 from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.processes import poll
 from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
 from tierfetch.tests.process.clients import CLIENTS, create_topic
 from tierfetch.tests.process.consumers import READERS, Member, doomed_member, until_assigned
@@ -101,8 +103,19 @@ def test_a_group_survives_a_restart_of_its_coordinator(cluster: LocalCluster, ho
             cluster.start(broker)
             cluster.wait_serving(broker)
         assert member.read(30) == VALUES[40:70]
-        member.consumer.commit(asynchronous=False)
+        commit_once_known(member)
     assert READERS["confluent-kafka"](servers, "g", "t", 30) == VALUES[70:]
+
+
+def commit_once_known(member: Member) -> None:
+    """The client may not have found its coordinator yet, and says so."""
+    for _ in poll(30, "the coordinator to be known", 0.2):
+        try:
+            member.consumer.commit(asynchronous=False)
+            return
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() != confluent_kafka.KafkaError._WAIT_COORD:
+                raise
 
 
 def test_a_group_survives_the_end_of_its_coordinator(cluster: LocalCluster) -> None:
