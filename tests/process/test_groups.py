@@ -91,7 +91,7 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
         yield running
 
 
-@pytest.mark.parametrize("how", ["stop", "kill"])
+@pytest.mark.parametrize("how", ["stop", pytest.param("kill", marks=pytest.mark.faults)])
 def test_a_group_survives_a_restart_of_its_coordinator(cluster: LocalCluster, how: str) -> None:
     servers = cluster.bootstrap_servers
     filled(servers, "t")
