@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -28,19 +29,20 @@ BESIDE = "librdkafka"
 def main(parts: tuple[str, ...], size_mb: int, runs: int, json_path: Path) -> None:
     """The Spark source beside a librdkafka consumer of the same data, and its decoder, plans and memory."""
     console, results = Console(), Results()
+    command = " ".join(["python -m bench", *sys.argv[1:]])
     for part in parts or PARTS:
         console.print(part)
         base = Path(tempfile.mkdtemp(prefix="tierfetch-bench-"))
         try:
-            run(part, base, results, size_mb, runs)
+            run(part, base, results, size_mb, runs, console.print)
         finally:
             shutil.rmtree(base, ignore_errors=True)
+        results.write(json_path, command)
     report(console, results)
-    results.write(json_path, " ".join(["python -m bench", *sys.argv[1:]]))
     console.print(f"Figures: {json_path}")
 
 
-def run(part: str, base: Path, results: Results, size_mb: int, runs: int) -> None:
+def run(part: str, base: Path, results: Results, size_mb: int, runs: int, say: Callable[[str], None]) -> None:
     match part:
         case "decoder":
             decoder.run(results, runs)
@@ -51,7 +53,7 @@ def run(part: str, base: Path, results: Results, size_mb: int, runs: int) -> Non
         case "tiny":
             tiny.run(base, results, runs)
         case "table":
-            table.run(base, results, size_mb, runs)
+            table.run(base, results, size_mb, runs, say)
 
 
 def report(console: Console, results: Results) -> None:
