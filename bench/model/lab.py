@@ -121,6 +121,7 @@ def _kafka(base: Path) -> Iterator[Cluster]:
     configs = {
         "remote.log.storage.manager.class.name": JAVA_PLUGIN,
         "remote.log.storage.manager.class.path": str(classes),
+        "log.initial.task.delay.ms": "500",  # else nothing is trimmed in a broker's first 30 s
     }
     _compile(classes)
     cluster = KafkaCluster(base, (LEADER, FOLLOWER), broker_configs=CONFIGS | configs)

@@ -118,8 +118,8 @@ _INTRODUCTION: Final = f"""# How well does the model predict?
 Written by `python -m bench model --docs docs/model-proof.md`, from the JSON of a session. Two brokers and a controller
 on loopback; one broker is killed, wiped and started again, and timed from its process's start until clients see it in
 the ISR of every partition. Each scenario is predicted first: the inventory is captured of the live cluster
-(`tierfetch model capture`), and the prediction is in the file before the first run. Then it is run at least {RUNS_MIN}
-times.
+(`tierfetch model capture`), and the prediction is in the file before the first run. Then it is run once unmeasured, so
+that no leader does it for the first time, and at least {RUNS_MIN} times measured.
 
 The constants come from calibration scenarios (other sizes, partition counts, loads, throttles and latencies), run
 just before on the same machine; no test scenario is among them (`bench/model/scenario.py`).
