@@ -10,19 +10,23 @@ Everything is fetched and verified first, and nothing local changes here; the re
     3 fetch epoch index, producer snapshot; ask for the `.log`'s      absent, and the ledger says it is being deleted:
       size                                                            AskAgainError; else RemoteStorageError
     4 the epoch index agrees with the segment and reaches down to     RemoteStorageCorruptError
-      the log start; size as stated; snapshot's checksum
-    5 finished segments cover [log start, segment end] without a gap  wait for the ledger, then LedgerBehindError
+      its first epoch; size as stated; snapshot's checksum
+    5 where the index begins above the log start, another segment     as for a gap
+      with the offset below it is proven as 2 to 4, and so on
+    6 finished segments cover [log start, segment end] without a gap  wait for the ledger, then LedgerBehindError
 
 A segment whose last record (epoch, offset) is in the leader's log lies whole on the leader's lineage: that pair
-identifies everything below it. The ledger is awaited by its version, so the wait ends the moment metadata arrives.
+identifies everything below it. Its index begins above the log start if another leader had raised its own, copied, and
+gone before the followers had heard of it. The ledger is awaited by its version, so the wait ends the moment metadata
+arrives.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..log.adoption import AdoptedState
 from ..log.checkpoints import decode_leader_epochs
@@ -73,12 +77,38 @@ class AuxState:
 
 @dataclass(frozen=True, slots=True)
 class _ProvenSegment:
-    """A segment on the leader's lineage with its verified objects. `epochs` cover [log start, segment end]."""
+    """A segment on the leader's lineage with its verified objects. `epochs` cover what its index knows of [log start,
+    segment end].
+    """
 
     segment: RemoteLogSegmentMetadata
     epochs: LeaderEpochCache
     producer_snapshot: bytes
     bytes_fetched: int
+
+
+class _Proofs:
+    """What was found of the segments that one bootstrap has looked at: each is fetched once."""
+
+    def __init__(self, prove: Callable[[RemoteLogSegmentMetadata], Awaitable[_ProvenSegment | None]]) -> None:
+        self._prove = prove
+        self._found: dict[RemoteLogSegmentId, _ProvenSegment | None] = {}
+
+    async def of(self, segment: RemoteLogSegmentMetadata) -> _ProvenSegment | None:
+        """None if it is not of the leader's history."""
+        if segment.segment_id not in self._found:
+            self._found[segment.segment_id] = await self._prove(segment)
+        return self._found[segment.segment_id]
+
+    async def first_of(self, segments: Iterable[RemoteLogSegmentMetadata]) -> _ProvenSegment | None:
+        for segment in segments:
+            if (found := await self.of(segment)) is not None:
+                return found
+        return None
+
+    @property
+    def bytes_fetched(self) -> int:
+        return sum(found.bytes_fetched for found in self._found.values() if found is not None)
 
 
 class AuxStateBuilder:
@@ -106,20 +136,19 @@ class AuxStateBuilder:
         leader.
         """
         deadline = asyncio.get_running_loop().time() + self._ledger_wait_s
-        proven: dict[RemoteLogSegmentId, _ProvenSegment | None] = {}
+        proofs = _Proofs(lambda segment: self._prove(segment, adoption, leader, leader_epoch))
         while True:
             ledger = self._metadata.ledger(partition)
             version = -1 if ledger is None else ledger.version
             missing = f"offset {adoption.start_offset - 1} of epoch {adoption.last_epoch}"
-            for segment in _candidates(ledger, adoption):
-                if segment.segment_id not in proven:
-                    proven[segment.segment_id] = await self._prove(segment, adoption, leader, leader_epoch)
-                found = proven[segment.segment_id]
+            for segment in _holding(ledger, adoption.start_offset - 1, adoption.last_epoch):
+                found = await proofs.of(segment)
                 if ledger is None or found is None:
                     continue
+                found = await _with_history(found, adoption.log_start_offset, ledger, proofs)
                 coverage = covering(ledger, found.epochs, adoption.log_start_offset, segment.end_offset + 1)
                 if coverage.gap is None:
-                    return _aux_state(found, adoption, sum(each.bytes_fetched for each in proven.values() if each))
+                    return _aux_state(found, adoption, proofs.bytes_fetched)
                 missing = f"the offsets {coverage.gap}"
             await self._wait_newer(partition, version, deadline, missing)
 
@@ -217,23 +246,34 @@ class AuxStateBuilder:
             ) from error
 
 
-def _candidates(ledger: RemoteLogLedger | None, adoption: AdoptFromTier) -> list[RemoteLogSegmentMetadata]:
-    """The finished segments with (last epoch, start - 1), the one that reaches least beyond it first."""
-    last_offset = adoption.start_offset - 1
+def _holding(ledger: RemoteLogLedger | None, offset: int, epoch: int | None = None) -> list[RemoteLogSegmentMetadata]:
+    """The finished segments that state the epoch of an offset, or that it is `epoch`; the one that reaches least beyond
+    it first.
+    """
     holding = [
         segment
         for segment in (() if ledger is None else ledger.finished())
-        if segment.start_offset <= last_offset <= segment.end_offset
-        and any(
-            epoch == adoption.last_epoch and first <= last_offset <= last
-            for epoch, first, last in segment.epoch_ranges()
-        )
+        if segment.start_offset <= offset <= segment.end_offset
+        and any(epoch in (None, stated) and first <= offset <= last for stated, first, last in segment.epoch_ranges())
     ]
     return sorted(holding, key=lambda segment: (segment.end_offset, -segment.start_offset))
 
 
+async def _with_history(
+    found: _ProvenSegment, log_start_offset: int, ledger: RemoteLogLedger, proofs: _Proofs
+) -> _ProvenSegment:
+    """With the epochs down to the log start, as far as proven segments below it know them."""
+    entries = found.epochs.entries
+    while (first_offset := entries[0].start_offset) > log_start_offset:
+        below = await proofs.first_of(_holding(ledger, first_offset - 1))
+        if below is None:
+            break
+        entries = (*below.epochs.range(log_start_offset, first_offset), *entries)
+    return replace(found, epochs=LeaderEpochCache(entries))
+
+
 def _verified_epochs(segment: RemoteLogSegmentMetadata, epoch_index: bytes, log_start_offset: int) -> LeaderEpochCache:
-    """The epochs of [log start, segment end], checked against the segment's metadata."""
+    """The epochs of [log start, segment end], checked against the segment's metadata; from where the index begins."""
     name = f"epoch index of segment {segment.segment_id}"
     try:
         recorded = LeaderEpochCache(decode_leader_epochs(epoch_index, name=name))
@@ -242,8 +282,9 @@ def _verified_epochs(segment: RemoteLogSegmentMetadata, epoch_index: bytes, log_
     end_offset = segment.end_offset + 1
     epochs = LeaderEpochCache(recorded.range(log_start_offset, end_offset))
     earliest = epochs.earliest_entry
-    if earliest is None or earliest.start_offset > log_start_offset:
-        raise RemoteStorageCorruptError(f"{name} does not reach down to the log start {log_start_offset}: {recorded}")
+    first_offset = max(log_start_offset, min(first for _, first, _ in segment.epoch_ranges()))
+    if earliest is None or earliest.start_offset > first_offset:
+        raise RemoteStorageCorruptError(f"{name} does not reach down to offset {first_offset}: {recorded}")
     if not is_within_lineage(segment, epochs, end_offset):
         raise RemoteStorageCorruptError(
             f"{name} contradicts the remote log metadata: {recorded}, {segment.segment_leader_epochs}"

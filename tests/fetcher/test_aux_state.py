@@ -9,6 +9,7 @@ import pytest
 
 from tierfetch.fetcher.aux_state import AskAgainError, AuxState, AuxStateBuilder, LedgerBehindError
 from tierfetch.fetcher.bootstrap import AdoptFromTier
+from tierfetch.log.checkpoints import encode_leader_epochs
 from tierfetch.log.epochs import EpochEntry
 from tierfetch.log.producers import ProducerStateManager
 from tierfetch.protocol.records import Record, build_batch, parse_header
@@ -126,6 +127,60 @@ class TestLineage:
             last.segment_id, IndexType.LEADER_EPOCH
         ].replace(b"2 5", b"2 4")
         with pytest.raises(RemoteStorageCorruptError, match="contradicts"):
+            await build(tier, log)
+
+
+class TestRaisedLogStart:
+    """A leader raised its log start, copied, and went before its followers knew of it: the next one begins lower."""
+
+    async def tier_of_the_former_leader(self, log: ModelLog, *raised: tuple[int, int, int]) -> ModelTier:
+        """[0, 2] from the log start on; then (start, end, log start) of each segment that was copied later."""
+        tier = ModelTier()
+        await tier.start()
+        tier.upload(log, 0, 2)
+        for start, end, log_start_offset in raised:
+            former = worked_log()
+            former.epochs.truncate_from_start(log_start_offset)
+            tier.upload(former, start, end)
+        return tier
+
+    async def test_bootstrap_rule_2_the_epochs_below_are_those_of_the_segments_before(self) -> None:
+        log = worked_log()
+        aux = await build(await self.tier_of_the_former_leader(log, (3, 5, 3)), log)
+        assert aux.state.epochs == (EpochEntry(0, 0), EpochEntry(1, 3), EpochEntry(2, 5))
+
+    async def test_bootstrap_rule_2_an_epoch_that_goes_on_begins_where_it_began(self) -> None:
+        log = worked_log()
+        tier = await self.tier_of_the_former_leader(log, (3, 3, 3), (4, 5, 4))
+        aux = await build(tier, log, AdoptFromTier(1, 6, 2))
+        assert aux.state.epochs == (EpochEntry(0, 1), EpochEntry(1, 3), EpochEntry(2, 5))
+
+    async def test_bootstrap_rule_1_a_lost_history_tells_nothing_of_what_lies_below(self) -> None:
+        log = worked_log()
+        tier = ModelTier()
+        await tier.start()
+        lost = model_log((0, 0), end=5)
+        tier.upload(lost, 0, 3, number=1)
+        former = worked_log()
+        former.epochs.truncate_from_start(3)
+        tier.upload(former, 3, 5)
+        with pytest.raises(LedgerBehindError, match=r"offsets \[0, 3\)"):
+            await build(tier, log)
+        tier.upload(log, 0, 2, number=2)
+        assert (await build(tier, log)).state.epochs == (EpochEntry(0, 0), EpochEntry(1, 3), EpochEntry(2, 5))
+
+    async def test_bootstrap_rule_2_what_no_segment_knows_is_a_gap(self) -> None:
+        log = worked_log()
+        tier = await self.tier_of_the_former_leader(log, (3, 5, 4))
+        with pytest.raises(LedgerBehindError, match=r"offsets \[0, 3\)"):
+            await build(tier, log)
+
+    async def test_an_index_that_lacks_epochs_of_its_own_segment_is_corrupt(self) -> None:
+        log = worked_log()
+        tier = await worked_tier(log)
+        last = segment(3, 5)
+        tier.storage.objects[last.segment_id, IndexType.LEADER_EPOCH] = encode_leader_epochs([EpochEntry(2, 5)])
+        with pytest.raises(RemoteStorageCorruptError, match="does not reach down to offset 3"):
             await build(tier, log)
 
 
