@@ -157,12 +157,9 @@ class ControllerCore:
         broker = self.state.image.brokers.get(request.broker_id)
         if self._failover is None or broker is None or broker.incarnation_id == request.incarnation_id:
             return
-        for item in request.listeners:
-            address = (item.host, int(item.port))
-            verdict = self._failover.successor(self.state.image, broker.broker_id, address, moment.now_ms)
-            if verdict is Verdict.FENCE:
-                self.state.sessions.forget(broker.broker_id)
-                return
+        addresses = [(item.host, int(item.port)) for item in request.listeners]
+        if self._failover.is_succeeded(self.state.image, broker.broker_id, addresses, moment.now_ms):
+            self.state.sessions.forget(broker.broker_id)
 
     def was_held_up(self, now_ms: int) -> None:
         """This process stood still, so that silence says nothing about brokers: all begin anew, and none is fenced

@@ -7,7 +7,6 @@ reset it. So the controller looks at once, by connecting to the broker's listene
 |---|---|
 | connection refused, twice in a row | nobody listens on that port: proof |
 | an answer by another incarnation | the registered one is gone: proof |
-| another incarnation asks to be registered on the same listener | it has bound that port: proof |
 | an answer by the same incarnation | alive: no more looking |
 | a timeout, an unreachable host, a reset after accept | nothing |
 
@@ -15,14 +14,23 @@ Even with proof nothing is fenced
 
 * within one session timeout after this controller became active: it has not heard the brokers yet, its own network may
   be what failed;
-* if, with this one, half of the brokers or more were fenced so within one session timeout: then suspect ourselves;
+* if, with this one, half of the brokers or more were fenced so within one session timeout: then suspect ourselves. One
+  of two is half: which of the two lost the other, nobody else can tell;
 * when it is switched off.
 
-Then the session timeout decides, as always. Pure: the shell makes the connections and reports.
+Then the session timeout decides, as always.
+
+A broker that was started again fences nobody: it asks to be registered itself, which its old registration would forbid
+until the session ends. Where the connection of that one has ended, and the new incarnation has bound its listener, it
+has taken its place, and need not wait; also one of two, or all at once: that they are heard shows that the network is
+whole.
+
+Pure: the shell makes the connections and reports.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -105,15 +113,16 @@ class FastFailover:
         del self._suspected[broker_id]
         return self._judge(image, broker_id, now_ms)
 
-    def successor(self, image: MetadataImage, broker_id: int, address: tuple[str, int], now_ms: int) -> Verdict:
-        """Another incarnation of the broker, which listens at `address`, asks to be registered."""
+    def is_succeeded(
+        self, image: MetadataImage, broker_id: int, addresses: Collection[tuple[str, int]], now_ms: int
+    ) -> bool:
+        """Whether another incarnation, which listens at `addresses` and asks to be registered, has taken the place of
+        the one that is.
+        """
         broker = image.brokers.get(broker_id)
         if broker is None or broker.fenced or self._disconnected.get(broker_id) != broker.epoch:
-            return Verdict.WAIT
-        if address not in {(item.host, item.port) for item in broker.end_points}:
-            return Verdict.WAIT
-        self._suspected.pop(broker_id, None)
-        return self._judge(image, broker_id, now_ms)
+            return False
+        return self._may_act(now_ms) and not {(item.host, item.port) for item in broker.end_points}.isdisjoint(addresses)
 
     def heard(self, broker_id: int) -> None:
         """A heartbeat came: alive after all."""

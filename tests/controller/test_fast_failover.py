@@ -65,17 +65,32 @@ def test_another_incarnation_on_the_same_listener_is_proof_too() -> None:
     assert (harness.partition("t").leader, harness.partition("t").isr) == (2, (2, 3))
 
 
-@pytest.mark.parametrize("seen", ["a heartbeat", "two others gone"])
-def test_another_incarnation_is_no_proof_where_the_first_lives_or_we_are_cut_off(seen: str) -> None:
+def test_another_incarnation_is_no_proof_where_the_first_lives() -> None:
     harness = cluster_of(3)
     harness.core.connection_lost(1, harness.now_ms)
-    if seen == "a heartbeat":
-        harness.beat(1)
-    else:
-        harness.core.connection_lost(2, harness.now_ms)
-        assert probe(harness, 2, REFUSED, REFUSED) is Verdict.FENCE
+    harness.beat(1)
     assert harness.register(1)["error_code"] is ErrorCode.duplicate_broker_registration
     assert not harness.image.brokers[1].fenced
+
+
+@pytest.mark.parametrize("brokers", [1, 2, 3])
+def test_who_was_started_again_need_not_wait_whoever_else_is_gone(brokers: int) -> None:
+    """One of two, or all of them at once: none is fenced for it, each speaks for itself."""
+    harness = cluster_of(brokers)
+    for broker_id in range(1, brokers + 1):
+        harness.core.connection_lost(broker_id, harness.now_ms)
+    for broker_id in range(1, brokers + 1):
+        harness.start(broker_id)
+
+
+def test_but_not_within_one_session_timeout_of_a_failover() -> None:
+    harness = cluster_of(2)
+    harness.failover()
+    harness.core.connection_lost(1, harness.now_ms)
+    assert harness.register(1)["error_code"] is ErrorCode.duplicate_broker_registration
+    harness.now_ms += CONFIG.session_timeout_ms - 1
+    harness.beat(2)
+    assert harness.register(1)["error_code"] is ErrorCode.duplicate_broker_registration
 
 
 def test_a_live_broker_is_never_fenced_for_a_disconnect() -> None:
