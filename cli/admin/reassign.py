@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +17,8 @@ from rich.table import Table
 
 from ...protocol.errors import KafkaError
 from ...sim.planning.cluster_state import Standing, standing
-from ...sim.planning.journal import ENDED, ConfigValue, Event, Header, Journal, JournalError, Outcome
+from ...sim.planning.journal import ENDED, Event, Header, Journal, JournalError, Outcome
+from ...sim.planning.neighbours import signs_of_others
 from ...sim.planning.plan_file import PlanFile, PlanFileError
 from ...sim.planning.preflight import entries_of
 from ...sim.planning.throttling import config_keys
@@ -25,7 +26,7 @@ from ..options import FiniteRange, json_option, table_console, throttle_rate
 from .reassign_cluster import PlanCluster, under_way
 from .reassign_cluster import reassign as ask_controller
 from .reassign_journal import JournalFile, default_path, owned
-from .reassign_run import Done, PlanRun, ProgressBar, now_ms
+from .reassign_run import Done, PlanRun, ProgressBar, left_behind, now_ms
 from .session import Admin, bootstrap_option, run
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -113,6 +114,12 @@ def list_reassignments(bootstrap: tuple[str, ...], as_json: bool) -> None:
     help="How long to wait for new leaders whose log is in the tier yet.",
 )
 @click.option("--allow-replication-factor-change", "changes_factor", is_flag=True)
+@click.option(
+    "--share-brokers",
+    "shares_brokers",
+    is_flag=True,
+    help="Although others move replicas on the same brokers, or have throttled them; what was set is put back.",
+)
 @click.option("--no-wait", is_flag=True, help="All at once, without throttle and journal, and return at once.")
 @bootstrap_option
 @json_option
@@ -150,7 +157,10 @@ def execute(
         brokers = sorted({broker for entry in entries for broker in (*entry.before, *entry.target)})
         is_set = throttle is not None or plan.details.roll is not None
         old_configs = await cluster.configs(config_keys(topics, brokers)) if is_set else ()
-        cluster.notes += _throttled_already(old_configs)
+        others = signs_of_others(state, {entry.key for entry in entries}, brokers, old_configs)
+        if others and not options["shares_brokers"]:
+            others.append("or give --share-brokers, and it begins all the same")
+            raise click.ClickException("\n".join([f"{plan_file}: nothing was begun:", *others]))
         header = Header(
             cluster_id=cluster.cluster_id,
             plan=plan_file.name,
@@ -161,6 +171,7 @@ def execute(
             roll=plan.details.roll,
             warm_wait_s=options["warm_timeout"],
             old_configs=old_configs,
+            shares_brokers=options["shares_brokers"],
         )
         with owned(path):
             _check_free(path, plan_file)
@@ -218,6 +229,7 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
         "is_carried_out": file.is_owned(),
         "partitions": {each.name.lower(): standings.count(each) for each in Standing},
         "waves": 1 + max((entry.wave for entry in header.entries), default=0),
+        "notes": left_behind(journal),
     }
     if as_json:
         click.echo(json.dumps(document, indent=1))
@@ -227,6 +239,8 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
     for each in Standing:
         if standings.count(each):
             click.echo(f"  {each.name.lower()}: {standings.count(each)} partitions")
+    for note in left_behind(journal):
+        click.echo(f"note: {note}")
 
 
 @reassign.command("pause")
@@ -343,17 +357,6 @@ def _check_free(path: Path, plan_file: Path) -> None:
             f"{path}: this plan was begun already: `tierfetch reassign resume {plan_file}` goes on with it, cancel and"
             " rollback end it"
         )
-
-
-def _throttled_already(old_configs: Sequence[ConfigValue]) -> list[str]:
-    """Another plan's throttle would be put back, and stay."""
-    brokers = sorted({int(each.name) for each in old_configs if each.kind == "broker" and each.value is not None})
-    if not brokers:
-        return []
-    return [
-        f"brokers {brokers} had a replication throttle before, which is put back: if it is of a plan that has ended"
-        " meanwhile, delete it"
-    ]
 
 
 def _tell(done: Done, plan_file: Path, *, as_json: bool) -> None:

@@ -1,8 +1,8 @@
 """The cluster of a plan: reads what `sim.planning.cluster_state` asks for, and does what `execution` decided.
 
 Reading sends ListPartitionReassignments first and Metadata after it, so that a reassignment that ends in between shows
-in the replicas. Configs of a broker are asked of and set at that broker, as Apache Kafka wants it; of one that is not
-alive they can be neither, which is remembered in `notes`.
+in the replicas. Configs of a broker are asked of and set at that broker, as Apache Kafka wants it. Of one that is not
+alive any tierfetch broker sets them; Apache Kafka refuses that, and the broker is remembered in `left`.
 """
 
 from __future__ import annotations
@@ -37,13 +37,12 @@ class PlanCluster:
         self._leaders: dict[Key, int] = {}
         self.cluster_id = ""
         self.notes: list[str] = []
+        self.left: set[int] = set()
 
     async def state(self, topics: Sequence[str]) -> ClusterState:
         """All partitions of these topics; those that do not exist are absent."""
-        moving = {
-            (row["topic"], row["partition"]): (tuple(row["adding"]), tuple(row["removing"]))
-            for row in await under_way(self._admin)
-        }
+        rows = {(row["topic"], row["partition"]): row for row in await under_way(self._admin)}
+        moving = {key: (tuple(row["adding"]), tuple(row["removing"])) for key, row in rows.items()}
         answer = await self._admin.ask(ApiKey.METADATA, metadata_of(topics))
         self._brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
         self.cluster_id = answer.cluster_id or ""
@@ -61,7 +60,8 @@ class PlanCluster:
                     topic_id, tuple(part.replica_nodes), tuple(part.isr_nodes), part.leader_id, adding, removing
                 )
         self._leaders = {key: found.leader for key, found in partitions.items()}
-        return ClusterState(frozenset(self._brokers), partitions)
+        brokers = {key: frozenset((*row["replicas"], *row["adding"], *row["removing"])) for key, row in rows.items()}
+        return ClusterState(frozenset(self._brokers), partitions, under_way=brokers)
 
     async def uploaded(self, keys: Iterable[Key]) -> dict[Key, int]:
         """The next offset to upload of each partition whose leader knows it."""
@@ -153,11 +153,23 @@ class PlanCluster:
         for (kind, name), changes in sorted(resources.items()):
             if kind == "topic":
                 continue
-            if int(name) in self._brokers:
-                await self._alter(self._brokers[int(name)], BROKER, {name: changes})
+            if await self._alter_broker(int(name), changes):
+                self.left.discard(int(name))
             else:
-                keys = ", ".join(change["name"] for change in changes)
-                self.notes.append(f"broker {name} is not alive: its {keys} stay as they are")
+                self.left.add(int(name))
+
+    async def _alter_broker(self, broker: int, changes: list[dict[str, Any]]) -> bool:
+        """False if it is not alive, and nobody else takes its configs."""
+        if broker in self._brokers:
+            await self._alter(self._brokers[broker], BROKER, {str(broker): changes})
+            return True
+        try:
+            await self._alter(None, BROKER, {str(broker): changes})
+        except KafkaError as error:
+            if error.code is not ErrorCode.invalid_request:
+                raise
+            return False
+        return True
 
     async def _alter(
         self, address: Address | None, resource_type: int, resources: Mapping[str, list[dict[str, Any]]]

@@ -30,7 +30,7 @@ from ...sim.planning.execution import (
     Wait,
     next_step,
 )
-from ...sim.planning.journal import Event, Journal, Mode
+from ...sim.planning.journal import Event, Journal, Mode, Outcome
 from .reassign_cluster import PlanCluster
 from .reassign_journal import JournalFile
 
@@ -62,6 +62,22 @@ class Done:
     notes: tuple[str, ...]
 
 
+_ENDED_BY: Final = {Outcome.CANCELLED: "cancel", Outcome.ROLLED_BACK: "rollback"}
+
+
+def left_behind(journal: Journal) -> list[str]:
+    """What is to be done about brokers whose configs could not be put back; nothing of a plan that goes on."""
+    if not journal.left or journal.outcome is None:
+        return []
+    one = len(journal.left) == 1
+    return [
+        f"{'broker' if one else 'brokers'} {', '.join(map(str, journal.left))} {'was' if one else 'were'} not alive:"
+        f" the replication throttle stays set there, without effect while no topic names throttled replicas; once"
+        f" {'it is' if one else 'they are'} back, `tierfetch reassign {_ENDED_BY.get(journal.outcome, 'resume')}"
+        f" {journal.header.plan}` removes it"
+    ]
+
+
 def now_ms() -> int:
     return int(time.time() * 1000)
 
@@ -89,9 +105,10 @@ class PlanRun:
                 continue
             self._answered_at_s = time.monotonic()
             if isinstance(found, Finish):
-                self._file.append(Event(event="ended", at_ms=now_ms(), outcome=found.outcome))
+                left = tuple(sorted(self._cluster.left))
+                self._file.append(Event(event="ended", at_ms=now_ms(), outcome=found.outcome, left=left))
                 entries = len(self._file.journal.header.entries)
-                notes = tuple(dict.fromkeys((*self._cluster.notes, *found.notes)))
+                notes = tuple(dict.fromkeys((*self._cluster.notes, *found.notes, *left_behind(self._file.journal))))
                 return Done(found, entries, time.monotonic() - began_s, notes)
             await asyncio.sleep(max(found.at_least_s, LOOK_INTERVAL_S, 4 * (time.monotonic() - look_s)))
 

@@ -48,13 +48,15 @@ class PartitionState:
 @dataclass(frozen=True, slots=True)
 class ClusterState:
     """`uploaded` has the next offsets to upload, of partitions whose leaders roll, and `copied_bytes` what new replicas
-    hold so far; both as far as they were asked for.
+    hold so far; both as far as they were asked for. `under_way`: all reassignments of the cluster, whoever began them,
+    with the brokers that each leaves, keeps or comes to.
     """
 
     live: frozenset[int]
     partitions: Mapping[Key, PartitionState]
     uploaded: Mapping[Key, int] = field(default_factory=dict)
     copied_bytes: Mapping[Key, int] = field(default_factory=dict)
+    under_way: Mapping[Key, frozenset[int]] = field(default_factory=dict)
 
 
 class Standing(Enum):

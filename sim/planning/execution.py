@@ -12,6 +12,7 @@ where a process before this one was killed. Rules:
   no leader, or would go to a broker that is not alive, the wave does not begin: what is under way ends, configs are put
   back, and every such partition is named.
 * A throttle is set before the replicas that it is for are assigned, and events are written before what relies on them.
+* A wave waits for moves of others on its brokers (neighbours.py).
 * If the controller refuses a part of a wave, the other part is taken back.
 * Every action may be done twice.
 
@@ -26,6 +27,7 @@ from typing import Final
 
 from .cluster_state import ClusterState, PartitionState, Standing, describe_foreign, standing
 from .journal import ConfigValue, Entry, Event, Journal, Key, Mode, Outcome, entries_by_wave
+from .neighbours import moves_of_others, waiting_for
 from .throttling import throttle_configs
 
 UNDER_WAY: Final = frozenset({Standing.MOVING, Standing.RETURNING})
@@ -148,6 +150,8 @@ class _Step:
         to_begin = [entry for entry in entries if self._of(entry) is Standing.BEFORE]
         if problems := [text for entry in to_begin for text in self._obstacles(entry, entry.target)]:
             return self._end(Outcome.STOPPED, problems)
+        if waiting := self._others(to_begin):
+            return waiting
         actions: list[Action] = []
         if self._journal.throttled_wave != wave:
             actions += self._throttle(wave, [entry for entry in self._header.entries if entry.wave == wave])
@@ -230,10 +234,22 @@ class _Step:
             return self._end(Outcome.STOPPED if problems else Outcome.ROLLED_BACK, problems)
         wave = max(entry.wave for entry in done)
         entries = [entry for entry in done if entry.wave == wave]
+        if waiting := self._others(entries):
+            return waiting
         orders = tuple((entry.key, entry.before) for entry in entries)
         return (*self._throttle(wave, entries, returns=True), Reassign(orders, wave), Wait(self._why(entries)))
 
     # --- shared -----------------------------------------------------------------------------------------------------
+
+    def _others(self, to_begin: Sequence[Entry]) -> tuple[Action, ...]:
+        """Wait for what somebody else moves on the brokers of these, which are not begun yet; what an operator had
+        skipped is not waited for.
+        """
+        if self._header.shares_brokers:
+            return ()
+        brokers = {broker for entry in to_begin for broker in (*entry.before, *entry.target)}
+        others = moves_of_others(self._state, _keys(self._header.entries), brokers)
+        return (Wait(waiting_for(others)),) if others else ()
 
     def _end(self, outcome: Outcome, problems: Iterable[str] = ()) -> tuple[Action, ...]:
         """Once nothing is under way and configs are as they were."""

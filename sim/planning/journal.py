@@ -14,7 +14,8 @@ it. A last line that a crash tore is left out.
     leading       the last step, preferred leaders, has begun
     pause, cancel, roll_back, resume    asked for by an operator; `skipped` are partitions to leave alone from now on.
                   `resume` goes on with a cancel or a rollback that has not ended, else forward
-    ended         the process has ended with this outcome
+    ended         the process has ended with this outcome; `left` are brokers that were not alive, so that their configs
+                  could not be put back
 """
 
 from __future__ import annotations
@@ -89,7 +90,9 @@ class ConfigValue(_Value):
 
 
 class Header(_Value):
-    """`warm_wait_s`: how long new leaders may take to hold enough; `throttle_bytes_per_s` None: none is set."""
+    """`warm_wait_s`: how long new leaders may take to hold enough; `throttle_bytes_per_s` None: none is set;
+    `shares_brokers`: what others do on the plan's brokers is not looked at.
+    """
 
     version: Literal[1] = 1
     cluster_id: str
@@ -101,6 +104,7 @@ class Header(_Value):
     roll: Roll | None
     warm_wait_s: float
     old_configs: tuple[ConfigValue, ...]
+    shares_brokers: bool = False
 
 
 class Event(_Value):
@@ -124,6 +128,7 @@ class Event(_Value):
     ends: tuple[tuple[str, int, int], ...] = ()
     throttle_bytes_per_s: int | None = None
     outcome: Outcome | None = None
+    left: tuple[int, ...] = ()
 
 
 _AIMS: Mapping[str, Mode] = {"cancel": Mode.CANCELLING, "roll_back": Mode.ROLLING_BACK}
@@ -133,7 +138,7 @@ ENDED: Final = frozenset({Outcome.DONE, Outcome.CANCELLED, Outcome.ROLLED_BACK})
 @dataclass(frozen=True, slots=True)
 class Journal:
     """The header with all events so far. `throttled_wave` is what this process has set the throttle for, `aim` what
-    `resume` goes on with, `bent` why the order of replicas cannot be put right.
+    `resume` goes on with, `bent` why the order of replicas cannot be put right, `left` as in `ended`.
     """
 
     header: Header
@@ -150,6 +155,7 @@ class Journal:
     leading_at_ms: int | None = None
     skipped: frozenset[Key] = frozenset()
     outcome: Outcome | None = None
+    left: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, header: Header) -> Self:
@@ -172,7 +178,7 @@ class Journal:
             case "leading":
                 return replace(self, leading_at_ms=event.at_ms)
             case "ended":
-                return replace(self, outcome=event.outcome)
+                return replace(self, outcome=event.outcome, left=event.left)
             case "pause":
                 return self._asked(Mode.PAUSING, self.aim, event)
             case "resume":

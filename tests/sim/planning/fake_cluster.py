@@ -54,6 +54,8 @@ class FakeCluster:
     configs: dict[tuple[str, str, str], str] = field(default_factory=dict)
     refusals: dict[Key, str] = field(default_factory=dict)
     uploaded: dict[Key, int] = field(default_factory=dict)
+    others: dict[Key, frozenset[int]] = field(default_factory=dict)
+    """Moves of somebody else, with their brokers."""
     thin: set[int] = field(default_factory=set)
     """Brokers that may not be elected yet."""
     most_moving: int = 0
@@ -66,7 +68,10 @@ class FakeCluster:
         return cls(partitions, brokers if live is None else live)
 
     def state(self) -> ClusterState:
-        return ClusterState(frozenset(self.live), dict(self.partitions), dict(self.uploaded))
+        under_way = {key: frozenset(part.replicas) for key, part in self.partitions.items() if part.is_reassigning}
+        return ClusterState(
+            frozenset(self.live), dict(self.partitions), dict(self.uploaded), under_way=under_way | self.others
+        )
 
     def reassign(self, key: Key, target: tuple[int, ...]) -> str | None:
         if key in self.refusals:
@@ -123,6 +128,7 @@ class Run:
     entries: list[Entry]
     throttle: int | None = 1_000_000
     roll: RollOfPlan | None = None
+    shares_brokers: bool = False
     now_ms: int = 0
     data: bytes = b""
     waits: list[str] = field(default_factory=list)
@@ -148,6 +154,7 @@ class Run:
                 "roll": self.roll,
                 "warm_wait_s": 60,
                 "old_configs": old if self.throttle or self.roll else [],
+                "shares_brokers": self.shares_brokers,
             }
         )
         self.data = line_of(header)
