@@ -18,7 +18,7 @@ from tierfetch.cli.admin.reassign_cluster import PlanCluster
 from tierfetch.cli.admin.reassign_journal import JournalFile, default_path
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.sim.planning.cluster_state import ClusterState
-from tierfetch.sim.planning.journal import Event, Mode, Outcome
+from tierfetch.sim.planning.journal import ConfigValue, Event, Mode, Outcome
 from tierfetch.sim.planning.plan_file import PlanFile, Roll
 from tierfetch.tests.sim.planning.clusters import cluster
 from tierfetch.tests.sim.planning.fake_cluster import FakeCluster, Run, entry
@@ -245,3 +245,51 @@ def test_a_plan_is_carried_out_without_numpy() -> None:
     program = "import sys; sys.modules['numpy'] = None; from tierfetch.cli.main import main; main(['reassign', 'plan'])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert "numpy is not installed: pip install 'tierfetch[model]'" in done.stderr
+
+
+# --- others, and those that are not there ---------------------------------------------------------------------------
+
+
+def test_a_plan_does_not_begin_beside_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [3, 2]}]}')
+    fake = FakeCluster.of(ENTRIES, live={1, 2, 3})
+    fake.others = {("u", 7): frozenset({3, 4})}
+
+    async def state(_self: PlanCluster, _topics: list[str]) -> ClusterState:
+        return fake.state()
+
+    monkeypatch.setattr(PlanCluster, "state", state)
+    said = invoke("execute", plan, code=1)
+    assert "nothing was begun:\nu-7: somebody else moves them on brokers [3], which this plan uses" in said
+    assert "--share-brokers" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "command"), [(Outcome.DONE, "resume"), (Outcome.CANCELLED, "cancel"), (Outcome.ROLLED_BACK, "rollback")]
+)
+def test_a_broker_that_kept_its_throttle_is_named_with_what_removes_it(
+    journal: JournalFile, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, command: str
+) -> None:
+    async def state(_self: PlanCluster, _topics: list[str]) -> ClusterState:
+        return FakeCluster.of(ENTRIES).state()
+
+    monkeypatch.setattr(PlanCluster, "state", state)
+    journal.append(Event(event="ended", at_ms=1, outcome=outcome, left=(3,)))
+    said = invoke("status", journal.path.with_name("plan.json"))
+    assert "broker 3 was not alive: the replication throttle stays set there" in said
+    assert f"once it is back, `tierfetch reassign {command} plan.json` removes it" in said
+    journal.append(Event(event="ended", at_ms=2, outcome=outcome))
+    assert "not alive" not in invoke("status", journal.path.with_name("plan.json"))
+
+
+async def test_configs_of_a_broker_that_is_not_alive_are_left_where_nobody_takes_them() -> None:
+    class Refusing:
+        async def ask(self, *_: object) -> None:
+            raise KafkaError(ErrorCode.invalid_request, "Unexpected broker id")
+
+    cluster = PlanCluster(Refusing())
+    rate = ConfigValue(kind="broker", name="3", key="leader.replication.throttled.rate", value=None)
+    await cluster.set_configs([rate])
+    assert cluster.left == {3}
