@@ -135,6 +135,7 @@ class ReplicaManager:
                 if partition.leadership is not None:
                     partition.leadership.check_lag()
             self.try_again()
+            await self._thin.settle()
 
     def try_again(self) -> None:
         """What has failed."""
@@ -239,6 +240,8 @@ class ReplicaManager:
             partition = self._hosted.partitions[name] = Partition(
                 key, log, self._services, on_low_watermark=self._on_low_watermark
             )
+            if log.is_thin:
+                self._thin.joined(partition)
         self._configure(partition)
         self._tell_directory(key, registration)
         await self._set_role(partition, registration)

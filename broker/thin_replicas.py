@@ -7,11 +7,15 @@
 
 Both only until they have warmed. A replica has warmed when it holds so many bytes, or has been in sync so long. It also
 stops being thin when local retention raises its start, or the warmer (`warmer`) finds nothing more to fetch: from then
-on it holds what every other replica holds. After a restart nothing is known, and all count as full.
+on it holds what every other replica holds.
+
+A mark in the log's directory says of a replica that it is thin (`PartitionLog.is_thin`), so that it is so also after a
+restart; the time in sync counts from there anew. `settle` takes the mark away once it has warmed.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -19,6 +23,8 @@ from ..log.partition_log import PartitionLog
 from ..protocol.extensions import ThinReplica, thin_replica
 from ..protocol.topics import TopicPartition
 from .partition import Partition
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +51,15 @@ class ThinReplicas:
         self._hosted = hosted
         self.limits = limits
         self._joined: dict[TopicPartition, _Since] = {}
+        self._marked: dict[TopicPartition, None] = {}
+        """Whose log has the mark."""
 
     def joined(self, partition: Partition) -> None:
-        """A replica that began behind the tier has joined its ISR."""
-        log = partition.log
+        """A replica that began behind the tier has joined its ISR, or is thin since an earlier run of this broker."""
+        log, name = partition.log, partition.partition.topic_partition
+        self._marked[name] = None
         if log.local_log_start_offset > log.log_start_offset:
-            since = _Since(log.local_log_start_offset, self._now_ms())
-            self._joined[partition.partition.topic_partition] = since
+            self._joined[name] = _Since(log.local_log_start_offset, self._now_ms())
 
     def local_start_of(self, partition: Partition) -> int | None:
         """Where the local log of a replica that is thin, or not in sync yet, begins; None for a full one."""
@@ -74,6 +82,19 @@ class ThinReplicas:
         since = self._joined.pop(name, None)
         if since is not None and not is_full:
             self._joined[name] = _Since(partition.log.local_log_start_offset, since.joined_ms)
+
+    async def settle(self) -> None:
+        """Note durably which have warmed; where the disk refuses, the next time."""
+        for name in list(self._marked):
+            partition = self._hosted.get(name)
+            if partition is not None and self.local_start_of(partition) is not None:
+                continue
+            try:
+                if partition is not None:
+                    await partition.log.confirm_warmed()
+                del self._marked[name]
+            except OSError as error:
+                _log.warning("%s: could not be noted as a full replica: %s", name, error)
 
     def report(self) -> list[ThinReplica]:
         """Those that joined thin, in that order, until local retention raises their start."""

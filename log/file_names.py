@@ -30,6 +30,7 @@ SNAPSHOT_SUFFIX: Final = ".snapshot"
 INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 ADOPTED_FILE: Final = "adopted"
+THIN_FILE: Final = "thin"
 DELETE_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
 ADOPT_SUFFIX: Final = ".adopt"

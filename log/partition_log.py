@@ -29,7 +29,7 @@ from .cleaner_plan import Filth
 from .config import LogConfig
 from .disk import Buffer
 from .epochs import EpochEnd, LeaderEpochCache
-from .file_names import ADOPTED_FILE
+from .file_names import ADOPTED_FILE, THIN_FILE
 from .flusher import Flusher
 from .index import AbortedTransaction
 from .producer_state import AppendOrigin
@@ -134,6 +134,13 @@ class PartitionLog:
         (`confirm_adoption`).
         """
         return self._state.is_adopted
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether the log has been in sync since it was rebuilt from the tier, by this process or an earlier one, and
+        nobody has said since that it holds enough (`confirm_warmed`).
+        """
+        return self._state.is_thin
 
     @property
     def local_log_start_offset(self) -> int:
@@ -301,12 +308,28 @@ class PartitionLog:
 
     @uninterrupted
     async def confirm_adoption(self) -> None:
-        """The replica has been in sync: it is one like any other from now on, also after a restart."""
+        """The replica has been in sync: it counts as empty no more, but as thin if something lies in the tier only.
+        Both also after a restart.
+        """
         state = self._state
         if state.is_adopted:
-            await state.disk.remove(state.directory / ADOPTED_FILE)
-            await state.disk.sync_directory(state.directory)
+            if state.local_log_start_offset > state.log_start_offset:
+                await state.disk.write_file(state.directory / THIN_FILE, b"")
+                state.is_thin = True
+            await self._forget(ADOPTED_FILE)
             state.is_adopted = False
+
+    @uninterrupted
+    async def confirm_warmed(self) -> None:
+        """The replica holds enough: it is one like any other from now on, also after a restart."""
+        if self._state.is_thin:
+            await self._forget(THIN_FILE)
+            self._state.is_thin = False
+
+    async def _forget(self, mark: str) -> None:
+        state = self._state
+        await state.disk.remove(state.directory / mark)
+        await state.disk.sync_directory(state.directory)
 
     @uninterrupted
     async def delete_local_segments(self, up_to_offset: int) -> int:

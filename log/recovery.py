@@ -64,6 +64,7 @@ from .file_names import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
+    THIN_FILE,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     offset_file,
@@ -82,7 +83,7 @@ from .state import LogKeeper, LogState
 
 LEFTOVER_SUFFIXES: Final = (".deleted", ".cleaned", ".tmp")
 OWN_NAMES: Final = frozenset(
-    {LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, ADOPTED_FILE, RECOVERY_POINT_CHECKPOINT, "quorum-state"}
+    {LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, ADOPTED_FILE, THIN_FILE, RECOVERY_POINT_CHECKPOINT, "quorum-state"}
 )
 QUORUM_SNAPSHOT_SUFFIX: Final = ".checkpoint"
 """Of the metadata log alone, whose owner looks after them."""
@@ -122,6 +123,7 @@ class _Listing:
     has_epochs: bool
     has_metadata: bool
     is_adopted: bool
+    is_thin: bool
 
 
 def _classify(entries: Sequence[DirectoryEntry]) -> _Listing:
@@ -150,6 +152,7 @@ def _classify(entries: Sequence[DirectoryEntry]) -> _Listing:
         has_epochs=LEADER_EPOCH_CHECKPOINT in names,
         has_metadata=PARTITION_METADATA in names,
         is_adopted=ADOPTED_FILE in names,
+        is_thin=THIN_FILE in names,
     )
 
 
@@ -187,7 +190,7 @@ class _Loader:
         if segments:
             producers = await self._open_tail(segments, snapshots, epochs, scan_from)
         state = await self._assemble(topic_id, segments, snapshots, epochs, producers)
-        state.is_adopted = listing.is_adopted
+        state.is_adopted, state.is_thin = listing.is_adopted, listing.is_thin
         return state, self._report
 
     async def _finish_compaction(self) -> None:

@@ -77,6 +77,8 @@ class LogState:
     recovery_point: int
     is_adopted: bool = False
     """Whether it was rebuilt from the tier and nobody has confirmed it since."""
+    is_thin: bool = False
+    """Whether it was rebuilt from the tier, and holds less than others would since."""
     clean_end_offset: int = 0
     """Compaction has been through everything below it, at least once."""
     failure: str | None = None

@@ -277,6 +277,34 @@ class TestThinReplicas:
         assert thin.local_start_of(replica) is None, "nothing is missing"
         assert thin.report() == []
 
+    async def test_F11_its_log_is_told_once_it_has_warmed(self, host: Host, caplog: pytest.LogCaptureFixture) -> None:
+        partition = await followed(host, 4, 4)
+        told: list[str] = []
+        answers: list[OSError | None] = [OSError("full"), None]
+
+        async def confirm_warmed() -> None:
+            if (failure := answers.pop(0)) is not None:
+                raise failure
+            told.append("warmed")
+
+        clock = [0]
+        log = SimpleNamespace(
+            log_start_offset=0, local_log_start_offset=30, size_bytes=9, is_adopted=False, confirm_warmed=confirm_warmed
+        )
+        replica: Any = SimpleNamespace(partition=partition.partition, log=log)
+        hosted = {partition.partition.topic_partition: replica}
+        thin = ThinReplicas(lambda: clock[0], hosted, self.LIMITS)
+        thin.joined(replica)
+        await thin.settle()
+        assert len(answers) == 2, "it is thin still"
+        clock[0] = self.LIMITS.time_ms
+        await thin.settle()
+        assert "could not be noted" in caplog.text
+        await thin.settle()
+        await thin.settle()
+        assert told == ["warmed"]
+        assert [each.age_ms for each in thin.report()] == [self.LIMITS.time_ms], "the controller judges for itself"
+
     async def test_a_replica_whose_start_retention_moves_is_like_the_others(self, host: Host) -> None:
         partition, thin, _ = await self.thin(host)
         thin.joined(partition)

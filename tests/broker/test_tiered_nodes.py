@@ -317,6 +317,24 @@ async def test_R6_tiering_is_switched_off_and_on_again(nodes: Nodes) -> None:
     assert await consume(nodes, 1) == list(range(40))
 
 
+async def test_F11_a_thin_replica_is_thin_also_after_a_restart_until_it_has_warmed(nodes: Nodes) -> None:
+    await nodes.topic("t", 1, 2, **TIERED)
+    await produce(nodes, 1, 40)
+    begin = await all_closed_segments_tiered(nodes, 1)
+    await replace(nodes, 2)
+    await until(lambda: nodes.partition(2, "t").log.is_thin)
+    await nodes.stop(2)
+    await nodes.start(2)
+    (report,) = nodes[2].thin.report()
+    assert (report.local_start_offset, report.partition_index) == (begin, 0)
+    await nodes.stop(2)
+    await nodes.start(2, thin_replica_warm_ms="1")
+    await until(lambda: not nodes.partition(2, "t").log.is_thin)
+    await nodes.stop(2)
+    await nodes.start(2)
+    assert nodes[2].thin.report() == []
+
+
 async def test_F11_the_warmer_fills_a_thin_replica_from_the_tier_until_it_is_full(nodes: Nodes) -> None:
     await nodes.topic("t", 1, 2, **TIERED)
     await produce(nodes, 1, 40)

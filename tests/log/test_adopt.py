@@ -279,6 +279,31 @@ async def test_bootstrap_rule_7_adoption_is_remembered_until_it_is_confirmed() -
     assert not confirmed.is_adopted
 
 
+async def test_F11_a_replica_that_was_in_sync_is_thin_until_it_is_said_to_have_warmed() -> None:
+    disk = MemoryDisk()
+    log = await adopt(await node_with_old_replica(disk), TP, STATE)
+    assert not log.is_thin
+    await log.confirm_adoption()
+    assert log.is_thin
+    disk = disk.restart()
+    again = (await loaded(disk, config=TIERED)).get(TP)
+    assert again is not None
+    assert (again.is_adopted, again.is_thin) == (False, True)
+    assert not again.recovery_report.messages
+    await again.confirm_warmed()
+    assert not again.is_thin
+    full = (await loaded(disk.restart(), config=TIERED)).get(TP)
+    assert full is not None
+    assert not full.is_thin
+
+
+async def test_F11_a_replica_that_lacks_nothing_is_never_thin() -> None:
+    disk = MemoryDisk()
+    log = await adopt(await node_with_old_replica(disk), TP, AdoptedState(TOPIC_ID, 6, 6, (), None))
+    await log.confirm_adoption()
+    assert not log.is_thin
+
+
 async def test_confirmation_that_fails_is_made_up_for() -> None:
     disk = MemoryDisk()
     log = await adopt(await node_with_old_replica(disk), TP, STATE)
@@ -291,6 +316,15 @@ async def test_confirmation_that_fails_is_made_up_for() -> None:
     disk.faults = None
     await log.confirm_adoption()
     assert not log.is_adopted
+    for fault in failures():
+        disk.faults = fault
+        try:
+            await log.confirm_warmed()
+        except OSError:
+            assert log.is_thin
+    disk.faults = None
+    await log.confirm_warmed()
+    assert not log.is_thin
 
 
 @pytest.mark.parametrize("is_crash", [True, False])
