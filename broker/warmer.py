@@ -5,8 +5,9 @@
     it is thin, and something is missing          the next segment, newest first, is fetched, checked and put in front
     nothing that local retention keeps is missing it counts as full
     it has warmed (`thin_replicas`)               nothing more
-    the tier, the disk or the log refuses, or a   said; tried again after a pause that grows
+    the tier, the disk or the log refuses, or a   said; tried again after a pause that grows, up to a minute
       fault of ours
+    what the tier has is damaged                  the same, up to an hour: each try fetches a whole segment
 
 One segment at a time, of each replica in turn, at the rate of `thin.replica.warmer.max.bytes.per.second`. Both keys of
 the warmer are dynamic. What is missing is decided by `rlm.warming`, how it comes in is `log.warming`.
@@ -23,11 +24,11 @@ from typing import Final
 
 from ..log.errors import CorruptFileError
 from ..log.warming import SegmentToWarm
-from ..protocol.errors import KafkaError
+from ..protocol.errors import CorruptRecordError, KafkaError
 from ..protocol.topics import TopicPartition
 from ..remote.backoff import Backoff
 from ..remote.segment import RemoteLogSegmentMetadata
-from ..remote.storage import IndexType, RemoteResourceNotFoundError, RemoteStorageError
+from ..remote.storage import IndexType, RemoteStorageCorruptError, RemoteStorageError
 from ..rlm.manager import RemoteLogManager
 from ..rlm.rate_limit import RateLimit
 from ..rlm.view import TierPolicy
@@ -38,7 +39,11 @@ from .thin_replicas import ThinReplicas
 ROUND_S: Final = 1.0
 RETRY_MIN_MS: Final = 1_000
 RETRY_MAX_MS: Final = 60_000
+DAMAGED_RETRY_MIN_MS: Final = 60_000
+DAMAGED_RETRY_MAX_MS: Final = 3_600_000
 JITTER: Final = 0.2
+
+_DAMAGE: Final = (CorruptRecordError, CorruptFileError, RemoteStorageCorruptError)
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +69,7 @@ class WarmingProgress:
 class _Warming:
     began_s: float
     backoff: Backoff
+    damaged_backoff: Backoff
     bytes_done: int = 0
     bytes_left: int = 0
     not_before_s: float = 0.0
@@ -123,19 +129,26 @@ class Warmer:
     async def _warm(self, name: TopicPartition, partition: Partition) -> bool:
         now_s = asyncio.get_running_loop().time()
         if name not in self._warming:
-            self._warming[name] = _Warming(now_s, Backoff(RETRY_MIN_MS, RETRY_MAX_MS, JITTER, self._rng))
+            self._warming[name] = _Warming(
+                now_s,
+                Backoff(RETRY_MIN_MS, RETRY_MAX_MS, JITTER, self._rng),
+                Backoff(DAMAGED_RETRY_MIN_MS, DAMAGED_RETRY_MAX_MS, JITTER, self._rng),
+            )
         warming = self._warming[name]
         if now_s < warming.not_before_s:
             return False
+        backoff = warming.backoff
         try:
             return await self._warm_next(partition, warming)
         except (OSError, KafkaError, CorruptFileError, RemoteStorageError) as error:
             if str(error) != warming.said:
                 _log.warning("%s could not be warmed: %s", name, error)
             warming.said = str(error)
+            if isinstance(error, _DAMAGE):
+                backoff = warming.damaged_backoff
         except Exception:  # noqa: BLE001 - the supervisor of this replica's warming
             _log.exception("%s could not be warmed by a fault of ours", name)
-        warming.not_before_s = now_s + warming.backoff.next_delay_ms() / 1000
+        warming.not_before_s = now_s + backoff.next_delay_ms() / 1000
         return False
 
     async def _warm_next(self, partition: Partition, warming: _Warming) -> bool:
@@ -152,6 +165,7 @@ class Warmer:
         warming.bytes_done += size_bytes
         warming.bytes_left = max(0, warming.bytes_left - size_bytes)
         warming.backoff.reset()
+        warming.damaged_backoff.reset()
         warming.said = ""
         return True
 
@@ -191,9 +205,7 @@ class Warmer:
         )
 
     async def _transactions(self, segment: RemoteLogSegmentMetadata) -> bytes:
+        """Where the metadata state one and it is lost, nobody can say what was aborted: RemoteResourceNotFoundError."""
         if segment.txn_index_empty:
             return b""
-        try:
-            return await self._tier.storage.fetch_index(segment, IndexType.TRANSACTION)
-        except RemoteResourceNotFoundError:
-            return b""
+        return await self._tier.storage.fetch_index(segment, IndexType.TRANSACTION)

@@ -8,7 +8,8 @@
 | a caller that is cancelled does not end it                      | the others wait for it, the next ones need it    |
 | files hold at most `bytes_max`, those used least lately go      | `remote.log.index.file.cache.total.size.bytes`   |
 | a file that cannot be written is no error: the index is served  | a full disk must not stop reads                  |
-| an absent transaction index is kept as an empty file            | most segments have none; do not ask again        |
+| a transaction index is asked for where the metadata state one   | most segments have none                          |
+| one that was lost is an error, as the other two are             | nobody can say what was aborted                  |
 | files are fsynced before they count                             | an empty file after a crash would hide aborts    |
 | a file from an earlier run is checked when first used           | it may have been damaged; then it is fetched     |
 | what the tier returns must be an index of this very segment     | else RemoteStorageCorruptError, and nothing kept |
@@ -37,7 +38,6 @@ from .byte_lru import ByteLru
 from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from .storage import (
     IndexType,
-    RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
     RemoteStorageError,
     RemoteStorageManager,
@@ -148,7 +148,7 @@ class RemoteIndexCache:
         key = (metadata.segment_id.id, index_type)
         index = await self._read(metadata, index_type)
         if index is None:
-            data = await self._fetch(metadata, index_type)
+            data = await self._storage.fetch_index(metadata, index_type)
             index = _decode(metadata, index_type, data, is_checked=False)
             await self._keep(key, self._path(metadata, index_type), data)
         size = _counted(index.size_bytes)
@@ -173,14 +173,6 @@ class RemoteIndexCache:
             return None
         self._unchecked.discard(key)
         return index
-
-    async def _fetch(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
-        try:
-            return await self._storage.fetch_index(metadata, index_type)
-        except RemoteResourceNotFoundError:
-            if index_type is IndexType.TRANSACTION:
-                return b""
-            raise
 
     async def _keep(self, key: _Key, path: Path, data: bytes) -> None:
         """Counted before it is written, so that the limit holds at any moment."""

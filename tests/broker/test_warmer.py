@@ -12,11 +12,17 @@ from tierfetch.broker import warmer as warmer_module
 from tierfetch.broker.thin_replicas import WarmingLimits
 from tierfetch.broker.warmer import Warmer, WarmerSettings
 from tierfetch.log.config import LogConfig
+from tierfetch.log.errors import CorruptFileError
 from tierfetch.log.warming import SegmentToWarm
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.storage import IndexType, RemoteResourceNotFoundError, RemoteStorageError
+from tierfetch.remote.storage import (
+    IndexType,
+    RemoteResourceNotFoundError,
+    RemoteStorageCorruptError,
+    RemoteStorageError,
+)
 from tierfetch.tests.remote.builders import PARTITION, epochs_of, ledger_of, segment
 
 SEGMENTS = (segment(1, 0, 59, (0, 0)), segment(2, 60, 99, (0, 60)), segment(3, 100, 149, (0, 100)))
@@ -62,7 +68,7 @@ class Thin:
 
 
 class Storage:
-    """Has every object, and no aborted transaction."""
+    """Has every object but the transaction indexes."""
 
     def __init__(self) -> None:
         self.snapshots: list[int] = []
@@ -134,11 +140,51 @@ async def test_nothing_happens_while_it_is_switched_off_or_the_metadata_were_not
     assert bases(log) == []
 
 
+async def test_F11_a_transaction_index_that_was_lost_is_never_taken_for_none(caplog: pytest.LogCaptureFixture) -> None:
+    log = Log()
+    warmer = made(Thin(log), Tier(ledger_of(segment(3, 100, 149, (0, 100), txn_index_empty=False), *SEGMENTS[:2])))
+    assert await warmer.run_round() == 0
+    assert bases(log) == []
+    assert "could not be warmed: none" in caplog.text
+
+
+DAMAGE = (CorruptRecordError("no batch", 0), CorruptFileError("no snapshot"), RemoteStorageCorruptError("short"))
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+async def test_F11_a_damaged_segment_is_fetched_again_less_and_less_often(
+    damage: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(warmer_module.asyncio, "get_running_loop", lambda: SimpleNamespace(time=lambda: now[0]))
+    monkeypatch.setattr(warmer_module, "JITTER", 0.0)
+    log, tried = Log(), []
+    log.failures = [damage] * 10
+    warmer = made(Thin(log))
+    for minute in range(5 * 60):
+        now[0] = minute * 60.0
+        left = len(log.failures)
+        await warmer.run_round()
+        if len(log.failures) < left:
+            tried.append(minute)
+    assert tried == [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]
+
+
+async def test_F11_after_damage_that_went_away_all_goes_on_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(warmer_module.asyncio, "get_running_loop", lambda: SimpleNamespace(time=lambda: now[0]))
+    log = Log()
+    log.failures = [CorruptRecordError("no batch", 0), OSError("full")]
+    warmer = made(Thin(log))
+    for when, count in ((0.0, 0), (100.0, 0), (102.0, 1), (102.1, 1), (102.2, 1)):
+        now[0] = when
+        assert await warmer.run_round() == count, when
+
+
 @pytest.mark.parametrize(
     ("failure", "said"),
     [
         (OSError("full"), 1),
-        (CorruptRecordError("no batch", 0), 1),
         (RemoteStorageError("no answer"), 1),
         (AssertionError("ours"), 2),
     ],

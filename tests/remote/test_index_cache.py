@@ -78,6 +78,7 @@ async def test_fetched_once_then_from_memory_then_from_the_file() -> None:
 
 async def test_files_have_kafkas_names_and_bytes() -> None:
     tier, disk = tier_of(SEGMENT), MemoryDisk()
+    tier.objects[SEGMENT.segment_id, IndexType.TRANSACTION] = b""
     cache = await open_cache(tier, disk)
     await cache.offset_index(SEGMENT)
     await cache.time_index(SEGMENT)
@@ -88,13 +89,13 @@ async def test_files_have_kafkas_names_and_bytes() -> None:
     assert cache.size_bytes == 3 * FILE_BYTES_MIN
 
 
-async def test_absent_transaction_index_is_asked_for_once_also_after_a_restart() -> None:
+async def test_R4_a_transaction_index_that_was_lost_is_never_taken_for_none() -> None:
     tier, disk = tier_of(SEGMENT), MemoryDisk()
     for _ in range(2):
         cache = await open_cache(tier, disk)
-        for _ in range(2):
-            assert len(await cache.transaction_index(SEGMENT)) == 0
-    assert len(tier.calls) == 1
+        with pytest.raises(RemoteResourceNotFoundError):
+            await cache.transaction_index(SEGMENT)
+    assert await names(disk) == []
 
 
 async def test_segment_said_to_have_no_aborts_is_not_asked_for() -> None:

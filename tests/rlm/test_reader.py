@@ -22,7 +22,7 @@ from tierfetch.remote.memory import InMemoryRemoteLogMetadataManager, SharedMeta
 from tierfetch.remote.metadata import RemoteLogMetadataManager
 from tierfetch.remote.records import decode_event
 from tierfetch.remote.segment import RemoteLogSegmentMetadata
-from tierfetch.remote.storage import RemoteStorageManager
+from tierfetch.remote.storage import IndexType, RemoteStorageManager
 from tierfetch.rlm.chunks import RemoteChunks
 from tierfetch.rlm.metrics import RemoteLogCounters
 from tierfetch.rlm.rate_limit import RateLimit
@@ -279,6 +279,20 @@ class TestAborted:
         await read(readers, at(broker, 8, max_bytes=1, with_aborted=True))
         asked = [call for call in broker.storage.calls if call[0] == "fetch_index txnindex"]
         assert asked == [("fetch_index txnindex", broker.ledger.finished()[2].segment_id)]
+
+    async def test_R4_nothing_is_served_without_the_index_that_says_what_was_aborted(
+        self, broker: Broker, readers: Readers
+    ) -> None:
+        await self.produce_transactions(broker)
+        await tier_all(broker)
+        lost = [key for key in broker.storage.objects if key[1] is IndexType.TRANSACTION]
+        assert lost
+        for key in lost:
+            del broker.storage.objects[key]
+        with pytest.raises(KafkaError) as refused:
+            await readers.reader.read(at(broker, 0, with_aborted=True))
+        assert refused.value.code is ErrorCode.kafka_storage_error
+        assert (await read(readers, at(broker, 0))).next_offset > 0
 
     async def test_read_uncommitted_asks_for_no_transaction_index(self, broker: Broker, readers: Readers) -> None:
         await self.produce_transactions(broker)
