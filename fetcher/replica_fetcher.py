@@ -102,7 +102,8 @@ class ReplicaFetcher:
         self._bootstraps = asyncio.Semaphore(config.bootstraps_max)
         self._group: asyncio.TaskGroup | None = None
         self._ready = asyncio.Event()
-        self._long_fetch: asyncio.Task[Answers] | None = None
+        self._long_fetch: asyncio.Timeout | None = None
+        """To end it with."""
         self._fetch_failures = 0
         self._rounds = 0
         self._held_back_s: float | None = None
@@ -315,13 +316,12 @@ class ReplicaFetcher:
         )
         if is_busy:
             return await self._leader.fetch(requests, limits, arrived)
-        fetch = asyncio.ensure_future(self._leader.fetch(requests, limits, arrived))
-        self._long_fetch = fetch
+        self._long_fetch = end = asyncio.timeout(None)
         try:
-            return await fetch
-        except asyncio.CancelledError:
-            me = asyncio.current_task()
-            if me is None or me.cancelling():
+            async with end:
+                return await self._leader.fetch(requests, limits, arrived)
+        except TimeoutError:
+            if not end.expired():
                 raise
             return {}
         finally:
@@ -436,5 +436,5 @@ class ReplicaFetcher:
 
     def _became_ready(self) -> None:
         self._ready.set()
-        if self._long_fetch is not None:
-            self._long_fetch.cancel()
+        if self._long_fetch is not None and not self._long_fetch.expired():
+            self._long_fetch.reschedule(asyncio.get_running_loop().time())

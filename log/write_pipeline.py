@@ -56,7 +56,6 @@ class WritePipeline:
         self.queued_bytes += len(data)
         if self._runner is None or self._runner.done():
             self._runner = loop.create_task(self._run())
-            self._runner.add_done_callback(_retrieve)
         return write.done
 
     async def drain(self) -> None:
@@ -65,6 +64,7 @@ class WritePipeline:
             await asyncio.wait([self._runner])
 
     async def _run(self) -> None:
+        """Until nothing is queued, or a write failed: whoever waits for one is told why."""
         try:
             while self._queue:
                 group = self._take_group()
@@ -75,7 +75,7 @@ class WritePipeline:
                     await file.write(first.position, data)
                 self._publish(first.segment, last.published)
                 self._settle(group, None)
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - the supervisor of the writes
             self._settle_all(self._fail(error))
         except BaseException as error:
             self._settle_all(self._fail(error))
@@ -107,9 +107,3 @@ class WritePipeline:
 
     def _settle_all(self, error: BaseException) -> None:
         self._settle(list(self._queue), error)
-
-
-def _retrieve(runner: asyncio.Task[None]) -> None:
-    """Whoever waits for a write has been told why it failed."""
-    if not runner.cancelled():
-        runner.exception()

@@ -92,6 +92,7 @@ class ServerConnection(StreamProtocol):
         self._is_closing = False
         self._has_ended = False
         self._receive_deadline_s: float | None = None
+        self._send_deadline_s: float | None = None
         self._last_activity_s = loop.time()
 
     # From the transport.
@@ -151,6 +152,8 @@ class ServerConnection(StreamProtocol):
         limits = self._server.limits
         if self._receive_deadline_s is not None and now_s >= self._receive_deadline_s:
             self._refuse(f"a request did not arrive within {limits.receive_timeout_s:g} s of its first byte")
+        elif self._send_deadline_s is not None and now_s >= self._send_deadline_s:
+            self._refuse(f"a response did not leave within {limits.send_timeout_s:g} s")
         elif not self._requests and now_s >= self._last_activity_s + limits.idle_timeout_s:
             log.info("%s: %s closed, idle for %g s", self._server.listener_name, self.peer, limits.idle_timeout_s)
             self.transport.abort()
@@ -211,8 +214,15 @@ class ServerConnection(StreamProtocol):
         if api is not ApiKey.PRODUCE and len(frame) > plain_size_max:
             raise MalformedMessageError(f"{api.name} request of {len(frame)} bytes, allowed are {plain_size_max}")
         body = read_request_body(header, reader)
-        answer = self.loop.create_task(handler(self._context(header), body))
+        answer = self.loop.create_task(self._answer(handler, self._context(header), body))
         self._add(api, header.api_version, header.correlation_id, answer)
+
+    async def _answer(self, handler: Handler, context: RequestContext, body: Any) -> Any:
+        """A handler's task: the writer looks again when it ends."""
+        try:
+            return await handler(context, body)
+        finally:
+            self._progress.set()
 
     def _context(self, header: RequestHeader) -> RequestContext:
         return RequestContext(
@@ -229,12 +239,12 @@ class ServerConnection(StreamProtocol):
         answer: asyncio.Future[Any] = self.loop.create_future()
         answer.set_result(api_versions_response(self._server.handlers, 0, error_code=ErrorCode.unsupported_version))
         self._add(ApiKey.API_VERSIONS, 0, correlation_id, answer)
+        self._progress.set()
 
     def _add(self, api: ApiKey, api_version: int, correlation_id: int, answer: asyncio.Future[Any]) -> None:
         assert self._frame_memory is not None, f"a request of {self.peer} has no memory"
         self._requests.append(_Request(api, api_version, correlation_id, self._frame_memory, answer))
         self._frame_memory = None
-        answer.add_done_callback(lambda _: self._progress.set())
 
     def _refuse(self, reason: str) -> None:
         log.warning("%s: connection of %s is closed: %s", self._server.listener_name, self.peer, reason)
@@ -250,8 +260,9 @@ class ServerConnection(StreamProtocol):
                 request = self._requests[0]
                 is_answered = not self._has_failed(request)
                 if is_answered:
-                    async with asyncio.timeout(server.limits.send_timeout_s):
-                        await self._send(request)
+                    self._send_deadline_s = self.loop.time() + server.limits.send_timeout_s
+                    await self._send(request)
+                    self._send_deadline_s = None
                 self._requests.popleft()
                 server.memory.give_back(request.memory)
                 if not is_answered:
@@ -260,8 +271,6 @@ class ServerConnection(StreamProtocol):
                 self._last_activity_s = self.loop.time()
                 self._read_requests()
             self.transport.close()
-        except TimeoutError:
-            self._refuse(f"a response did not leave within {server.limits.send_timeout_s:g} s")
         except (OSError, KafkaError) as error:
             log.info("%s: connection of %s ends: %s", server.listener_name, self.peer, error)
             self.transport.abort()
