@@ -122,7 +122,8 @@ class FastFailover:
         broker = image.brokers.get(broker_id)
         if broker is None or broker.fenced or self._disconnected.get(broker_id) != broker.epoch:
             return False
-        return self._may_act(now_ms) and not {(item.host, item.port) for item in broker.end_points}.isdisjoint(addresses)
+        is_same_listener = any((item.host, item.port) in addresses for item in broker.end_points)
+        return is_same_listener and self._may_act(now_ms)
 
     def heard(self, broker_id: int) -> None:
         """A heartbeat came: alive after all."""

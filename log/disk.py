@@ -30,6 +30,14 @@ class DirectoryEntry:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class DiskSpace:
+    """Of a filesystem, in bytes: how large it is, and how much of it this process may still fill."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
 class DiskFile(Protocol):
     """An open file. Positions are explicit: there is no cursor. Offsets and counts in bytes."""
 
@@ -91,4 +99,5 @@ class Disk(Protocol):
 
     async def sync_directory(self, path: Path) -> None: ...
 
-    async def free_bytes(self, path: Path) -> int: ...
+    async def space(self, path: Path) -> DiskSpace:
+        """Of the filesystem that a path lies on."""

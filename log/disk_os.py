@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from .disk import Buffer, DirectoryEntry
+from .disk import Buffer, DirectoryEntry, DiskSpace
 from .disk_file import OsFile
 from .disk_threads import THREADS, DiskThreads, Job, Pool
 
@@ -72,8 +72,9 @@ class OsDisk:
     async def sync_directory(self, path: Path) -> None:
         await self._call(lambda: _sync_directory(path), path, pool=Pool.SYNC)
 
-    async def free_bytes(self, path: Path) -> int:
-        return await self._call(lambda: shutil.disk_usage(path).free, path)
+    async def space(self, path: Path) -> DiskSpace:
+        usage = await self._call(lambda: shutil.disk_usage(path), path)
+        return DiskSpace(usage.total, usage.free)
 
     async def close(self) -> None:
         """End the threads; calls under way finish first."""

@@ -28,7 +28,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeVar
 
-from ..log.disk import Buffer, DirectoryEntry
+from ..log.disk import Buffer, DirectoryEntry, DiskSpace
 from ..log.disk_send import send_copy
 from .chance import exponential
 from .filesystem import Inode, SimFilesystem, os_error
@@ -44,7 +44,7 @@ COLD_SHARE: Final = 1 / 50
 ON_LOOP_BYTES_MAX: Final = 64 * 1024
 
 _EVERYTHING: Final = 2**63 - 1
-READS: Final = frozenset({"read", "size", "send", "read_file", "list_directory", "exists", "free_bytes"})
+READS: Final = frozenset({"read", "size", "send", "read_file", "list_directory", "exists", "space"})
 
 
 @dataclass(slots=True)
@@ -135,8 +135,8 @@ class SimDisk:
     async def sync_directory(self, path: Path) -> None:
         await self._named("sync_directory", lambda: self.files.sync_names(path), path, delay_s=self.sync_delay_s())
 
-    async def free_bytes(self, path: Path) -> int:
-        return await self._named("free_bytes", self.files.free_bytes, path)
+    async def space(self, path: Path) -> DiskSpace:
+        return await self._named("space", self.files.space, path)
 
     async def close(self) -> None:
         """There is nothing to end."""

@@ -21,8 +21,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Final
 
-from ..log.disk import DirectoryEntry
+from ..log.disk import DirectoryEntry, DiskSpace
+
+UNLIMITED_BYTES: Final = 2**40
 
 
 @dataclass(slots=True, eq=False)
@@ -88,6 +91,14 @@ class SimFilesystem:
         node = self.find(directory)
         if isinstance(node, Directory):
             yield from _walk(node, directory)
+
+    def durable_files(self, directory: Path) -> dict[str, Inode]:
+        """The files right in this directory whose names would survive a crash now; none if its own would not."""
+        node: Node | None = self._root
+        for name in directory.parts[1:]:
+            node = node.durable.get(name) if isinstance(node, Directory) else None
+        names = node.durable if isinstance(node, Directory) else {}
+        return {name: each for name, each in names.items() if isinstance(each, Inode)}
 
     def used_bytes(self) -> int:
         return sum(len(inode.content) for _, inode in self.walk())
@@ -203,8 +214,10 @@ class SimFilesystem:
             changes[:] = [change for change in changes if change[0] is not directory]
         self._journal = [changes for changes in self._journal if changes]
 
-    def free_bytes(self) -> int:
-        return 2**40 if self.capacity_bytes is None else max(0, self.capacity_bytes - self.used_bytes())
+    def space(self) -> DiskSpace:
+        if self.capacity_bytes is None:
+            return DiskSpace(UNLIMITED_BYTES, UNLIMITED_BYTES)
+        return DiskSpace(self.capacity_bytes, max(0, self.capacity_bytes - self.used_bytes()))
 
     def check_space(self, path: Path, more_bytes: int) -> None:
         if self.capacity_bytes is not None and self.used_bytes() + more_bytes > self.capacity_bytes:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
-from ...log.disk import Disk
+from ...log.disk import Disk, DiskSpace
 from ...log.log_directory import LogDirectory
 from ...log.manager import LogManager
 from ...protocol.dispatch import RequestContext
@@ -15,8 +15,8 @@ from ...protocol.topics import TopicPartition
 from ..warmer import WarmingProgress
 from . import Plain
 
-NOT_TOLD = -1
-"""In place of sizes, where the disk cannot be asked."""
+NOT_TOLD: Final = DiskSpace(-1, -1)
+"""Where the disk cannot be asked."""
 
 
 class LogDirHandler:
@@ -52,14 +52,14 @@ class LogDirHandler:
                     }
                 )
         try:
-            free_bytes = await self._disk.free_bytes(directory.path)
+            space = await self._disk.space(directory.path)
         except OSError:
-            free_bytes = NOT_TOLD
+            space = NOT_TOLD
         return {
             "error_code": ErrorCode.none if directory.offline is None else ErrorCode.kafka_storage_error,
             "log_dir": str(directory.path),
             "topics": [{"name": topic, "partitions": parts} for topic, parts in topics.items()],
-            "total_bytes": NOT_TOLD,
-            "usable_bytes": free_bytes,
+            "total_bytes": space.total_bytes,
+            "usable_bytes": space.usable_bytes,
             "is_cordoned": False,
         }

@@ -8,17 +8,17 @@ from types import SimpleNamespace
 from tierfetch.broker.handlers.log_dirs import LogDirHandler
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.topics import TopicPartition
-from tierfetch.tests.fakes.disk import MemoryDisk
+from tierfetch.tests.fakes.disk import FailNth, MemoryDisk
 
 
-def handler(offline: str | None = None) -> LogDirHandler:
+def handler(offline: str | None = None, disk: MemoryDisk | None = None) -> LogDirHandler:
     logs = {
         TopicPartition("b", 0): SimpleNamespace(size_bytes=30, high_watermark=5, log_end_offset=9),
         TopicPartition("a", 1): SimpleNamespace(size_bytes=20, high_watermark=9, log_end_offset=5),
         TopicPartition("a", 0): SimpleNamespace(size_bytes=10, high_watermark=5, log_end_offset=5),
     }
     directory = SimpleNamespace(path=Path("/d"), logs=logs, offline=offline)
-    return LogDirHandler(SimpleNamespace(directories=(directory,)), MemoryDisk())
+    return LogDirHandler(SimpleNamespace(directories=(directory,)), disk or MemoryDisk())
 
 
 async def described(topics: list[SimpleNamespace] | None) -> list[tuple[str, int, int, int]]:
@@ -44,3 +44,12 @@ async def test_a_directory_that_is_offline_says_so() -> None:
     for offline, code in ((None, ErrorCode.none), ("no disk", ErrorCode.kafka_storage_error)):
         (result,) = (await handler(offline).describe_log_dirs(None, SimpleNamespace(topics=None)))["results"]
         assert result["error_code"] is code
+
+
+async def test_how_large_the_disk_is_and_what_is_left_of_it() -> None:
+    disk = MemoryDisk(capacity_bytes=100)
+    (result,) = (await handler(disk=disk).describe_log_dirs(None, SimpleNamespace(topics=None)))["results"]
+    assert (result["total_bytes"], result["usable_bytes"]) == (100, 100)
+    disk.faults = FailNth(1, reads=True)
+    (result,) = (await handler(disk=disk).describe_log_dirs(None, SimpleNamespace(topics=None)))["results"]
+    assert (result["total_bytes"], result["usable_bytes"]) == (-1, -1), "which is Kafka's word for unknown"

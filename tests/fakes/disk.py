@@ -46,7 +46,7 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
-from tierfetch.log.disk import Buffer, DirectoryEntry
+from tierfetch.log.disk import Buffer, DirectoryEntry, DiskSpace
 from tierfetch.tests.fakes.faults import FailNth, failures
 
 __all__ = ["DiskCrash", "Effect", "FailNth", "MemoryDisk", "MemoryFile", "Unsynced", "failures"]
@@ -362,9 +362,11 @@ class MemoryDisk:
         self._sync_names(self._find_directory(path))
         await asyncio.sleep(0)
 
-    async def free_bytes(self, path: Path) -> int:
-        await self._effect("free_bytes", path, is_read=True)
-        return FREE_BYTES if self.capacity_bytes is None else self.capacity_bytes - self._used_bytes()
+    async def space(self, path: Path) -> DiskSpace:
+        await self._effect("space", path, is_read=True)
+        if self.capacity_bytes is None:
+            return DiskSpace(FREE_BYTES, FREE_BYTES)
+        return DiskSpace(self.capacity_bytes, self.capacity_bytes - self._used_bytes())
 
     async def _effect(
         self, operation: str, path: Path, *, is_read: bool = False, tear: Callable[[], None] | None = None

@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from tierfetch.log.disk import DiskSpace
 from tierfetch.tests.fakes.disk import DiskCrash, Effect, FailNth, MemoryDisk, failures
 
 DIR = Path("/logs/t-0")
@@ -195,7 +196,7 @@ async def test_a_stalled_call_holds_back_later_ones_on_its_file_alone():
 async def test_a_full_disk():
     disk = disk_with_directory(capacity_bytes=10)
     file = await disk.open(A)
-    assert await disk.free_bytes(DIR) == 7
+    assert await disk.space(DIR) == DiskSpace(10, 7)
     await file.write(3, b"1234567")
     with pytest.raises(OSError, match="No space left"):
         await file.write(10, b"8")

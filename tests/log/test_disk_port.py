@@ -137,8 +137,9 @@ async def test_a_closed_file_refuses_by_name(disk: Disk, tmp_path: Path):
     assert await disk.read_file(tmp_path / "a") == b"x"
 
 
-async def test_free_bytes(disk: Disk, tmp_path: Path):
-    assert await disk.free_bytes(tmp_path) > 0
+async def test_space(disk: Disk, tmp_path: Path):
+    space = await disk.space(tmp_path)
+    assert 0 < space.usable_bytes <= space.total_bytes
 
 
 Calls = st.lists(

@@ -228,7 +228,7 @@ def test_a_full_disk_refuses_what_grows():
             await file.write(8, b"9abc")
         assert full.value.errno == errno.ENOSPC
         await file.write(0, b"rewritten")
-        assert await disk.free_bytes(DATA) <= 1
+        assert (await disk.space(DATA)).usable_bytes <= 1
 
     run(work())
 
