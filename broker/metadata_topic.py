@@ -22,7 +22,7 @@ from ..protocol.produce_wire import ACKS_ALL, ProducePartition, ProduceRequest, 
 from ..protocol.records import Record, build_batch, iter_batches, iter_records
 from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicPartition
 from ..remote.metadata import RemoteLogMetadataError
-from ..remote.metadata_topic import MetadataBatch, MetadataTopicSettings
+from ..remote.metadata_topic import NO_EPOCH, MetadataBatch, MetadataTopicSettings
 from .cluster_view import ClusterImage, ClusterView, NewTopic, TopicImage
 from .partition import WallClock
 
@@ -63,9 +63,11 @@ class MetadataTopicReader:
     async def bounds(self, partition: int) -> tuple[int, int]:
         return await self._offset(partition, EARLIEST_TIMESTAMP), await self._offset(partition, LATEST_TIMESTAMP)
 
-    async def read(self, partition: int, offset: int) -> MetadataBatch:
+    async def read(self, partition: int, offset: int, last_epoch: int = NO_EPOCH) -> MetadataBatch:
         topic = self._topic()
-        wanted = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=READ_BYTES_MAX)
+        wanted = FetchPartition(
+            partition, fetch_offset=offset, last_fetched_epoch=last_epoch, partition_max_bytes=READ_BYTES_MAX
+        )
         request = FetchRequest(
             max_wait_ms=READ_WAIT_MS,
             min_bytes=1,
@@ -81,6 +83,12 @@ class MetadataTopicReader:
         answer = _only_answer(response)
         if answer.error_code is not ErrorCode.none:
             raise KafkaError(answer.error_code, f"{self._name(partition)} at offset {offset}")
+        if answer.diverging_epoch is not None:
+            raise KafkaError(
+                ErrorCode.offset_out_of_range,
+                f"{self._name(partition)}: before offset {offset} epoch {last_epoch} was read, and the leader's log "
+                f"diverges at {answer.diverging_epoch}",
+            )
         return _batch(answer, offset)
 
     @asynccontextmanager
@@ -211,12 +219,12 @@ def _batch(answer: FetchPartitionResponse, offset: int) -> MetadataBatch:
     data = answer.records
     assert data is None or isinstance(data, bytes | bytearray | memoryview), data
     records: list[tuple[int, bytes]] = []
-    next_offset = offset
+    next_offset, last_epoch = offset, NO_EPOCH
     for position, header in iter_batches(data or b""):
-        next_offset = max(next_offset, header.next_offset)
+        next_offset, last_epoch = max(next_offset, header.next_offset), header.partition_leader_epoch
         if header.is_control:
             continue
         for record in iter_records(data or b"", position, header):
             if record.offset >= offset and record.value is not None:
                 records.append((record.offset, record.value))
-    return MetadataBatch(records, next_offset)
+    return MetadataBatch(records, next_offset, last_epoch)

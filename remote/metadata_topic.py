@@ -9,9 +9,11 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import Final, Protocol
 
 from ..protocol.topics import TopicIdPartition
+
+NO_EPOCH: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +29,12 @@ class MetadataTopicSettings:
 @dataclass(frozen=True, slots=True)
 class MetadataBatch:
     """Records as (offset, value) by offset. `next_offset` is where to read on: beyond the last record, further where
-    the log has control records there.
+    the log has control records there; `last_epoch` the leader epoch of what lies before it, -1 where nothing was read.
     """
 
     records: Sequence[tuple[int, bytes]]
     next_offset: int
+    last_epoch: int = NO_EPOCH
 
 
 class MetadataTopic(Protocol):
@@ -53,9 +56,10 @@ class MetadataTopic(Protocol):
         may be there all the same, now or later.
         """
 
-    async def read(self, partition: int, offset: int) -> MetadataBatch:
+    async def read(self, partition: int, offset: int, last_epoch: int = NO_EPOCH) -> MetadataBatch:
         """Records from `offset` on and below the high watermark, at least one if there is any; waits for a while (half
-        a second, say) if there is none. OFFSET_OUT_OF_RANGE if the log does not have `offset` (nor ends there).
+        a second, say) if there is none. OFFSET_OUT_OF_RANGE if the log does not have `offset` (nor ends there), or what
+        lies before it is not of `last_epoch`, which is that of the read before.
 
         Two reads of one partition may be under way; one that waits must not hold up the other.
         """

@@ -10,8 +10,8 @@ so that a new partition reads all its past while the others go on. One join at a
 the next one.
 
 If a call fails, the cursor's task tries again after a back-off, where it was. If the topic has lost the offset they
-are at (OFFSET_OUT_OF_RANGE: an unclean election, or retention), what is known may be wrong: every ledger is built anew
-from the log start, and is not ready until then.
+are at, or has other records before it than were read (OFFSET_OUT_OF_RANGE: an unclean election, or retention), what is
+known may be wrong: every ledger is built anew from the log start, and is not ready until then.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..protocol.topics import TopicIdPartition
 from .backoff import Backoff
 from .ledger_book import LedgerBook
 from .metadata import RemoteLogMetadataError
-from .metadata_topic import MetadataTopic
+from .metadata_topic import NO_EPOCH, MetadataTopic
 from .records import MetadataRecordError, decode_event, decode_partition
 
 _log = logging.getLogger(__name__)
@@ -43,11 +43,12 @@ BEFORE_START = -1
 
 @dataclass(slots=True)
 class _Cursor:
-    """`position` is the next offset to read; `partitions` maps each to the first offset it has not seen. `target` is
-    what the position must reach before its partitions are ready.
+    """`position` is the next offset to read, `last_epoch` the leader epoch of what was read; `partitions` maps each to
+    the first offset it has not seen. `target` is what the position must reach before its partitions are ready.
     """
 
     position: int
+    last_epoch: int = NO_EPOCH
     target: int = 0
     partitions: dict[TopicIdPartition, int] = field(default_factory=dict)
 
@@ -160,7 +161,7 @@ class MetadataPartitionReader:
     def _hand_over(self, cursor: _Cursor) -> None:
         self._joining = None
         if self._live is None:
-            self._live = _Cursor(cursor.position)
+            self._live = _Cursor(cursor.position, cursor.last_epoch)
             self._has_live.set()
         for partition in cursor.partitions:
             self._live.partitions[partition] = cursor.position
@@ -175,7 +176,9 @@ class MetadataPartitionReader:
     async def _advance(self, cursor: _Cursor) -> None:
         """Read and apply one batch. Its records may begin before the position."""
         async with asyncio.timeout(self._call_timeout_s):
-            batch = await self._topic.read(self._partition, cursor.position)
+            batch = await self._topic.read(self._partition, cursor.position, cursor.last_epoch)
+        if batch.last_epoch != NO_EPOCH:
+            cursor.last_epoch = batch.last_epoch
         for count, (offset, value) in enumerate(batch.records, start=1):
             if offset >= cursor.position:
                 self._apply(offset, value, cursor.partitions)

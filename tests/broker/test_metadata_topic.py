@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +20,7 @@ from tierfetch.broker.handlers.table import HandlerServices, handler_table
 from tierfetch.broker.metadata_topic import BrokerMetadataTopic
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import KafkaClient, RequestTimedOutError
+from tierfetch.protocol.client import KafkaClient
 from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch_wire import FetchResponse
@@ -42,24 +41,18 @@ from tierfetch.tests.protocol.wire_fakes import HOST, serving
 SETTINGS = MetadataTopicSettings(num_partitions=4, replication_factor=2, min_insync_replicas=1, retention_ms=-1)
 
 
-@asynccontextmanager
-async def metadata_topic_of(view: FakeClusterView, timeout_s: float = 5.0) -> AsyncIterator[BrokerMetadataTopic]:
+@pytest.fixture
+async def topic(view: FakeClusterView) -> AsyncIterator[BrokerMetadataTopic]:
     def make_client() -> KafkaClient:
         return KafkaClient(client_id="test", random=random.Random(3))
 
     questions = make_client()
-    topic = BrokerMetadataTopic(view, questions, make_client, lambda: NOW_MS, timeout_s=timeout_s)
+    topic = BrokerMetadataTopic(view, questions, make_client, lambda: NOW_MS, timeout_s=5.0)
     try:
         yield topic
     finally:
         await topic.close()
         await questions.close()
-
-
-@pytest.fixture
-async def topic(view: FakeClusterView) -> AsyncIterator[BrokerMetadataTopic]:
-    async with metadata_topic_of(view) as topic:
-        yield topic
 
 
 async def announce(view: FakeClusterView, broker_id: int, server: Server) -> None:
@@ -206,15 +199,16 @@ async def test_connections_are_used_again(topic: BrokerMetadataTopic, host: Host
 
 
 async def test_bootstrap_rule_11_nothing_that_is_not_committed_is_read(
-    topic: BrokerMetadataTopic, view: FakeClusterView, host: Host, leader: Server, monkeypatch: pytest.MonkeyPatch
+    topic: BrokerMetadataTopic, host: Host, leader: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata_topic, "READ_WAIT_MS", 20)
-    await host.topic(REMOTE_LOG_METADATA_TOPIC, 1, 2)
-    async with metadata_topic_of(view, timeout_s=0.1) as hurried:
-        with pytest.raises((KafkaError, RequestTimedOutError)):  # whichever of leader and client ends it first
-            await hurried.append(0, b"a")
+    partition = await host.topic(REMOTE_LOG_METADATA_TOPIC, 1, 2)
+    waiting = asyncio.create_task(topic.append(0, b"a"))
+    await until(lambda: partition.log.log_end_offset == 1)
     assert list((await topic.read(0, 0)).records) == []
     assert await topic.bounds(0) == (0, 0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
 
 
 async def test_an_offset_that_the_log_does_not_have(topic: BrokerMetadataTopic, host: Host, leader: Server) -> None:
@@ -222,6 +216,22 @@ async def test_an_offset_that_the_log_does_not_have(topic: BrokerMetadataTopic, 
     with pytest.raises(KafkaError) as raised:
         await topic.read(0, 5)
     assert raised.value.code is ErrorCode.offset_out_of_range
+
+
+async def test_another_record_before_the_offset_than_was_read(
+    topic: BrokerMetadataTopic, host: Host, leader: Server
+) -> None:
+    partition = await host.topic(REMOTE_LOG_METADATA_TOPIC, 1)
+    for value in (b"a", b"b", b"c"):
+        await topic.append(0, value)
+    read = await topic.read(0, 0)
+    assert read.last_epoch == partition.log.epochs.latest_epoch
+    assert list((await topic.read(0, 2, read.last_epoch)).records) == [(2, b"c")]
+    partition.log.epochs.assign(read.last_epoch + 2, 1)
+    for lost_epoch in (read.last_epoch, read.last_epoch + 1, read.last_epoch + 3):
+        with pytest.raises(KafkaError) as raised:
+            await topic.read(0, 2, lost_epoch)
+        assert raised.value.code is ErrorCode.offset_out_of_range
 
 
 async def test_each_call_asks_who_leads_now(

@@ -10,23 +10,26 @@ from dataclasses import dataclass, field
 
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.remote.metadata import RemoteLogMetadataError
-from tierfetch.remote.metadata_topic import MetadataBatch, MetadataTopicSettings
+from tierfetch.remote.metadata_topic import NO_EPOCH, MetadataBatch, MetadataTopicSettings
 
 POLL_S = 0.02
 
 
 @dataclass
 class MetadataLog:
-    """The committed records of each metadata partition, from its log start offset on."""
+    """The committed records of each metadata partition, from its log start offset on; written under `leader_epoch`."""
 
     partition_count: int = 5
     values: dict[int, list[bytes]] = field(default_factory=dict)
+    epochs: dict[int, list[int]] = field(default_factory=dict)
+    leader_epoch: int = 0
     start_offsets: dict[int, int] = field(default_factory=dict)
     grown: asyncio.Event = field(default_factory=asyncio.Event)
 
     def append(self, partition: int, value: bytes) -> int:
         values = self.values.setdefault(partition, [])
         values.append(value)
+        self.epochs.setdefault(partition, []).append(self.leader_epoch)
         self.wake()
         return self.start(partition) + len(values) - 1
 
@@ -38,8 +41,20 @@ class MetadataLog:
 
     def truncate(self, partition: int, end_offset: int) -> None:
         """An unclean election: committed records are lost."""
-        del self.values[partition][end_offset - self.start(partition) :]
+        for records in (self.values[partition], self.epochs[partition]):
+            del records[end_offset - self.start(partition) :]
+        self.leader_epoch += 1
         self.wake()
+
+    def trim(self, partition: int, start_offset: int) -> None:
+        """Retention: what lies below goes."""
+        for records in (self.values[partition], self.epochs[partition]):
+            del records[: start_offset - self.start(partition)]
+        self.start_offsets[partition] = start_offset
+
+    def epoch_of(self, partition: int, offset: int) -> int | None:
+        index = offset - self.start(partition)
+        return self.epochs[partition][index] if index >= 0 else None
 
     def wake(self) -> None:
         self.grown.set()
@@ -95,7 +110,7 @@ class FakeMetadataTopic:
             raise RemoteLogMetadataError(f"the answer to append {number} is lost, as the test asked")
         return offset
 
-    async def read(self, partition: int, offset: int) -> MetadataBatch:
+    async def read(self, partition: int, offset: int, last_epoch: int = NO_EPOCH) -> MetadataBatch:
         """Batches begin at multiples of `batch_records_max`, so a read may return records below `offset`."""
         await self._begin("read")
         log = self.log
@@ -104,6 +119,8 @@ class FakeMetadataTopic:
                 await self.held_reads.wait()
             if not log.start(partition) <= offset <= log.end(partition):
                 raise KafkaError(ErrorCode.offset_out_of_range, f"{offset} of metadata partition {partition}")
+            if offset > log.start(partition) and last_epoch not in (NO_EPOCH, log.epoch_of(partition, offset - 1)):
+                raise KafkaError(ErrorCode.offset_out_of_range, f"another record is before {offset} of {partition}")
             if offset < log.end(partition):
                 break
             try:
@@ -114,7 +131,7 @@ class FakeMetadataTopic:
         first = max(log.start(partition), offset - offset % self._batch_records_max)
         values = log.values[partition][first - log.start(partition) :][: self._batch_records_max]
         records = [(first + index, value) for index, value in enumerate(values)]
-        return MetadataBatch(records, first + len(records))
+        return MetadataBatch(records, first + len(records), log.epoch_of(partition, records[-1][0]))
 
     async def _begin(self, name: str) -> int:
         self.calls[name] += 1

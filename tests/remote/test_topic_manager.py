@@ -309,6 +309,34 @@ async def test_lost_metadata_is_read_anew_and_waiters_go_on_waiting() -> None:
         assert len(after.finished()) == 2
 
 
+async def test_metadata_lost_and_written_over_before_anybody_looked_is_read_anew() -> None:
+    log = MetadataLog()
+    fill(log, 3, PARTITION)
+    async with started(FakeMetadataTopic(log)) as manager:
+        await manager.assign([PARTITION])
+        before = await ready(manager)
+        log.truncate(NUMBER, 2)
+        for number in range(10, 14):
+            log.append(NUMBER, encode_event(make_segment(number, PARTITION)))
+            log.append(NUMBER, encode_event(make_update(number, FINISHED, PARTITION)))
+        after = await manager.wait_newer(PARTITION, before.version)
+        assert [metadata.start_offset for metadata in after.finished()] == [0, 1_000, 1_100, 1_200, 1_300]
+
+
+async def test_a_new_leader_and_retention_are_no_loss(caplog: pytest.LogCaptureFixture) -> None:
+    log = MetadataLog()
+    fill(log, 3, PARTITION)
+    async with started(FakeMetadataTopic(log)) as manager:
+        await manager.assign([PARTITION])
+        before = await ready(manager)
+        log.leader_epoch = 1
+        await copy(manager, 5)
+        log.trim(NUMBER, 8)
+        await copy(manager, 6)
+        assert (await ready(manager)) is before
+    assert not caplog.records
+
+
 async def test_metadata_lost_while_a_partition_joins_is_read_anew() -> None:
     log = MetadataLog()
     fill(log, 3, PARTITION, SAME_METADATA_PARTITION)
@@ -320,8 +348,7 @@ async def test_metadata_lost_while_a_partition_joins_is_read_anew() -> None:
         reads = topic.calls["read"]
         await manager.assign([SAME_METADATA_PARTITION])
         await until(lambda: topic.calls["read"] > reads)
-        log.start_offsets[NUMBER] = 2
-        del log.values[NUMBER][:2]
+        log.trim(NUMBER, 2)
         topic.release_reads()
         assert len((await ready(manager, SAME_METADATA_PARTITION)).finished()) == 3
         assert len((await ready(manager)).finished()) == 2
