@@ -158,14 +158,14 @@ def parse(options: Mapping[str, str]) -> TierOptions:
 
 
 def _plugin_of(location: str, layout: Layout) -> tuple[str, dict[str, str]]:
-    """The plugin `local` knows Kafka's layout alone, below a directory of its own."""
+    """Kafka's layout has a directory of its own there; any other layout is the place itself."""
     if match := _S3.fullmatch(location):
         return "s3", {"bucket": match[1], "prefix": match[2]}
     if match := _LOCAL.fullmatch(location):
         path = match[1].rstrip("/") or "/"
         if layout == "kafka":
             return "local", {"dir": path.removesuffix(f"/{_KAFKA_DIRECTORY}")}
-        return "fsspec", {"url": path}
+        return "local", {"dir": path, "subdirectory": ""}
     return "fsspec", {"url": location}
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import gc
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -40,7 +42,22 @@ def planning(
     """Its answer. TierError, PluginError, BrokersUnavailableError; RemoteStorageError and CorruptFileError name an
     object.
     """
-    return WORKER.run(_planning(options, question, catalog or catalog_of(options), pruning))
+    with _without_collections():
+        return WORKER.run(_planning(options, question, catalog or catalog_of(options), pruning))
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """A large plan is hundreds of thousands of values that stay, and lie in no cycle: looking for cycles among them, as
+    they are made, takes a fifth of the time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 async def _planning(options: TierOptions, question: Question[T], catalog: TierCatalog, pruning: Pruning) -> T:

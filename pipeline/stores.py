@@ -107,13 +107,16 @@ async def _find_foreign_layout(objects: ReadsObjects) -> Layout:
     if META_PROPERTIES in names:
         return "logdir"
     for name in islice(names, LOOKED_AT_MAX):
-        if parse_directory(name) is not None and [
-            key async for key, _ in objects.list_keys(f"{name}/") if key.endswith(f"/{LEADER_EPOCH_CHECKPOINT}")
-        ]:
+        if parse_directory(name) is not None and await _has(objects, f"{name}/", f"/{LEADER_EPOCH_CHECKPOINT}"):
             return "logdir"
         async for below in objects.list_directories(f"{name}/"):
-            if below.isdecimal() and [
-                key async for key, _ in objects.list_keys(f"{name}/{below}/") if key.endswith(".rsm-manifest")
-            ]:
+            if below.isdecimal() and await _has(objects, f"{name}/{below}/", ".rsm-manifest"):
                 return "aiven"
     return "kafka"
+
+
+async def _has(objects: ReadsObjects, key_prefix: str, ending: str) -> bool:
+    async for key, _ in objects.list_keys(key_prefix):
+        if key.endswith(ending):
+            return True
+    return False

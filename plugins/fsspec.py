@@ -17,6 +17,7 @@ import fsspec
 from pydantic import Field, SecretStr
 
 from ..remote.storage import (
+    ObjectRange,
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
     RemoteStorageError,
@@ -130,27 +131,24 @@ class FsspecObjectStore:
 
         return await self._call(key, fetch)
 
-    async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+    async def get_many(self, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
         """A few threads take their share each."""
-        shares = [keys[start :: self._threads] for start in range(min(self._threads, len(keys)))]
-        fetched = await asyncio.gather(*(self._get_share(share) for share in shares))
-        found: dict[str, bytes | None] = {}
-        for share, contents in zip(shares, fetched, strict=True):
-            found.update(zip(share, contents, strict=True))
-        return [found[key] for key in keys]
+        count = min(self._threads, len(ranges))
+        shares = await asyncio.gather(*(self._get_share(ranges[start::count]) for start in range(count)))
+        return [shares[index % count][index // count] for index in range(len(ranges))]
 
-    async def _get_share(self, keys: Sequence[str]) -> list[bytes | None]:
+    async def _get_share(self, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
         def fetch(abandoned: Abandoned) -> list[bytes | None]:
             found: list[bytes | None] = []
-            for key in keys:
+            for key, start, end in ranges:
                 abandoned.check()
                 try:
-                    found.append(bytes(self._fs.cat_file(self._path(key))))
+                    found.append(bytes(self._fs.cat_file(self._path(key), start=start, end=end)))
                 except FileNotFoundError:
                     found.append(None)
             return found
 
-        return await self._call(keys[0], fetch)
+        return await self._call(ranges[0].key, fetch)
 
     async def size(self, key: str) -> int | None:
         def info(_: Abandoned) -> int:

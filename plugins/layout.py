@@ -14,6 +14,8 @@ are rendered), so nothing from outside can leave the prefix.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from uuid import UUID
 
 from ..protocol.topics import TopicIdPartition, check_topic_name, uuid_from_text, uuid_to_text
 from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
@@ -85,8 +87,14 @@ def describe_object(key: str, size: int, partition: TopicIdPartition) -> RemoteO
     if not match or not known:
         return RemoteObject(key, size, None, None, is_log=False)
     try:
-        segment_id = RemoteLogSegmentId(partition, uuid_from_text(match[2]))
+        segment_id = RemoteLogSegmentId(partition, _uuid(match[2]))
     except ValueError:
         return RemoteObject(key, size, None, None, is_log=False)
     kind = _SUFFIXES.get(match[3])
     return RemoteObject(key, size, segment_id, kind, is_log=kind is None, start_offset=int(match[1]))
+
+
+@lru_cache(1)
+def _uuid(text: str) -> UUID:
+    """The objects of a segment are listed one behind the other."""
+    return uuid_from_text(text)

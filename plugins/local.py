@@ -22,7 +22,7 @@ import aiofiles
 import aiofiles.os
 from pydantic import Field
 
-from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageError, SegmentSource
+from ..remote.storage import ObjectRange, RemoteResourceNotFoundError, RemoteStorageError, SegmentSource
 from .layout import object_name
 from .object_storage import ObjectRemoteStorage, StorageConfig, try_to_clean_up
 from .threads import Abandoned, BlockingCalls
@@ -44,6 +44,11 @@ class LocalConfig(StorageConfig):
     """`rsm.config.dir`: the directory that all brokers share."""
 
     dir: Path = Field(description="Directory of the tier; made if absent. Every broker must see the same one.")
+    subdirectory: str = Field(
+        STORAGE_DIRECTORY,
+        pattern=r"^([\w-][\w.-]*)?$",
+        description="Where its objects lie there, Kafka's name for it by default; empty for the directory itself.",
+    )
 
 
 @asynccontextmanager
@@ -57,10 +62,10 @@ async def storage_errors(key: str) -> AsyncIterator[None]:
 
 
 class DirectoryObjectStore:
-    """Objects as files below one root."""
+    """Objects as files below one root: `subdirectory` of `directory`, or this itself where that is empty."""
 
-    def __init__(self, directory: Path) -> None:
-        self._root = directory.absolute() / STORAGE_DIRECTORY
+    def __init__(self, directory: Path, subdirectory: str = STORAGE_DIRECTORY) -> None:
+        self._root = directory.absolute() / subdirectory
         self._unfinished = directory.absolute() / UNFINISHED_DIRECTORY
         self._copies = BlockingCalls("tierfetch-local-copy", COPIES_MAX)
         self._publishing: dict[str, set[asyncio.Future[None]]] = {}
@@ -120,7 +125,11 @@ class DirectoryObjectStore:
 
     async def get(self, key: str, start: int, end: int | None) -> bytes:
         async with storage_errors(key):
-            return await _read(self._root / key, start, end)
+            return await _read(f"{self._root}/{key}", start, end)
+
+    async def get_many(self, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
+        async with storage_errors(ranges[0].key if ranges else "none"):
+            return await _read_many(f"{self._root}/", ranges)
 
     async def size(self, key: str) -> int | None:
         async with storage_errors(key):
@@ -188,12 +197,27 @@ def _copy(path: Path, temporary: Path, size: int, abandoned: Abandoned) -> bool:
     return True
 
 
-@aiofiles.os.wrap
-def _read(path: Path, start: int, end: int | None) -> bytes:
-    """All of it on one thread, at once: an index is smaller than the way there and back costs."""
+def _content(path: str, start: int, end: int | None) -> bytes:
     with open(path, "rb") as file:
         file.seek(start)
         return file.read(-1 if end is None else end - start)
+
+
+@aiofiles.os.wrap
+def _read(path: str, start: int, end: int | None) -> bytes:
+    """All of it on one thread, at once: an index is smaller than the way there and back costs."""
+    return _content(path, start, end)
+
+
+@aiofiles.os.wrap
+def _read_many(root: str, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    for key, start, end in ranges:
+        try:
+            found.append(_content(root + key, start, end))
+        except FileNotFoundError:
+            found.append(None)
+    return found
 
 
 @aiofiles.os.wrap
@@ -222,4 +246,4 @@ class LocalTieredStorage(ObjectRemoteStorage):
     Config: ClassVar[type[LocalConfig]] = LocalConfig
 
     def __init__(self, config: LocalConfig) -> None:
-        super().__init__(DirectoryObjectStore(config.dir), config)
+        super().__init__(DirectoryObjectStore(config.dir, config.subdirectory), config)

@@ -23,6 +23,7 @@ from ..remote.segment import RemoteLogSegmentMetadata
 from ..remote.storage import (
     IndexType,
     LogSegmentData,
+    ObjectRange,
     RemoteObject,
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
@@ -93,8 +94,8 @@ class ObjectStore(Protocol):
 class GetsMany(Protocol):
     """An `ObjectStore` for which many small `get`s cost less together."""
 
-    async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """None for a key that is absent."""
+    async def get_many(self, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
+        """None for an object that is absent."""
 
 
 async def try_to_clean_up(work: Awaitable[object]) -> None:
@@ -177,15 +178,16 @@ class ObjectRemoteStorage:
         async with deadline(f"fetch of {key}", self._timeout_s):
             return await self._store.get(key, start, end)
 
-    async def read_objects(self, keys: Sequence[str]) -> list[bytes | None]:
-        async with deadline(f"fetch of {len(keys)} objects from {keys[0] if keys else 'none'} on", self._timeout_s):
+    async def read_objects(self, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
+        first = ranges[0].key if ranges else "none"
+        async with deadline(f"fetch of {len(ranges)} objects from {first} on", self._timeout_s):
             if isinstance(self._store, GetsMany):
-                return await self._store.get_many(keys)
-            return list(await asyncio.gather(*(self._get_if_present(key) for key in keys)))
+                return await self._store.get_many(ranges)
+            return list(await asyncio.gather(*(self._get_if_present(one) for one in ranges)))
 
-    async def _get_if_present(self, key: str) -> bytes | None:
+    async def _get_if_present(self, wanted: ObjectRange) -> bytes | None:
         try:
-            return await self._store.get(key, 0, None)
+            return await self._store.get(*wanted)
         except RemoteResourceNotFoundError:
             return None
 

@@ -31,7 +31,7 @@ from .ledger import RemoteLogLedger
 from .lineage import covering, is_within_lineage
 from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from .storage import IndexType, RemoteObject, RemoteResourceNotFoundError, RemoteStorageManager
-from .survey import Survey
+from .survey import Survey, part_name
 
 STALE_AFTER_MS: Final = 3_600_000
 
@@ -142,7 +142,7 @@ def _compare_finished(segment: RemoteLogSegmentMetadata, parts: Mapping[IndexTyp
     needed: list[IndexType | None] = [None, *IndexType]
     if segment.txn_index_empty:
         needed.remove(IndexType.TRANSACTION)
-    missing = [_part(kind) for kind in needed if kind not in parts]
+    missing = [part_name(kind) for kind in needed if kind not in parts]
     if missing:
         return [Finding(FindingKind.MISSING, subject, f"{_offsets(segment)}: no {', '.join(missing)} in the tier")]
     if parts[None] != segment.segment_size_in_bytes:
@@ -194,7 +194,3 @@ def _age_order(segment: RemoteLogSegmentMetadata) -> tuple[int, int]:
 
 def _offsets(segment: RemoteLogSegmentMetadata) -> str:
     return f"offsets [{segment.start_offset}, {segment.end_offset}]"
-
-
-def _part(kind: IndexType | None) -> str:
-    return "log" if kind is None else kind.value

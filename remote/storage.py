@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from ..protocol.topics import TopicIdPartition
 from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
@@ -125,6 +125,14 @@ class ListsFromOffset(Protocol):
         """As `list_objects`, of the segments alone that begin at `start_offset` or above."""
 
 
+class ObjectRange(NamedTuple):
+    """Bytes [start, end) of the object of this key; `end` None is its end."""
+
+    key: str
+    start: int = 0
+    end: int | None = None
+
+
 @runtime_checkable
 class ReadsObjects(Protocol):
     """What a storage may offer besides: its objects by key, for who reads a layout that is not the storage's own."""
@@ -132,8 +140,8 @@ class ReadsObjects(Protocol):
     async def read_object(self, key: str, start: int = 0, end: int | None = None) -> bytes:
         """Bytes [start, end), cut at the object's end; None is the end. RemoteResourceNotFoundError."""
 
-    async def read_objects(self, keys: Sequence[str]) -> list[bytes | None]:
-        """Small ones, whole, in the order of `keys`; None for one that is absent."""
+    async def read_objects(self, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
+        """Small ranges, in their order, each cut at its object's end; None for an object that is absent."""
 
     def list_keys(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
         """(key, size in bytes) of every object below the prefix that comes behind `start_after`."""

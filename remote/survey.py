@@ -16,10 +16,20 @@ So a copy that is under way looks like an orphan, and a deletion that is under w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from ..log.checkpoints import decode_leader_epochs
@@ -40,22 +50,42 @@ from .segment import (
 from .storage import (
     IndexType,
     ListsFromOffset,
+    ObjectRange,
+    ReadsObjects,
     RemoteObject,
     RemoteResourceNotFoundError,
-    RemoteStorageCorruptError,
     RemoteStorageError,
     RemoteStorageManager,
 )
 
 T = TypeVar("T")
+Index = TypeVar("Index", OffsetIndex, TimeIndex)
 
-SEGMENTS_AT_ONCE_MAX: Final = 16
+SHARE_MAX: Final = 64
+"""Segments whose parts are asked for together."""
+SHARES_AT_ONCE_MAX: Final = 2
+READS_AT_ONCE_MAX: Final = 16
+"""Of a storage that is asked part by part."""
 TAIL_BYTES: Final = 64 * 1024
 """Read at once where the end of a log is looked for."""
 NOT_TOLD: Final = -1
+ENTRY_SIZES: Final = {IndexType.OFFSET: 8, IndexType.TIMESTAMP: 12}
+"""Bytes."""
 
 Parts = Mapping[IndexType | None, RemoteObject]
 """The objects of one segment, the `.log` as None."""
+
+
+class _Part(NamedTuple):
+    """Bytes [start, end) of one of a segment's objects; `end` None is its end."""
+
+    kind: IndexType | None
+    start: int
+    end: int | None
+
+
+_Steps = Generator[tuple[_Part, ...], Sequence[bytes], T]
+"""Gives what it wants to read, gets the bytes of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +135,9 @@ async def sight(
     """
     segments = await _segments(storage, partition, start_offset)
     unknown = [segment for segment in segments.items() if segment[0].id not in known]
-    looks = (partial(_look_at, storage, segment_id, parts) for segment_id, parts in unknown)
-    found = await at_once(looks, SEGMENTS_AT_ONCE_MAX)
+    shares = (unknown[first : first + SHARE_MAX] for first in range(0, len(unknown), SHARE_MAX))
+    looks = await at_once((partial(_look_at_share, storage, share) for share in shares), SHARES_AT_ONCE_MAX)
+    found = [one for share in looks for one in share]
     described = tuple(one for one in found if isinstance(one, RemoteLogSegmentMetadata))
     listed = {segment_id.id for segment_id, parts in segments.items() if segment_id.id in known and None in parts}
     findings = sorted((one for one in found if isinstance(one, Finding)), key=str)
@@ -150,47 +181,118 @@ def _listing(
     return storage.list_objects(partition)
 
 
-async def _look_at(
-    storage: RemoteStorageManager, segment_id: RemoteLogSegmentId, parts: Parts
-) -> RemoteLogSegmentMetadata | Finding:
-    if None not in parts:
-        message = f"{len(parts)} objects without a log: a copy that is under way, or was abandoned"
-        return Finding(FindingKind.ORPHAN, str(segment_id), message)
-    start_offset = parts[None].start_offset
+async def _look_at_share(
+    storage: RemoteStorageManager, share: Sequence[tuple[RemoteLogSegmentId, Parts]]
+) -> list[RemoteLogSegmentMetadata | Finding]:
+    """In its order. All that the segments want to read next is asked for together."""
+    looks = [_Look(segment_id, parts) for segment_id, parts in share]
+    while waiting := [look for look in looks if look.wanted]:
+        answers = await _read(storage, waiting)
+        for look in waiting:
+            look.go_on([next(answers) for _ in look.wanted])
+    return [look.found for look in looks if look.found is not None]
+
+
+class _Look:
+    """At one segment: what it wants to read next, and in the end what was found."""
+
+    def __init__(self, segment_id: RemoteLogSegmentId, parts: Parts) -> None:
+        self.parts = parts
+        self.wanted: tuple[_Part, ...] = ()
+        self.found: RemoteLogSegmentMetadata | Finding | None = None
+        if None not in parts:
+            message = f"{len(parts)} objects without a log: a copy that is under way, or was abandoned"
+            self.found = Finding(FindingKind.ORPHAN, str(segment_id), message)
+            return
+        self.named = _named(segment_id, parts)
+        self._steps = _describe(self.named, {kind: part.size for kind, part in parts.items()})
+        self.wanted = next(self._steps)
+
+    def go_on(self, answers: Sequence[bytes | RemoteResourceNotFoundError]) -> None:
+        self.wanted, missing = (), [one for one in answers if isinstance(one, RemoteResourceNotFoundError)]
+        if missing:
+            self.found = self._damaged(FindingKind.MISSING, missing[0])
+            return
+        try:
+            self.wanted = self._steps.send([one for one in answers if isinstance(one, bytes)])
+        except StopIteration as done:
+            self.found = done.value
+        except (CorruptRecordError, CorruptFileError) as error:
+            self.found = self._damaged(FindingKind.CORRUPT, error)
+
+    def _damaged(self, kind: FindingKind, error: Exception) -> Finding:
+        return Finding(kind, str(self.named.segment_id), str(error), self.named.start_offset)
+
+
+async def _read(storage: RemoteStorageManager, looks: Sequence[_Look]) -> Iterator[bytes | RemoteResourceNotFoundError]:
+    """What all of them want, in order. RemoteStorageError."""
+    wanted = [(look, part) for look in looks for part in look.wanted]
+    if not isinstance(storage, ReadsObjects):
+        reads = (partial(_read_by_call, storage, look.named, part) for look, part in wanted)
+        return iter(await at_once(reads, READS_AT_ONCE_MAX))
+    keys = [look.parts[part.kind].key if part.kind in look.parts else None for look, part in wanted]
+    ranges = [
+        ObjectRange(key, part.start, part.end)
+        for key, (_, part) in zip(keys, wanted, strict=True)
+        if key is not None and part.start != part.end
+    ]
+    found = iter(await storage.read_objects(ranges))
+    answers: list[bytes | RemoteResourceNotFoundError] = []
+    for key, (look, part) in zip(keys, wanted, strict=True):
+        if key is not None and part.start == part.end:
+            answers.append(b"")
+            continue
+        data = None if key is None else next(found)
+        named = key or f"{look.parts[None].key} has no {part_name(part.kind)}"
+        answers.append(RemoteResourceNotFoundError(f"{named}: no such object in the tier") if data is None else data)
+    return iter(answers)
+
+
+async def _read_by_call(
+    storage: RemoteStorageManager, named: RemoteLogSegmentMetadata, part: _Part
+) -> bytes | RemoteResourceNotFoundError:
     try:
-        return await _describe(storage, segment_id, parts)
+        if part.kind is not None:
+            return (await storage.fetch_index(named, part.kind))[part.start : part.end]
+        end = named.segment_size_in_bytes if part.end is None else part.end
+        return await storage.fetch_log_segment(named, part.start, end)
     except RemoteResourceNotFoundError as error:
-        return Finding(FindingKind.MISSING, str(segment_id), str(error), start_offset)
-    except (CorruptRecordError, CorruptFileError, RemoteStorageCorruptError) as error:
-        return Finding(FindingKind.CORRUPT, str(segment_id), str(error), start_offset)
+        return error
 
 
-async def _describe(
-    storage: RemoteStorageManager, segment_id: RemoteLogSegmentId, parts: Parts
-) -> RemoteLogSegmentMetadata:
+def _named(segment_id: RemoteLogSegmentId, parts: Parts) -> RemoteLogSegmentMetadata:
+    """What the listing tells. RemoteStorageError."""
     log = parts[None]
     if log.start_offset is None:
         raise RemoteStorageError(f"{log.key}: the name does not tell the start offset; ask for remote log metadata")
-    start = log.start_offset
-    named = RemoteLogSegmentMetadata(
+    return RemoteLogSegmentMetadata(
         segment_id=segment_id,
-        start_offset=start,
-        end_offset=start,
+        start_offset=log.start_offset,
+        end_offset=log.start_offset,
         max_timestamp_ms=NOT_TOLD,
         broker_id=NOT_TOLD,
         event_timestamp_ms=NOT_TOLD,
         segment_size_in_bytes=log.size,
-        segment_leader_epochs=(EpochEntry(0, start),),
+        segment_leader_epochs=(EpochEntry(0, log.start_offset),),
         txn_index_empty=IndexType.TRANSACTION not in parts,
     )
-    offsets = OffsetIndex.decode(await storage.fetch_index(named, IndexType.OFFSET), start)
-    times = TimeIndex.decode(await storage.fetch_index(named, IndexType.TIMESTAMP), start)
-    epochs = LeaderEpochCache(decode_leader_epochs(await storage.fetch_index(named, IndexType.LEADER_EPOCH)))
-    end_offset = await _end_offset(storage, named, offsets.last_entry.position if offsets.last_entry else 0)
+
+
+def _describe(
+    named: RemoteLogSegmentMetadata, sizes: Mapping[IndexType | None, int]
+) -> _Steps[RemoteLogSegmentMetadata]:
+    """Asks for parts, gets their bytes, returns the whole. CorruptRecordError, CorruptFileError."""
+    start = named.start_offset
+    last_offset, last_time = _last_entries(IndexType.OFFSET, sizes), _last_entries(IndexType.TIMESTAMP, sizes)
+    offset_data, time_data, checkpoint = yield last_offset, last_time, _Part(IndexType.LEADER_EPOCH, 0, None)
+    offsets = yield from _decoded(OffsetIndex, last_offset, offset_data, start)
+    times = yield from _decoded(TimeIndex, last_time, time_data, start)
+    epochs = LeaderEpochCache(decode_leader_epochs(checkpoint))
+    end_offset = yield from _find_end(named, offsets.last_entry.position if offsets.last_entry else 0)
     entries = epochs.range(start, end_offset + 1)
     if not entries:  # the first may begin above the segment's start: at the log start when it was copied
         raise CorruptFileError(
-            f"leader epoch checkpoint of {log.key}: no epoch for offset {end_offset}: {epochs.entries}"
+            f"leader epoch checkpoint of {named.segment_id}: no epoch for offset {end_offset}: {epochs.entries}"
         )
     return replace(
         named,
@@ -200,11 +302,26 @@ async def _describe(
     )
 
 
-async def _end_offset(storage: RemoteStorageManager, segment: RemoteLogSegmentMetadata, position: int) -> int:
+def _last_entries(kind: IndexType, sizes: Mapping[IndexType | None, int]) -> _Part:
+    """The last one of an index, and what is left over where its size is no multiple of an entry's."""
+    size, entry = sizes.get(kind, 0), ENTRY_SIZES[kind]
+    return _Part(kind, max(0, size - size % entry - entry), size)
+
+
+def _decoded(kind: type[Index], end: _Part, data: bytes, start_offset: int) -> _Steps[Index]:
+    """The index, or its end where that holds an entry: one that Kafka preallocated ends with zeros."""
+    index = kind.decode(data, start_offset)
+    if len(index) or not end.start:
+        return index
+    (data,) = yield (_Part(end.kind, 0, None),)
+    return kind.decode(data, start_offset)
+
+
+def _find_end(named: RemoteLogSegmentMetadata, position: int) -> _Steps[int]:
     """Last offset of the log, by the headers of the batches from `position` on; CorruptRecordError."""
-    next_offset = segment.start_offset
-    while position < segment.segment_size_in_bytes:
-        data = await storage.fetch_log_segment(segment, position, position + TAIL_BYTES)
+    next_offset, size = named.start_offset, named.segment_size_in_bytes
+    while position < size:
+        (data,) = yield (_Part(None, position, min(size, position + TAIL_BYTES)),)
         begin = 0
         while begin + BATCH_HEADER_SIZE <= len(data):
             try:
@@ -218,6 +335,10 @@ async def _end_offset(storage: RemoteStorageManager, segment: RemoteLogSegmentMe
         if begin == 0:
             break
         position += begin
-    if position != segment.segment_size_in_bytes or next_offset == segment.start_offset:
-        raise CorruptRecordError(f"the log of {segment.segment_size_in_bytes} bytes ends within a batch", position)
+    if position != size or next_offset == named.start_offset:
+        raise CorruptRecordError(f"the log of {size} bytes ends within a batch", position)
     return next_offset - 1
+
+
+def part_name(kind: IndexType | None) -> str:
+    return "log" if kind is None else kind.value

@@ -24,6 +24,7 @@ from ...remote.findings import Finding, FindingKind
 from ...remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ...remote.storage import (
     IndexType,
+    ObjectRange,
     ReadsObjects,
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
@@ -136,7 +137,9 @@ class AivenLayout:
     async def _look_at(
         self, share: Sequence[tuple[RemoteLogSegmentId, _Parts]]
     ) -> list[RemoteLogSegmentMetadata | Finding]:
-        manifests = await self._objects.read_objects([parts[_MANIFEST] for _, parts in share if _MANIFEST in parts])
+        manifests = await self._objects.read_objects(
+            [ObjectRange(parts[_MANIFEST]) for _, parts in share if _MANIFEST in parts]
+        )
         read = iter(manifests)
         return [
             _described(segment_id, parts, next(read) if _MANIFEST in parts else None) for segment_id, parts in share
@@ -171,21 +174,22 @@ class AivenLayout:
 def _described(
     segment_id: RemoteLogSegmentId, parts: _Parts, manifest: bytes | None
 ) -> RemoteLogSegmentMetadata | Finding:
-    subject, name = str(segment_id), parts.get(_MANIFEST)
+    name = parts.get(_MANIFEST)
     if name is None:
-        return Finding(FindingKind.ORPHAN, subject, "no manifest: a copy that is under way, or was abandoned")
+        message = "no manifest: a copy that is under way, or was abandoned"
+        return Finding(FindingKind.ORPHAN, str(segment_id), message)
     start_offset = int(name.rpartition("/")[2][:OFFSET_DIGITS])
     missing = {_LOG, _INDEXES} - parts.keys() if manifest is not None else {_MANIFEST}
     if manifest is None or missing:
         what = f"the manifest is there, .{', .'.join(sorted(missing))} not" if manifest else f"{name} has just gone"
-        return Finding(FindingKind.MISSING, subject, what, start_offset)
+        return Finding(FindingKind.MISSING, str(segment_id), what, start_offset)
     try:
         metadata = metadata_of(decode_manifest(manifest, name), manifest, segment_id, name)
     except CorruptFileError as error:
-        return Finding(FindingKind.CORRUPT, subject, str(error), start_offset)
+        return Finding(FindingKind.CORRUPT, str(segment_id), str(error), start_offset)
     if metadata.start_offset != start_offset:
         what = f"{name}: describes a segment from offset {metadata.start_offset}"
-        return Finding(FindingKind.CORRUPT, subject, what, start_offset)
+        return Finding(FindingKind.CORRUPT, str(segment_id), what, start_offset)
     return metadata
 
 

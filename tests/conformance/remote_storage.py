@@ -29,6 +29,7 @@ from tierfetch.remote.storage import (
     ListsFromOffset,
     ListsPartitions,
     LogSegmentData,
+    ObjectRange,
     ReadsObjects,
     RemoteObject,
     RemoteResourceNotFoundError,
@@ -241,9 +242,10 @@ class RemoteStorageConformance:
         with pytest.raises(RemoteResourceNotFoundError):
             await storage.read_object(f"{directory}/absent")
         some = [log, f"{directory}/absent", *sorted(keys)]
-        found = await storage.read_objects(some)
+        found = await storage.read_objects([ObjectRange(key) for key in some])
         assert found[:2] == [b"abc", None]
         assert [len(data or b"") for data in found[2:]] == [keys[key] for key in sorted(keys)]
+        assert await storage.read_objects([ObjectRange(log, 1), ObjectRange(log, 0, 2)]) == [b"bc", b"ab"]
         assert await storage.read_objects([]) == []
 
     @pytest.mark.parametrize("length", [230, 231, 249])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,8 +14,8 @@ from tierfetch.remote.audit import audit_survey
 from tierfetch.remote.findings import FindingKind
 from tierfetch.remote.ledger import RemoteLogLedger
 from tierfetch.remote.segment import RemoteLogSegmentMetadata
-from tierfetch.remote.storage import IndexType, RemoteObject, RemoteStorageError
-from tierfetch.remote.survey import NOT_TOLD, sight, survey
+from tierfetch.remote.storage import IndexType, ObjectRange, RemoteObject, RemoteStorageError
+from tierfetch.remote.survey import ENTRY_SIZES, NOT_TOLD, TAIL_BYTES, part_name, sight, survey
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
@@ -60,11 +60,43 @@ class NamedStorage(MemoryRemoteStorage):
             yield replace(listed, start_offset=self._start_offsets.get(listed.segment_id))
 
 
-async def sample_in_memory() -> tuple[NamedStorage, list[RemoteLogSegmentMetadata]]:
+class KeyedStorage(NamedStorage):
+    """Which gives its objects by key too, as the plugins here do; `ranges` is what was asked for so."""
+
+    def __init__(self, start_offsets: dict[object, int]) -> None:
+        super().__init__(start_offsets)
+        self.ranges: list[ObjectRange] = []
+
+    async def read_object(self, key: str, start: int = 0, end: int | None = None) -> bytes:
+        raise NotImplementedError
+
+    async def read_objects(self, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
+        self.ranges += ranges
+        if self.faults is not None and self.faults.hits("read_objects", is_read=False):
+            raise RemoteStorageError("injected")
+        named = {f"{segment}.{part_name(kind)}": data for (segment, kind), data in self.objects.items()}
+        return [None if key not in named else named[key][start:end] for key, start, end in ranges]
+
+    def list_keys(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
+        raise NotImplementedError
+
+    def list_directories(self, key_prefix: str) -> AsyncIterator[str]:
+        raise NotImplementedError
+
+
+@pytest.fixture(params=[NamedStorage, KeyedStorage])
+def kind_of_storage(request: pytest.FixtureRequest) -> type[NamedStorage]:
+    """One that is asked part by part, and one that is asked for many ranges at once."""
+    return request.param
+
+
+async def sample_in_memory(
+    kind_of_storage: type[NamedStorage] = NamedStorage,
+) -> tuple[NamedStorage, list[RemoteLogSegmentMetadata]]:
     """A few segments of Kafka's, where a test can damage them."""
     ledger = ledger_of(SAMPLES_IN_TIER[0])
     kafkas = LocalTieredStorage(LocalTieredStorage.Config(dir=samples.TIER.parent))
-    storage = NamedStorage({metadata.segment_id: metadata.start_offset for metadata in ledger.finished()})
+    storage = kind_of_storage({metadata.segment_id: metadata.start_offset for metadata in ledger.finished()})
     for metadata in ledger.finished():
         indexes = {
             kind: await kafkas.fetch_index(metadata, kind)
@@ -97,13 +129,20 @@ async def test_a_copy_without_its_log_is_an_orphan() -> None:
         (IndexType.LEADER_EPOCH, lambda data: b"0\n0\n", FindingKind.CORRUPT, "no epoch for offset"),
         (IndexType.LEADER_EPOCH, lambda data: b"nonsense", FindingKind.CORRUPT, "expected version 0"),
         (IndexType.TIMESTAMP, lambda data: data + b"\1", FindingKind.CORRUPT, "time index"),
+        (IndexType.OFFSET, lambda data: data + b"\1", FindingKind.CORRUPT, "offset index"),
+        (IndexType.OFFSET, lambda data: data[:-8] + b"\x80" + data[-7:], FindingKind.CORRUPT, "below the base offset"),
         (IndexType.OFFSET, None, FindingKind.MISSING, "no index"),
+        (IndexType.LEADER_EPOCH, None, FindingKind.MISSING, "no leader_epoch_checkpoint"),
     ],
 )
 async def test_damage_is_told_with_its_segment(
-    part: IndexType | None, damage: Callable[[bytes], bytes] | None, kind: FindingKind, message: str
+    kind_of_storage: type[NamedStorage],
+    part: IndexType | None,
+    damage: Callable[[bytes], bytes] | None,
+    kind: FindingKind,
+    message: str,
 ) -> None:
-    storage, segments = await sample_in_memory()
+    storage, segments = await sample_in_memory(kind_of_storage)
     key = segments[0].segment_id, part
     if damage is None:
         del storage.objects[key]
@@ -113,6 +152,27 @@ async def test_damage_is_told_with_its_segment(
     assert surveyed.ledger.segments() == [as_surveyed(metadata) for metadata in segments[1:]]
     assert [(finding.kind, finding.subject) for finding in surveyed.findings] == [(kind, str(segments[0].segment_id))]
     assert message in surveyed.findings[0].message
+
+
+async def test_an_index_that_kafka_preallocated(kind_of_storage: type[NamedStorage]) -> None:
+    storage, segments = await sample_in_memory(kind_of_storage)
+    for (_, part), data in list(storage.objects.items()):
+        if part in ENTRY_SIZES:
+            storage.objects[_, part] = data + bytes(7 * ENTRY_SIZES[part])
+    surveyed = await survey(storage, segments[0].segment_id.topic_id_partition)
+    assert surveyed.findings == ()
+    assert surveyed.ledger.segments() == [as_surveyed(metadata) for metadata in segments]
+
+
+async def test_of_a_segment_of_any_size_little_is_read() -> None:
+    storage, segments = await sample_in_memory(KeyedStorage)
+    assert isinstance(storage, KeyedStorage)
+    await survey(storage, segments[0].segment_id.topic_id_partition)
+    entries = [one for one in storage.ranges if one.key.endswith((".index", ".timeindex"))]
+    assert len(entries) == 2 * len(segments)
+    assert all(one.end is not None and one.end - one.start <= max(ENTRY_SIZES.values()) for one in entries)
+    logs = [one for one in storage.ranges if one.key.endswith(".log")]
+    assert all(one.end is not None and one.end - one.start <= TAIL_BYTES for one in logs)
 
 
 async def test_a_segment_in_which_the_log_start_lay_begins_its_epochs_there() -> None:
@@ -134,8 +194,8 @@ async def test_names_that_do_not_tell_are_refused() -> None:
         await survey(storage, segments[0].segment_id.topic_id_partition)
 
 
-async def test_a_store_that_fails_ends_the_survey() -> None:
-    storage, segments = await sample_in_memory()
+async def test_a_store_that_fails_ends_the_survey(kind_of_storage: type[NamedStorage]) -> None:
+    storage, segments = await sample_in_memory(kind_of_storage)
     storage.faults = FailNth(2)
     with pytest.raises(RemoteStorageError, match="injected"):
         await survey(storage, segments[0].segment_id.topic_id_partition)
