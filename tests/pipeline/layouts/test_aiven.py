@@ -17,7 +17,7 @@ from tierfetch.pipeline.layouts.aiven_manifest import Manifest, chunks_of, decod
 from tierfetch.pipeline.stores import StoreRef, open_store
 from tierfetch.pipeline.tier_plan import PlannedSplit, TierError
 from tierfetch.pipeline.worker import WORKER
-from tierfetch.plugins.fsspec import FsspecObjectStore
+from tierfetch.plugins.local import DirectoryObjectStore
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.records import Record
 from tierfetch.protocol.topics import TopicIdPartition, uuid_from_text
@@ -77,13 +77,13 @@ def test_a_split_is_one_ranged_get(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     options = options_of(tmp_path, topics="s-none", splitBytes=20_000)
     splits = plan(options)
     gets = []
-    original = FsspecObjectStore.get
+    original = DirectoryObjectStore.get
 
-    async def get(self: FsspecObjectStore, key: str, start: int, end: int | None) -> bytes:
+    async def get(self: DirectoryObjectStore, key: str, start: int, end: int | None) -> bytes:
         gets.append((key, start, end))
         return await original(self, key, start, end)
 
-    monkeypatch.setattr(FsspecObjectStore, "get", get)
+    monkeypatch.setattr(DirectoryObjectStore, "get", get)
     for number, split in enumerate(splits, start=1):
         read(options, split)
         assert len(gets) == number
