@@ -15,13 +15,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, Protocol
 
+from ..log.config import throttled_replicas
 from ..protocol.topics import TopicIdPartition
 
 UNLIMITED: Final = 2**63 - 1
 """Kafka's default of both rates."""
 BURST_S: Final = 1.0
 _LISTS_MAX: Final = 4096
-ALL_REPLICAS: Final = "*"
 
 
 class ReplicationQuota:
@@ -73,19 +73,8 @@ class ReplicationQuota:
 @lru_cache(_LISTS_MAX)
 def throttled_partitions(text: str, broker_id: int) -> frozenset[int] | None:
     """Which partitions of a topic are throttled on this broker; None: all. ValueError shows what is expected."""
-    items = [item.strip() for item in text.split(",") if item.strip()]
-    if items == [ALL_REPLICAS]:
-        return None
-    found = set()
-    for item in items:
-        partition, _, broker = item.partition(":")
-        if not (partition.isdecimal() and broker.isdecimal()):
-            raise ValueError(
-                f"{item!r}: expected partition:broker, such as 0:1,1:2, or {ALL_REPLICAS} for all replicas"
-            )
-        if int(broker) == broker_id:
-            found.add(int(partition))
-    return frozenset(found)
+    replicas = throttled_replicas(text)
+    return None if replicas is None else frozenset(partition for partition, broker in replicas if broker == broker_id)
 
 
 class FollowerThrottle(Protocol):

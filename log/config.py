@@ -47,7 +47,8 @@ THROTTLED_REPLICAS: Final = frozenset(
     {"follower.replication.throttled.replicas", "leader.replication.throttled.replicas"}
 )
 """What a broker obeys for a topic, and its logs do not."""
-_THROTTLED: Final = re.compile(r"\s*(\*|([0-9]+:[0-9]+(\s*,\s*[0-9]+:[0-9]+)*)?)\s*")
+ALL_REPLICAS: Final = "*"
+_PARTITION_AND_BROKER: Final = re.compile(r"\s*([0-9]{1,10}):([0-9]{1,10})\s*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,9 +184,26 @@ def _integer(minimum: int, maximum: int) -> _Codec:
     return _Codec(parse)
 
 
+def throttled_replicas(text: str) -> frozenset[tuple[int, int]] | None:
+    """(partition, broker) of each replica that a topic's list names; None: all. ValueError shows what is expected."""
+    if text.strip() in ("", ALL_REPLICAS):
+        return None if text.strip() else frozenset()
+    found = set()
+    for item in text.split(","):
+        pair = _PARTITION_AND_BROKER.fullmatch(item)
+        if pair is None:
+            raise ValueError(
+                f"{item!r}: expected partition:broker pairs such as 0:1,1:2, or {ALL_REPLICAS} for all replicas"
+            )
+        found.add((int(pair[1]), int(pair[2])))
+    return frozenset(found)
+
+
 def _check_throttled(key: str, text: str) -> None:
-    if not _THROTTLED.fullmatch(text):
-        raise _invalid(key, text, "partition:broker pairs such as 0:1,1:2, or * for all replicas")
+    try:
+        throttled_replicas(text)
+    except ValueError as error:
+        raise KafkaError(ErrorCode.invalid_config, f"{key}: {error}") from None
 
 
 def _fraction(key: str, text: str) -> float:

@@ -13,6 +13,8 @@ from tierfetch.fetcher.replication_quota import (
     ReplicationQuota,
     throttled_partitions,
 )
+from tierfetch.log.config import LogConfig
+from tierfetch.protocol.errors import KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.tests.fetcher.cluster import Cluster, until
 from tierfetch.tests.fetcher.model_log import ModelLog
@@ -72,6 +74,8 @@ def test_never_more_than_the_rate_a_burst_and_one_fetch(steps) -> None:
     ("text", "expected"),
     [
         ("", frozenset()),
+        (" ", frozenset()),
+        (" * ", None),
         ("*", None),
         ("0:1, 1:1,2:2", frozenset({0, 1})),
         ("0:2", frozenset()),
@@ -79,12 +83,17 @@ def test_never_more_than_the_rate_a_burst_and_one_fetch(steps) -> None:
 )
 def test_which_partitions_a_list_throttles(text, expected) -> None:
     assert throttled_partitions(text, 1) == expected
+    LogConfig.from_topic_configs({"follower.replication.throttled.replicas": text})
 
 
-@pytest.mark.parametrize("text", ["0", "0:1,x", "*:1", "0:-1", "*,0:1"])
+@pytest.mark.parametrize(
+    "text", ["0", "0:1,x", "*:1", "0:-1", "*,0:1", "0:1,", ",", "0:\u0661", "0:1\n0:2", "0:" + "1" * 99]
+)
 def test_a_list_that_cannot_be_read_says_what_is_expected(text) -> None:
     with pytest.raises(ValueError, match=r"expected partition:broker"):
         throttled_partitions(text, 1)
+    with pytest.raises(KafkaError, match=r"expected partition:broker"):
+        LogConfig.from_topic_configs({"leader.replication.throttled.replicas": text})
 
 
 class Brake:
