@@ -17,8 +17,7 @@ from tierfetch.pipeline.layouts.aiven_manifest import Manifest, chunks_of, decod
 from tierfetch.pipeline.stores import StoreRef, open_store
 from tierfetch.pipeline.tier_plan import PlannedSplit, TierError
 from tierfetch.pipeline.worker import WORKER
-from tierfetch.plugins.local import DirectoryObjectStore
-from tierfetch.plugins.local import LocalTieredStorage
+from tierfetch.plugins.local import DirectoryObjectStore, LocalTieredStorage
 from tierfetch.protocol.records import Record
 from tierfetch.protocol.topics import TopicIdPartition, uuid_from_text
 from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
