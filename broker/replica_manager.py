@@ -13,8 +13,8 @@ One change at a time a partition, in this order, so that nothing acts on a log t
     led by nobody             stop leading, stop the fetcher
     the same epoch            the ISR and the replicas are noted
     other configs             the log, the leadership and the tier's task are told
-    not hosted, or another    stop everything; if the topic is gone and this broker led it, have deleted what the tier
-      incarnation             holds of it (durably noted); delete the log
+    not hosted, or another    stop everything; if the topic is gone, have deleted what the tier holds of it (durably
+      incarnation             noted): at once if this broker led it, else later, if it is there still; delete the log
     a log of a partition that the same; if the topic is gone, whoever led it
       was not hosted since the
       start
@@ -351,10 +351,12 @@ class ReplicaManager:
             self._tier.follow(partition.partition, partition.log)
 
     async def _remove(self, key: TopicIdPartition, image: ClusterImage) -> None:
-        led = self._hosted.partitions[key.topic_partition].leadership is not None
+        partition = self._hosted.partitions[key.topic_partition]
+        is_leader = partition.leadership is not None
+        is_tiered = is_leader or partition.log.config.remote_storage_enable
         await self._let_go(key)
-        if self._tier is not None and led and key.topic_id not in image.topic_names:
-            await self._tier.delete_remote_partition(key)
+        if self._tier is not None and is_tiered and key.topic_id not in image.topic_names:
+            await self._tier.delete_remote_partition(key, is_leader=is_leader)
         await self._logs.delete(key.topic_partition)
 
     async def _let_go(self, key: TopicIdPartition) -> None:

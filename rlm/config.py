@@ -42,6 +42,11 @@ class RemoteLogManagerConfig:
     custom_metadata_max_bytes: int = 128
     """`remote.log.metadata.custom.metadata.max.bytes`."""
 
+    orphaned_deletion_delay_ms: int = 30_000
+    """Of our own: after a topic was deleted, who did not lead a partition looks so much later whether the one that did
+    has emptied its tier. Brokers by their ids up to twice as long, so that not all look at once.
+    """
+
     reader_threads: int = 10
     """`remote.log.reader.threads`: fetches from the tier for consumers at the same time."""
     fetch_max_wait_ms: int = 500

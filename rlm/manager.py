@@ -9,7 +9,8 @@ configuration changed. A partition whose configuration asks for no tier is remem
 | config_changed        | the task starts, stops or looks again                                                   |
 | stop                  | the task is cancelled and awaited, its remote log metadata no longer followed           |
 | delete_remote_partition | every segment of a deleted topic's partition goes, with retries, beside everything else; |
-|                       | after a restart too                                                                     |
+|                       | after a restart too. Other replicas than the leader look later what is left of it: it   |
+|                       | may have died before, or as it learned that it leads                                    |
 
 Does not know why a partition leads, who its followers are, or what a segment holds.
 """
@@ -21,6 +22,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from random import Random
+from typing import Final
 
 from ..log.partition_log import PartitionLog
 from ..protocol.topics import TopicIdPartition
@@ -36,6 +38,9 @@ from .partition_task import EXPECTED_FAILURES, Leadership, PartitionTask, TierSe
 from .pending_deletions import PendingDeletions
 from .rate_limit import RateLimit
 from .view import TierMode, TierPolicy
+
+DELETION_SPREAD: Final = 8
+"""Brokers that look at different times what is left of a deleted topic."""
 
 logger = logging.getLogger(__name__)
 
@@ -145,19 +150,21 @@ class RemoteLogManager:
             if partition not in self._deleting:
                 await self._metadata.unassign([partition])
 
-    async def delete_remote_partition(self, partition: TopicIdPartition) -> None:
-        """The topic was deleted and this broker led the partition last: delete what the tier holds of it.
+    async def delete_remote_partition(self, partition: TopicIdPartition, *, is_leader: bool = True) -> None:
+        """The topic was deleted: delete what the tier holds of the partition; if this broker did not lead it last, after
+        `orphaned_deletion_delay_ms`, for whoever did so will have done it by then.
 
         When this returns it is certain to happen, now or after a restart, and the local log may go. OSError if it
         could not be written down.
         """
         await self._deletions.add(partition)
-        self._delete(partition)
+        spread = 1 + self._services.broker_id % DELETION_SPREAD / DELETION_SPREAD
+        self._delete(partition, 0 if is_leader else spread * self._services.config.orphaned_deletion_delay_ms)
 
-    def _delete(self, partition: TopicIdPartition) -> None:
+    def _delete(self, partition: TopicIdPartition, delay_ms: float = 0) -> None:
         if partition not in self._deleting:
             self._deleting.add(partition)
-            self._own(self._delete_remote_partition(partition), f"deletion of {partition} from the tier")
+            self._own(self._delete_remote_partition(partition, delay_ms), f"deletion of {partition} from the tier")
 
     def ledger(self, partition: TopicIdPartition) -> RemoteLogLedger | None:
         """The partition's ledger once the remote log metadata has been read; None before, and if it is not tiered."""
@@ -209,7 +216,8 @@ class RemoteLogManager:
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("%s ended by a fault of ours", task.get_name(), exc_info=error)
 
-    async def _delete_remote_partition(self, partition: TopicIdPartition) -> None:
+    async def _delete_remote_partition(self, partition: TopicIdPartition, delay_ms: float) -> None:
+        await asyncio.sleep(delay_ms / 1000)
         backoff = self._services.config.backoff(self._services.random)
         while True:
             try:

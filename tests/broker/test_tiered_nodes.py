@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import AsyncIterator
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
+from tierfetch.broker import tier as tier_module
 from tierfetch.broker.handlers.produce import ProduceHandler
+from tierfetch.broker.tier import manager_config
 from tierfetch.fetcher.epoch_fetch import FetchIsolation
 from tierfetch.fetcher.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, special_offset
 from tierfetch.log.producer_state import AppendOrigin
@@ -301,6 +304,29 @@ async def test_C3_topic_that_is_deleted_while_its_leader_is_down_leaves_nothing_
     await until(lambda: not nodes.hosts(2, "t"))
     assert list(directory.rglob("*.log"))
     await nodes.start(1)
+    await until(lambda: not list(directory.rglob("*.log")))
+
+
+@pytest.fixture
+def orphans_deleted_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        tier_module,
+        "manager_config",
+        lambda config: replace_fields(manager_config(config), orphaned_deletion_delay_ms=20),
+    )
+
+
+@pytest.mark.usefixtures("orphans_deleted_soon")
+async def test_C3_topic_whose_leader_never_returns_leaves_nothing_in_the_tier(nodes: Nodes) -> None:
+    """Whoever would have led it after that one hears of that and of the topic's end at once, or of the end alone."""
+    await nodes.topic("t", 1, 2, **TIERED)
+    await produce(nodes, 1, 40)
+    await all_closed_segments_tiered(nodes, 1)
+    await nodes.stop(1)
+    directory = nodes.base / "tier"
+    assert list(directory.rglob("*.log"))
+    await nodes.operator.delete_topic("t")
+    await until(lambda: not nodes.hosts(2, "t"))
     await until(lambda: not list(directory.rglob("*.log")))
 
 

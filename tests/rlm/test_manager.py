@@ -23,7 +23,7 @@ from tierfetch.rlm.pending_deletions import PENDING_DELETIONS_FILE
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.log.logs import DIRECTORY, NOW_MS, append, end_transaction, read_bytes
 
-from .brokers import PARTITION, QUICK, TIERED, Broker, check_tier, everything, until
+from .brokers import PARTITION, QUICK, TIERED, WAIT_S_MAX, Broker, check_tier, everything, until
 
 
 @pytest.fixture
@@ -535,6 +535,33 @@ class TestDeletedTopic:
         await until(lambda: all(broker.manager.ledger(PARTITION) is None for broker in (leader, follower)))
         assert leader.storage.objects == {}
         assert shared.events(PARTITION)[-1].state is RemotePartitionDeleteState.DELETE_PARTITION_FINISHED
+
+    async def test_C3_who_did_not_lead_deletes_later_what_is_left(self, leader: Broker, shared: SharedMetadata) -> None:
+        """Also after a restart; and finds nothing to do where the leader lived to do it."""
+        soon = replace(QUICK, orphaned_deletion_delay_ms=20)
+        await leader.fill(3)
+        await until(leader.is_all_tiered)
+        other = Broker(2, leader.storage, shared, config=replace(QUICK, orphaned_deletion_delay_ms=3_600_000))
+        await other.open()
+        await other.manager.delete_remote_partition(PARTITION, is_leader=False)
+        await leader.close()
+        await asyncio.sleep(0.02)
+        assert leader.storage.objects
+        await other.close()
+        again = Broker(2, leader.storage, shared, config=soon, disk=other.disk.restart())
+        await again.open()
+        await until(lambda: again.storage.objects == {} and again.manager.ledger(PARTITION) is None)
+        events = len(shared.events(PARTITION))
+        third = Broker(3, leader.storage, shared, config=soon)
+        await third.open()
+        await third.manager.delete_remote_partition(PARTITION, is_leader=False)
+        pending = DIRECTORY.parent / PENDING_DELETIONS_FILE
+        async with asyncio.timeout(WAIT_S_MAX):
+            while await third.disk.read_file(pending) != b"0\n0\n":
+                await asyncio.sleep(0.005)
+        assert len(shared.events(PARTITION)) == events
+        for broker in (again, third):
+            await broker.close()
 
 
 async def test_R2_ledger_that_is_not_ready_holds_everything_up(

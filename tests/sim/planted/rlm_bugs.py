@@ -109,7 +109,7 @@ def metadata_not_flushed() -> Iterator[None]:
     administrator_pace_ms=(700,),
 )
 def left_in_the_tier() -> Iterator[None]:
-    async def delete(self, partition):
+    async def delete(self, partition, **_):
         """As if the local log were all there is."""
 
     with patch.object(RemoteLogManager, "delete_remote_partition", delete):
