@@ -17,11 +17,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from typing import Self
 
 from ..controller.service import ControllerService
+from ..protocol.service import Service
 from ..quorum.controller_config import ControllerConfig
 from ..quorum.formatting import identify
 from .config import BrokerConfig
@@ -39,16 +38,16 @@ class CombinedConfig:
     broker: BrokerConfig
 
 
-class CombinedNode:
+class CombinedNode(Service):
     """`async with CombinedNode(config) as node:` has both serving. StartError, and what a controller's start raises."""
 
     def __init__(
         self, config: CombinedConfig, make_environment: Callable[[], NodeEnvironment] = NodeEnvironment
     ) -> None:
         """Each role has an environment of its own, and closes its disk."""
+        super().__init__()
         self._config = config
         self._make_environment = make_environment
-        self._stack = AsyncExitStack()
         self.controller: ControllerService
         self.broker: Broker
 
@@ -56,17 +55,6 @@ class CombinedNode:
     def failures(self) -> tuple[asyncio.Future[str] | None, ...]:
         """Done, with the reason, when one of the parts cannot go on."""
         return self.controller.node.failed, self.controller.controller.failed, self.broker.failed
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self._start()
-        except BaseException:
-            await self._stack.aclose()
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
 
     async def _start(self) -> None:
         config, machine = self._config.controller, self._make_environment()

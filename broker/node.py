@@ -22,7 +22,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import AsyncExitStack
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -43,6 +42,7 @@ from ..protocol.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.errors import KafkaError
 from ..protocol.fetch_wire import HIGH_WATERMARK_NOT_TOLD, LOCAL_LOG_START_NOT_TOLD
 from ..protocol.server import Server, ServerLimits
+from ..protocol.service import Service, cancelled
 from ..protocol.topics import TopicIdPartition
 from ..quorum.errors import QuorumStartError
 from ..remote.registry import PluginError
@@ -91,16 +91,16 @@ class StartError(Exception):
     """The broker cannot start; the message is for its operator."""
 
 
-class Broker:
+class Broker(Service):
     """`async with Broker(config) as broker:` has it serving, on the machine that `environment` stands for."""
 
     def __init__(self, config: BrokerConfig, environment: NodeEnvironment | None = None) -> None:
+        super().__init__()
         self.config = config
         self._environment = environment or NodeEnvironment()
         self.disk = self._environment.disk
         self._rng = self._environment.rng
         self._locks = SharedLocks(self._environment.lock_directory)
-        self._stack = AsyncExitStack()
         self.more_metrics: Callable[[], Iterable[Metric]] = tuple
         """Of what else runs in this process, for its one endpoint."""
 
@@ -115,19 +115,12 @@ class Broker:
         advertised = self.config.advertised
         return Address(advertised.host, advertised.port or self.server.port)
 
-    async def __aenter__(self) -> Broker:
-        """StartError if it cannot serve; what was started is stopped then."""
+    async def start(self) -> None:
+        """StartError if it cannot serve."""
         try:
-            await self._start()
-        except BaseException as error:
-            await self._stack.aclose()
-            if isinstance(error, START_ERRORS):
-                raise StartError(f"broker {self.config.node_id} cannot start: {error}") from error
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
+            await super().start()
+        except START_ERRORS as error:
+            raise StartError(f"broker {self.config.node_id} cannot start: {error}") from error
 
     async def _start(self) -> None:
         config, stack = self.config, self._stack
@@ -179,7 +172,7 @@ class Broker:
         self._stack.push_async_callback(logs.close)
         await logs.load()
         upkeep = asyncio.create_task(logs.run(), name="log-upkeep")
-        self._stack.push_async_callback(_cancelled, upkeep)
+        self._stack.push_async_callback(cancelled, upkeep)
         return logs
 
     async def _open_tier(self) -> Tier | None:
@@ -295,7 +288,7 @@ class Broker:
         warmer = Warmer(self.thin, tier, self._warmer_settings, self._rng, self._environment.now_ms)
         self._log_dirs.warming = lambda: warmer.progress
         task = asyncio.create_task(warmer.run(), name="warmer")
-        self._stack.push_async_callback(_cancelled, task)
+        self._stack.push_async_callback(cancelled, task)
 
     def _warmer_settings(self) -> WarmerSettings:
         config = self.configs.broker_config()
@@ -396,8 +389,3 @@ def make_quorum_view(
         ),
         request_timeout_s=config.request_timeout_ms / 1000,
     )
-
-
-async def _cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait([task])

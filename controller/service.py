@@ -15,10 +15,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
-from typing import Any, Final, Self
+from typing import Any, Final
 from uuid import UUID
 
 from ..log.directory_lock import lock_directory
@@ -35,6 +34,7 @@ from ..protocol.dispatch import (
     api_versions_response,
 )
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.service import Service, cancelled
 from ..quorum.controller_config import ControllerConfig as ProcessConfig
 from ..quorum.delivery import QuorumListener
 from ..quorum.node import QuorumNode
@@ -83,7 +83,7 @@ def core_config(process: ProcessConfig) -> ControllerConfig:
     )
 
 
-class ControllerService:
+class ControllerService(Service):
     """`async with ControllerService(config, ...) as service:` has it serving. QuorumStartError, OSError."""
 
     def __init__(
@@ -98,12 +98,12 @@ class ControllerService:
         listeners: Sequence[QuorumListener] = (),
     ) -> None:
         """`listeners` are told what the controller is told, after it."""
+        super().__init__()
         self.config = config
         self._rng = rng
         self._listeners = listeners
         self._check_broker_configs = check_broker_configs
         self._quorum_arguments: dict[str, Any] = {"disk": disk, "rng": rng, "now_ms": now_ms, "lock": lock}
-        self._stack = AsyncExitStack()
         self._brokers: dict[int, int] = {}
         """By connection, whose heartbeats it carries."""
         self.controller: ControllerNode
@@ -112,17 +112,6 @@ class ControllerService:
     @property
     def node(self) -> QuorumNode:
         return self.quorum.node
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self._start()
-        except BaseException:
-            await self._stack.aclose()
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
 
     async def _start(self) -> None:
         config = self.config
@@ -148,7 +137,7 @@ class ControllerService:
         client = KafkaClient(client_id=f"tierfetch-controller-{config.node_id}", random=self._rng)
         self._stack.push_async_callback(client.close)
         registering = asyncio.create_task(self._keep_registered(client), name="controller-registration")
-        self._stack.push_async_callback(_cancelled, registering)
+        self._stack.push_async_callback(cancelled, registering)
 
     def _registration(self) -> RegisterControllerRecord:
         endpoint = self.config.endpoint
@@ -258,8 +247,3 @@ def _registration_request(record: RegisterControllerRecord) -> dict[str, Any]:
             for item in record.features
         ],
     }
-
-
-async def _cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

@@ -28,11 +28,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from ..log.directory_lock import LogDirectoryLockedError, lock_directory
 from ..log.disk import Disk
@@ -40,6 +39,7 @@ from ..log.errors import CorruptFileError
 from ..log.log_directory import HeldLock
 from ..protocol.errors import KafkaError
 from ..protocol.fetch_wire import SnapshotId
+from ..protocol.service import Service, cancelled
 from .config import RaftConfig
 from .control_batches import setup_of_voters
 from .core import RaftCore
@@ -100,7 +100,7 @@ _STANDING: Final = frozenset({RaftState.PROSPECTIVE, RaftState.CANDIDATE})
 _log = logging.getLogger(__name__)
 
 
-class QuorumNode:
+class QuorumNode(Service):
     """A voter where `config.endpoints` name its listeners and the voter set holds it; an observer otherwise.
 
     `static_voters` are those of `controller.quorum.voters`, empty with dynamic ones. `lock` None: the directory is
@@ -119,6 +119,7 @@ class QuorumNode:
         log_config: MetadataLogConfig | None = None,
         lock: Callable[[Path], HeldLock] | None = lock_directory,
     ) -> None:
+        super().__init__()
         self.config = config
         self._log_dir = log_dir
         self._disk = disk
@@ -127,7 +128,6 @@ class QuorumNode:
         self._configured = VotersAt(-1, static_voters or VoterSet(), KRAFT_VERSION_STATIC)
         self._log_config = log_config or MetadataLogConfig()
         self._lock = lock
-        self._stack = AsyncExitStack()
         self.metrics = QuorumMetrics(asyncio.get_running_loop().time)
         self._listeners: list[QuorumListener] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -146,23 +146,12 @@ class QuorumNode:
         assert not self._is_running, "listeners are added before the start"
         self._listeners.append(listener)
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
-
     async def start(self) -> None:
         """QuorumStartError says what an operator can do about it."""
         try:
-            await self._start()
+            await super().start()
         except (OSError, KafkaError, CorruptFileError, LogDirectoryLockedError) as error:
-            await self._stack.aclose()
             raise QuorumStartError(f"the quorum's replica in {self._log_dir} cannot start: {error}") from error
-        except BaseException:
-            await self._stack.aclose()
-            raise
 
     async def _start(self) -> None:
         await self._open_directory()
@@ -195,7 +184,7 @@ class QuorumNode:
         for name, work in tasks.items():
             task = asyncio.create_task(work, name=name)
             task.add_done_callback(self._ended)
-            self._stack.push_async_callback(_cancelled, task)
+            self._stack.push_async_callback(cancelled, task)
         self._stack.callback(self._owner.drop)
         self._stack.push_async_callback(self._peers.close)
         self._step(Started())
@@ -221,7 +210,7 @@ class QuorumNode:
             except TimeoutError:
                 _log.warning("replica %d leaves the quorum without having handed over", self.node_id)
         self._halt("it was stopped")
-        await self._stack.aclose()
+        await super().stop()
 
     def _fail(self, reason: str) -> None:
         """Stop by itself, for good. Whoever runs this replica sees `failed` and calls `stop`."""
@@ -472,11 +461,6 @@ class QuorumNode:
 
     def _fatal(self, effect: Fatal) -> None:
         self._fail(effect.reason)
-
-
-async def _cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait([task])
 
 
 _LOG_EFFECTS: Final = (AppendRecords, AppendFetched, Flush, Truncate, InstallSnapshot, SnapshotChunkAppend)

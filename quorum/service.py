@@ -12,11 +12,10 @@ Who applies the log hands in a `QuorumListener` and the handlers of its own requ
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Final, Self
+from typing import Final
 
 from ..log.directory_lock import lock_directory
 from ..log.disk import Disk
@@ -24,6 +23,7 @@ from ..log.log_directory import HeldLock
 from ..protocol.api import ApiKey
 from ..protocol.dispatch import Handler
 from ..protocol.server import Server, ServerLimits
+from ..protocol.service import Service
 from .controller_config import ControllerConfig
 from .delivery import QuorumListener
 from .handlers import QuorumHandlers, api_versions_handler
@@ -34,7 +34,7 @@ CLOSE_DEADLINE_S: Final = 2.0
 HandlersOf = Callable[[QuorumNode], Mapping[int, Handler]]
 
 
-class QuorumService:
+class QuorumService(Service):
     """`async with QuorumService(config, ...) as service:` has it serving. QuorumStartError, OSError of the listener."""
 
     def __init__(
@@ -48,6 +48,7 @@ class QuorumService:
         listeners: Sequence[QuorumListener] = (),
         handlers_of: HandlersOf | None = None,
     ) -> None:
+        super().__init__()
         self.config = config
         self._disk = disk
         self._rng = rng
@@ -55,20 +56,8 @@ class QuorumService:
         self._lock = lock
         self._listeners = listeners
         self._handlers_of = handlers_of
-        self._stack = AsyncExitStack()
         self.node: QuorumNode
         self.server: Server
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self._start()
-        except BaseException:
-            await self._stack.aclose()
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
 
     async def _start(self) -> None:
         config, listener = self.config, self.config.listener

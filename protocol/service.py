@@ -1,0 +1,47 @@
+"""What starts and stops as one: a broker, a controller, a replica of the quorum.
+
+start    its parts one after the other; each puts on `_stack` how it is stopped
+stop     the parts, the other way round
+a start that fails, or is cancelled, stops what was started
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from contextlib import AsyncExitStack
+from typing import Any, Self
+
+
+class Service(ABC):
+    """`async with service:` has it serving."""
+
+    def __init__(self) -> None:
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Raises what its parts raise."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+
+    async def stop(self) -> None:
+        await self._stack.aclose()
+
+    @abstractmethod
+    async def _start(self) -> None: ...
+
+
+async def cancelled(task: asyncio.Task[Any]) -> None:
+    """Cancel the task and wait for its end; an error of it stays with the task."""
+    task.cancel()
+    await asyncio.wait([task])
