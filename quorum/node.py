@@ -343,12 +343,11 @@ class QuorumNode(Service):
         self._check_running()
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._asked[answer] = None
-        answer.add_done_callback(self._answered)
-        self._step(RequestReceived(answer, request))
-        return await answer
-
-    def _answered(self, answer: asyncio.Future[Response]) -> None:
-        self._asked.pop(answer, None)
+        try:
+            self._step(RequestReceived(answer, request))
+            return await answer
+        finally:
+            self._asked.pop(answer, None)
 
     async def kraft_versions(self, endpoint: Endpoint) -> tuple[int, int]:
         """The range of `kraft.version` that the node at this endpoint supports. OSError."""
