@@ -1,4 +1,4 @@
-"""The `tierfetch` command: a subcommand is imported when it is run, so that `--help` and a broker's start stay quick.
+"""The `tierfetch` command.
 
 Exit codes: 0 done; 1 a check failed or the work could not be done (the message says what and what to do); 2 wrong
 usage; 130 interrupted.
@@ -6,11 +6,12 @@ usage; 130 interrupted.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from typing import Any
 
 import click
+
+from .lazy_group import LazyGroup
 
 _COMMANDS = {
     "brokers": ("admin.brokers", "brokers", "Who is in the cluster and what they hold."),
@@ -46,32 +47,13 @@ Each command explains itself with --help.
 """
 
 
-class LazyGroup(click.Group):
-    """Commands by module, function and one line of help; the module is imported when its command is used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module, function, _ = _COMMANDS[cmd_name]
-        command: click.Command = getattr(importlib.import_module(f".{module}", __package__), function)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _COMMANDS[name][2]) for name in self.list_commands(ctx)])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(f"no command {args[0]!r}; there are: {', '.join(sorted(_COMMANDS))}", ctx)
-        return super().resolve_command(ctx, args)
-
-
-@click.command(cls=LazyGroup, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=LazyGroup,
+    package=__package__,
+    modules=_COMMANDS,
+    help=_HELP,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="tierfetch")
 def cli() -> None:
     pass

@@ -1,10 +1,10 @@
-"""The group `tierfetch model`; a subcommand's module is imported when it is run."""
+"""The group `tierfetch model`."""
 
 from __future__ import annotations
 
-import importlib
-
 import click
+
+from ..lazy_group import LazyGroup, needing
 
 _COMMANDS = {
     "replace": ("replace", "replace", "A broker dies and comes back empty: when is all in sync again?"),
@@ -16,30 +16,15 @@ _COMMANDS = {
 }
 
 
-class ModelGroup(click.Group):
-    """Commands by module, function and one line of help."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
+class ModelGroup(LazyGroup):
+    """What the extra `model` brings is asked for by the command that needs it."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module, function, _ = _COMMANDS[cmd_name]
-        try:
-            command: click.Command = getattr(importlib.import_module(f".{module}", __package__), function)
-        except ModuleNotFoundError as error:
-            if error.name not in ("numpy", "plotly"):
-                raise
-            raise click.ClickException(f"{error.name} is not installed: pip install 'tierfetch[model]'") from None
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _COMMANDS[name][2]) for name in self.list_commands(ctx)])
+        with needing("model", "numpy", "plotly"):
+            return super().get_command(ctx, cmd_name)
 
 
-@click.command("model", cls=ModelGroup)
+@click.command("model", cls=ModelGroup, package=__package__, modules=_COMMANDS)
 def model() -> None:
     """How long it takes, before anybody touches a cluster.
 

@@ -1,0 +1,51 @@
+"""Groups whose commands are imported when they are run, so that `--help` and a broker's start stay quick."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """`modules` has for each command's name its module below `package`, its function and one line of help."""
+
+    def __init__(self, *args: Any, package: str, modules: Mapping[str, tuple[str, str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._package = package
+        self._modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self._modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._modules:
+            return None
+        module, function, _ = self._modules[cmd_name]
+        command: click.Command = getattr(importlib.import_module(f".{module}", self._package), function)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._modules[name][2]) for name in self.list_commands(ctx)])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self._modules and not args[0].startswith("-"):
+            raise click.UsageError(f"no command {args[0]!r}; there are: {', '.join(sorted(self._modules))}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@contextmanager
+def needing(extra: str, *modules: str) -> Iterator[None]:
+    """Around an import: says which extra of tierfetch brings a module that is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in modules:
+            raise
+        raise click.ClickException(f"{error.name} is not installed: pip install 'tierfetch[{extra}]'") from None
