@@ -178,5 +178,5 @@ def write_response(api: ApiKey, version: int, correlation_id: int, body: Any) ->
 def _with_size(parts: list[Part]) -> list[Part]:
     first = parts[0]
     assert isinstance(first, bytearray), first
-    INT32.pack_into(first, 0, sum(part_size(part) for part in parts) - SIZE_BYTES)
+    INT32.pack_into(first, 0, len(first) + sum(map(part_size, parts[1:])) - SIZE_BYTES)
     return parts

@@ -24,6 +24,8 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import cache
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -201,10 +203,11 @@ def release_records(response: FetchResponse) -> None:
 class _Layout(NamedTuple):
     names: tuple[str, ...]
     struct: struct.Struct
+    values_of: attrgetter[tuple[int, ...]]
 
 
 def _layout(**fields: str) -> _Layout:
-    return _Layout(tuple(fields), struct.Struct(">" + "".join(fields.values())))
+    return _Layout(tuple(fields), struct.Struct(">" + "".join(fields.values())), attrgetter(*fields))
 
 
 _PARTITION_LAYOUTS: Final = (
@@ -225,6 +228,16 @@ def _layout_of(layouts: tuple[tuple[int, _Layout], ...], version: int) -> _Layou
     return next(layout for since, layout in layouts if version >= since)
 
 
+@cache
+def _partition_layout(version: int) -> _Layout:
+    return _layout_of(_PARTITION_LAYOUTS, version)
+
+
+@cache
+def _response_layout(version: int) -> _Layout:
+    return _layout_of(_RESPONSE_LAYOUTS, version)
+
+
 # Requests.
 
 
@@ -232,7 +245,7 @@ def read_request(reader: Reader, version: int) -> FetchRequest:
     replica_id = reader.int32() if version < _REPLICA_STATE_SINCE else -1
     max_wait_ms, min_bytes, max_bytes, isolation_level = reader.unpack(_LIMITS)
     session_id, session_epoch = reader.unpack(_SESSION) if version >= _SESSION_SINCE else (0, -1)
-    layout = _layout_of(_PARTITION_LAYOUTS, version)
+    layout = _partition_layout(version)
     topics = tuple([_read_topic(reader, version, layout) for _ in range(reader.array_length())])
     forgotten: tuple[ForgottenTopic, ...] = ()
     if version >= _SESSION_SINCE:
@@ -293,7 +306,7 @@ def write_request(writer: Writer, request: FetchRequest, version: int) -> None:
     writer.pack(_LIMITS, request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level)
     if version >= _SESSION_SINCE:
         writer.pack(_SESSION, request.session_id, request.session_epoch)
-    layout = _layout_of(_PARTITION_LAYOUTS, version)
+    layout = _partition_layout(version)
     writer.array_length(len(request.topics))
     for topic in request.topics:
         _write_topic(writer, topic, version, layout)
@@ -325,7 +338,7 @@ def _write_topic(writer: Writer, topic: FetchTopic, version: int, layout: _Layou
     writer.topic(topic.topic, topic.topic_id, by_id=version >= TOPIC_ID_SINCE)
     writer.array_length(len(topic.partitions))
     for partition in topic.partitions:
-        writer.pack(layout.struct, *[getattr(partition, name) for name in layout.names])
+        writer.pack(layout.struct, *layout.values_of(partition))
         tags: dict[int, bytes | None] = {}
         if version >= _DIRECTORY_ID_SINCE and partition.replica_directory_id is not None:
             tags[_DIRECTORY_ID_TAG] = partition.replica_directory_id.bytes
@@ -383,7 +396,7 @@ def _read_topic_response(reader: Reader, version: int) -> FetchTopicResponse:
 
 
 def read_partition_response(reader: Reader, version: int) -> FetchPartitionResponse:
-    layout = _layout_of(_RESPONSE_LAYOUTS, version)
+    layout = _response_layout(version)
     fields: dict[str, Any] = dict(zip(layout.names, reader.unpack(layout.struct), strict=True))
     fields["error_code"] = error_code(fields["error_code"])
     fields["aborted_transactions"] = _read_aborted(reader)
@@ -416,7 +429,7 @@ def write_response(writer: Writer, response: FetchResponse, version: int) -> Non
         writer.pack(_THROTTLE_ERROR_SESSION, response.throttle_time_ms, response.error_code, response.session_id)
     else:
         writer.pack(_THROTTLE, response.throttle_time_ms)
-    layout = _layout_of(_RESPONSE_LAYOUTS, version)
+    layout = _response_layout(version)
     writer.array_length(len(response.topics))
     for topic in response.topics:
         writer.topic(topic.topic, topic.topic_id, by_id=version >= TOPIC_ID_SINCE)
@@ -429,7 +442,7 @@ def write_response(writer: Writer, response: FetchResponse, version: int) -> Non
 
 
 def _write_partition_response(writer: Writer, answer: FetchPartitionResponse, version: int, layout: _Layout) -> None:
-    writer.pack(layout.struct, *[getattr(answer, name) for name in layout.names])
+    writer.pack(layout.struct, *layout.values_of(answer))
     aborted = answer.aborted_transactions
     writer.array_length(-1 if aborted is None else len(aborted))
     for transaction in aborted or ():

@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, Protocol
 from uuid import UUID
 
@@ -37,6 +38,9 @@ INLINE_RECORDS_SIZE_MAX: Final = 4096
 
 ELEMENTS_MAX: Final = 1_000_000
 """Array elements of one message. A two-byte element becomes an object of a hundred bytes and takes microseconds."""
+
+UUIDS_MAX: Final = 4096
+"""Those that were read last are kept: topics are few, and a UUID takes longer to make than all the rest of a topic."""
 
 INT8 = struct.Struct(">b")
 INT16 = struct.Struct(">h")
@@ -90,6 +94,12 @@ def error_code(value: int) -> ErrorCode:
     return _ERROR_CODES.get(value, ErrorCode.unknown_server_error)
 
 
+@lru_cache(UUIDS_MAX)
+def _uuid(raw: bytes) -> UUID | None:
+    value = UUID(bytes=raw)
+    return None if value == ZERO_UUID else value
+
+
 class Reader:
     """A cursor over one frame. Views given out share the frame's memory and are writable if it is."""
 
@@ -135,15 +145,18 @@ class Reader:
 
     def uvarint(self) -> int:
         try:
-            value, self.position = read_uvarint(self.data, self.position)
+            value = self.data[self.position]
+            if value < 0x80:
+                self.position += 1
+            else:
+                value, self.position = read_uvarint(self.data, self.position)
         except (IndexError, ValueError) as error:
             raise MalformedMessageError(f"bad variable-length integer at byte {self.position}: {error}") from None
         return value
 
     def uuid(self) -> UUID | None:
         """None for the zero uuid, which stands for "no topic id"."""
-        value = UUID(bytes=bytes(self._take(16)))
-        return None if value == ZERO_UUID else value
+        return _uuid(bytes(self._take(16)))
 
     def topic(self, *, by_id: bool) -> tuple[str, UUID | None]:
         """Name ("" where topics go by id) and id (None where they go by name)."""
@@ -157,12 +170,12 @@ class Reader:
 
     def nullable_string(self) -> str | None:
         length = self.uvarint() - 1 if self.flexible else self.int16()
-        return None if self._is_null(length) else self._text(length)
+        return self._null(length) if length < 0 else self._text(length)
 
     def nullable_records(self) -> memoryview | None:
         """A view of the frame."""
         length = self.uvarint() - 1 if self.flexible else self.int32()
-        return None if self._is_null(length) else self._take(length)
+        return self._null(length) if length < 0 else self._take(length)
 
     def array_length(self) -> int:
         length = self.nullable_array_length()
@@ -173,9 +186,10 @@ class Reader:
     def nullable_array_length(self) -> int:
         """-1 for null."""
         length = self.uvarint() - 1 if self.flexible else self.int32()
-        if self._is_null(length):
+        if length < 0:
+            self._null(length)
             return -1
-        if length > self.remaining:
+        if length > len(self.data) - self.position:
             raise MalformedMessageError(
                 f"array of {length} elements at byte {self.position}, but only {self.remaining} bytes are left"
             )
@@ -199,10 +213,9 @@ class Reader:
             fields[tag] = Reader(self._take(self.uvarint()), 0, flexible=True)
         return fields
 
-    def _is_null(self, length: int) -> bool:
+    def _null(self, length: int) -> None:
         if length < -1:
             raise MalformedMessageError(f"length {length} before byte {self.position}: -1 is the smallest")
-        return length < 0
 
     def _text(self, length: int) -> str:
         start = self.position
@@ -283,7 +296,11 @@ class Writer:
 
     def end_structure(self, tagged_fields: Mapping[int, bytes | None] = _NO_FIELDS) -> None:
         """The end of a structure. Fields in ascending order of tags; None leaves one out, as for a default value."""
-        present = [(tag, value) for tag, value in tagged_fields.items() if value is not None] if tagged_fields else ()
+        if not tagged_fields:
+            if self.flexible:
+                self.out.append(0)
+            return
+        present = [(tag, value) for tag, value in tagged_fields.items() if value is not None]
         if not self.flexible:
             assert not present, f"tagged fields {present} in a message that has none"
             return
@@ -298,7 +315,9 @@ class Writer:
         return [*self._parts, self.out]
 
     def _length(self, layout: struct.Struct, length: int) -> None:
-        if self.flexible:
-            write_uvarint(self.out, length + 1)
-        else:
+        if not self.flexible:
             self.out += layout.pack(length)
+        elif length < 0x7F:
+            self.out.append(length + 1)
+        else:
+            write_uvarint(self.out, length + 1)
