@@ -26,6 +26,7 @@ from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Final
+from uuid import UUID
 
 from prometheus_client.metrics_core import Metric
 
@@ -43,7 +44,7 @@ from ..protocol.errors import KafkaError
 from ..protocol.fetch_wire import HIGH_WATERMARK_NOT_TOLD, LOCAL_LOG_START_NOT_TOLD
 from ..protocol.server import Server, ServerLimits
 from ..protocol.service import Service, cancelled
-from ..protocol.topics import TopicIdPartition
+from ..protocol.topics import TopicIdPartition, TopicPartition
 from ..quorum.errors import QuorumStartError
 from ..remote.registry import PluginError
 from ..rlm.manager import RemoteLogManager
@@ -155,6 +156,7 @@ class Broker(Service):
             cluster_id=self.view.image.cluster_id,
             node_id=config.node_id,
             config_of=self.configs.config_of,
+            directory_of=self._directory_of,
             rng=self._rng,
             now_ms=self._environment.now_ms,
             lock=self._locks.lock,
@@ -174,6 +176,10 @@ class Broker(Service):
         upkeep = asyncio.create_task(logs.run(), name="log-upkeep")
         self._stack.push_async_callback(cancelled, upkeep)
         return logs
+
+    def _directory_of(self, partition: TopicPartition) -> UUID | None:
+        registration = self.view.image.partition(partition)
+        return None if registration is None else registration.directory_of(self.config.node_id)
 
     async def _open_tier(self) -> Tier | None:
         if not self.config.remote_log_storage_system_enable:

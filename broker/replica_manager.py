@@ -17,7 +17,8 @@ One change at a time a partition, in this order, so that nothing acts on a log t
       incarnation             noted): at once if this broker led it, else later, if it is there still; delete the log
     a log of a partition that the same; if the topic is gone, whoever led it
       was not hosted since the
-      start
+      start, or of a deleted
+      one that has failed
 
 Images that come while one is applied are applied as one, the last; of each, what differs from the one applied before
 (`image_changes`). A partition that fails is reported, answers KAFKA_STORAGE_ERROR and is tried again at the next image
@@ -162,7 +163,7 @@ class ReplicaManager:
         if self._applied is None:
             everything: Changes = dict(image.hosted_by(node_id))
             names = {key.topic_partition for key in everything}
-            self._strays = {name for name in self._logs.logs if name not in names}
+            self._strays = set(self._logs.found - names)
             return everything
         changes = changed_partitions(self._applied, image, node_id)
         for name in list(self._hosted.failures):
@@ -173,7 +174,9 @@ class ReplicaManager:
                 changes[self._hosted.partitions[name].partition] = None
             else:
                 del self._hosted.failures[name]
-                self._strays |= {name} & self._logs.logs.keys()
+                for key in [key for key in self._to_open_anew if key.topic_partition == name]:
+                    del self._to_open_anew[key]
+                self._strays |= {name} & self._logs.found
         for key in again:
             registration = image.partition(key.topic_partition)
             if registration is not None and image.topic_names.get(key.topic_id) == key.topic:
@@ -188,13 +191,12 @@ class ReplicaManager:
         """What was unassigned while this broker was down. If the topic was deleted, so may have been its leader: any
         replica then deletes what the tier holds.
         """
-        log = self._logs.logs.get(name)
-        if log is None or name in self._hosted.partitions:
+        if name not in self._logs.found or name in self._hosted.partitions:
             self._strays.discard(name)
             return
         _log.warning("%s is not assigned to this broker any more: its log is deleted", name)
-        topic_id = log.topic_id
         try:
+            topic_id = await self._logs.topic_id_of(name)
             if self._tier is not None and topic_id is not None and topic_id not in image.topic_names:
                 await self._tier.delete_remote_partition(TopicIdPartition(topic_id, name.topic, name.partition))
             await self._logs.delete(name)

@@ -12,6 +12,8 @@ meanwhile; closed at the end.
 * An error of one log in a loop is logged, and the loop goes on: the log itself refuses to be used.
 * A directory that cannot be opened at the start, or whose disk takes nothing any more, is offline until the next start:
   its partitions have failed, the others go on. The first one, where the node keeps more than logs, must be there.
+* A partition that is found in two directories (it was made anew while one was offline) is the one where the cluster
+  believes it to be; the other goes to `-stray`. Where the cluster does not know, the node does not start.
 
 It does not know who leads; a topic's configuration is asked of `config_of`, which must know every topic before `load`:
 a tiered log that is opened as an untiered one would forget that it begins in the tier.
@@ -28,6 +30,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition, check_topic_name
@@ -76,6 +79,7 @@ class LogManager:
         cluster_id: str,
         node_id: int,
         config_of: Callable[[str], LogConfig],
+        directory_of: Callable[[TopicPartition], UUID | None] = lambda _: None,
         rng: Random,
         now_ms: Callable[[], int],
         upkeep: Upkeep = DEFAULT_UPKEEP,
@@ -94,12 +98,13 @@ class LogManager:
         )
         self.directories = tuple(LogDirectory(path, self.services) for path in log_dirs)
         self.cleaner = LogCleaner(lambda: self.logs, upkeep.cleaner)
+        self._directory_of = directory_of
         self._cluster_id = cluster_id
         self._node_id = node_id
         self._upkeep = upkeep
         self._placing: dict[TopicPartition, LogDirectory] = {}
         """Partitions that are on their way into a directory."""
-        self._locks: dict[TopicPartition, asyncio.Lock] = {}
+        self._locks: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
         self._removals: list[tuple[float, Path]] = []
         """(due on the loop's clock, directory)."""
         self._gone: list[PartitionLog] = []
@@ -121,6 +126,12 @@ class LogManager:
     def failures(self) -> Mapping[TopicPartition, KafkaError]:
         """Partitions whose log could not be opened, and why."""
         return {partition: error for directory in self.directories for partition, error in directory.failures.items()}
+
+    @property
+    def found(self) -> frozenset[TopicPartition]:
+        """Partitions that have a log here, whether it could be opened or not; none of directories that are offline."""
+        online = [directory for directory in self.directories if directory.offline is None]
+        return frozenset(name for directory in online for name in (*directory.logs, *directory.failures))
 
     def may_open_again(self, partition: TopicPartition) -> bool:
         """Whether its log could not be opened for a reason outside of its files: a disk that was full, say."""
@@ -185,10 +196,20 @@ class LogManager:
             for partition in (*directory.logs, *directory.failures):
                 other = seen.setdefault(partition, directory)
                 if other is not directory:
-                    raise KafkaError(
-                        ErrorCode.kafka_storage_error,
-                        f"{partition} is in {other.path} and in {directory.path}: remove one of the two",
-                    )
+                    seen[partition] = await self._keep_one(partition, other, directory)
+
+    async def _keep_one(self, partition: TopicPartition, *found: LogDirectory) -> LogDirectory:
+        """Of the two directories with a log of the partition."""
+        directory_id = self._directory_of(partition)
+        kept = [directory for directory in found if directory.directory_id == directory_id]
+        if len(kept) != 1:
+            paths = " and in ".join(str(directory.path) for directory in found)
+            raise KafkaError(ErrorCode.kafka_storage_error, f"{partition} is in {paths}: remove one of the two")
+        for directory in found:
+            if directory not in kept:
+                logger.warning("%s belongs to %s: what is in %s is put aside", partition, kept[0].path, directory.path)
+                await self.put_aside(directory, partition, STRAY_SUFFIX)
+        return kept[0]
 
     @uninterrupted
     async def close(self) -> None:
@@ -242,6 +263,11 @@ class LogManager:
         """Open a failed log anew, as after a crash. KafkaError, OSError if it fails again."""
         async with self.changing(partition) as directory:
             return await self.reopen_locked(directory, partition)
+
+    async def topic_id_of(self, partition: TopicPartition) -> UUID | None:
+        """Of the incarnation whose log is here, also if it could not be opened. OSError."""
+        async with self.changing(partition) as directory:
+            return await self._topic_id_here(directory, partition)
 
     # For who changes a partition.
 
@@ -357,9 +383,10 @@ class LogManager:
 
     async def flush_due(self) -> None:
         """Flush every log that has a closed segment to flush, or whose `flush.ms` is over."""
-        now = asyncio.get_running_loop().time()
-        for partition, log in self.logs.items():
-            since_ms = (now - self._flushed_at.setdefault(partition, now)) * 1000
+        now, logs = asyncio.get_running_loop().time(), self.logs
+        self._flushed_at = {partition: self._flushed_at.get(partition, now) for partition in logs}
+        for partition, log in logs.items():
+            since_ms = (now - self._flushed_at[partition]) * 1000
             if log.has_unflushed_segments or since_ms >= log.config.flush_ms:
                 self._flushed_at[partition] = now
                 await self._attempt(log, log.flush())

@@ -151,8 +151,8 @@ class RemoteLogManager:
                 await self._metadata.unassign([partition])
 
     async def delete_remote_partition(self, partition: TopicIdPartition, *, is_leader: bool = True) -> None:
-        """The topic was deleted: delete what the tier holds of the partition; if this broker did not lead it last, after
-        `orphaned_deletion_delay_ms`, for whoever did so will have done it by then.
+        """The topic was deleted: delete what the tier holds of the partition. A broker that did not lead it last waits
+        for `orphaned_deletion_delay_ms`: whoever did will have deleted it by then.
 
         When this returns it is certain to happen, now or after a restart, and the local log may go. OSError if it
         could not be written down.

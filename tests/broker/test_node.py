@@ -220,6 +220,33 @@ async def test_log_that_a_full_disk_kept_closed_is_opened_when_there_is_room(
     await same_logs(nodes, "t", 1, 2)
 
 
+@pytest.mark.parametrize("when", ["while it runs", "before it starts"])
+async def test_C3_log_of_a_deleted_topic_goes_also_if_it_cannot_be_opened(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    monkeypatch.setattr("tierfetch.broker.replica_manager.TICK_S_MAX", 0.02)
+    await nodes.start(1, 2)
+    await nodes.topic("t", 1, 2)
+    await nodes.topic("u", 1, 2)
+    await nodes.stop(2)
+
+    async def failing(location: LogLocation) -> PartitionLog:
+        raise OSError(5, "Input/output error")
+
+    directory = nodes.directory(2) / "t-0"
+    with monkeypatch.context() as patch:
+        patch.setattr(PartitionLog, "open", failing)
+        if when == "before it starts":
+            await nodes.operator.delete_topic("t")
+        await nodes.start(2)
+        if when == "while it runs":
+            assert directory.exists()
+            await nodes.operator.delete_topic("t")
+        await until(lambda: not directory.exists())
+    await until(lambda: nodes.hosts(2, "u"))
+    assert not nodes[2].logs.failures
+
+
 async def test_start_that_fails_says_why(nodes: Nodes) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -39,6 +40,7 @@ def new_manager(
     node_id: int = 1,
     upkeep: Upkeep | None = None,
     seed: int = 1,
+    directory_of: Callable[[TopicPartition], UUID | None] = lambda _: None,
 ) -> LogManager:
     return LogManager(
         log_dirs,
@@ -46,6 +48,7 @@ def new_manager(
         cluster_id=cluster_id,
         node_id=node_id,
         config_of=lambda topic: config or LogConfig(segment_bytes=400),
+        directory_of=directory_of,
         rng=Random(seed),
         now_ms=Clock(),
         upkeep=upkeep or Upkeep(),

@@ -16,7 +16,7 @@ from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.fakes.disk import Effect, MemoryDisk
 from tierfetch.tests.log.logs import append, offsets_of, read_bytes
-from tierfetch.tests.log.nodes import loaded
+from tierfetch.tests.log.nodes import loaded, new_manager
 
 FIRST, SECOND = Path("/first"), Path("/second")
 TOPIC = UUID(int=42)
@@ -90,6 +90,30 @@ async def test_a_directory_that_cannot_be_opened_is_left_out_at_the_start(name: 
     whole = await loaded(disk, log_dirs=(FIRST, SECOND))
     assert set(whole.logs) == {*PARTITIONS, new}
     assert second_id in whole.directory_ids
+
+
+async def test_a_log_that_was_made_anew_meanwhile_is_the_one_that_the_cluster_names() -> None:
+    disk = MemoryDisk()
+    manager = await filled(disk)
+    partition = sorted(names(manager, 1))[0]
+    ids = manager.directory_ids
+    await manager.close()
+    disk.before_effect = Failing(SECOND)
+    again = await loaded(disk, log_dirs=(FIRST, SECOND))
+    await again.create(partition, TOPIC, directory_id=None)
+    await again.close()
+    disk.before_effect = None
+    with pytest.raises(KafkaError, match=f"{partition} is in /first and in /second: remove one"):
+        await loaded(disk, log_dirs=(FIRST, SECOND))
+    for kept in (0, 1):
+        copy = disk.restart("kept")
+        whole = new_manager(copy, log_dirs=(FIRST, SECOND), directory_of={partition: ids[kept]}.get)
+        await whole.load()
+        assert partition in names(whole, kept)
+        assert partition not in names(whole, 1 - kept)
+        assert whole.logs[partition].log_end_offset == kept
+        other = (FIRST, SECOND)[1 - kept]
+        assert any(path.relative_to(other).parts[0].endswith("-stray") for path in copy.files(other))
 
 
 async def test_the_first_directory_must_be_there() -> None:
@@ -172,3 +196,12 @@ async def test_one_log_that_failed_once_takes_no_directory_offline() -> None:
     await manager.check_directories()
     assert manager.offline_directory_ids == ()
     await append(await manager.reopen(partition))
+
+
+async def test_nothing_is_remembered_of_logs_that_are_gone() -> None:
+    manager = await filled(MemoryDisk())
+    await manager.flush_due()
+    for partition in PARTITIONS[1:]:
+        await manager.delete(partition)
+    await manager.flush_due()
+    assert (len(manager._locks), list(manager._flushed_at)) == (0, PARTITIONS[:1])
