@@ -11,6 +11,7 @@ from . import charts
 from .document import ModelDocument, MoveRow, Outcome
 from .page import Tile, chart, section, tiles, whole_page
 from .quantities import NEVER, count, duration, share, size
+from .tables import MOVE_HEADINGS, move_cells
 
 MOVES_SHOWN: Final = 15
 
@@ -129,24 +130,14 @@ def _policies(document: ModelDocument) -> str:
 
 
 def _slowest(document: ModelDocument) -> str:
-    headings = ("partition", "to broker", "wave", "first fetch", "in sync", "bulk", "written meanwhile")
-    head = "".join(f"<th>{heading}</th>" for heading in headings)
+    head = "".join(f"<th>{heading}</th>" for heading in MOVE_HEADINGS)
     rows = "".join(_row(row) for row in document.moves[:MOVES_SHOWN])
     return f"<table><tr>{head}</tr>{rows}</table>"
 
 
 def _row(row: MoveRow) -> str:
-    cells = (
-        row.name,
-        str(row.to_broker),
-        str(row.wave + 1),
-        duration(row.first_fetch_s),
-        duration(row.joined_s),
-        size(row.bulk_bytes),
-        size(row.catch_up_bytes),
-    )
     kind = ' class="bad"' if row.joined_s is None else ""
-    return f"<tr{kind}>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+    return f"<tr{kind}>" + "".join(f"<td>{escape(cell)}</td>" for cell in move_cells(row)) + "</tr>"
 
 
 def _assumptions(outcome: Outcome) -> str:

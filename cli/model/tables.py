@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
-from .document import ModelDocument, Outcome
+from .document import ModelDocument, MoveRow, Outcome
 from .quantities import NEVER, count, duration, rate, share, size
 
 MOVES_SHOWN = 8
 RESOURCES_SHOWN = 8
+MOVE_HEADINGS: Final = ("partition", "to broker", "wave", "first fetch", "in the ISR", "bulk", "written meanwhile")
 
 
 def print_outcome(document: ModelDocument, console: Console) -> None:
@@ -118,21 +120,25 @@ def _cores(value: float) -> str:
 
 def _slowest(document: ModelDocument) -> Table:
     table = Table(title="Last replicas to join the ISR", title_justify="left")
-    table.add_column("partition", no_wrap=True)
-    for heading in ("to broker", "wave", "first fetch", "in the ISR", "bulk", "written meanwhile"):
+    table.add_column(MOVE_HEADINGS[0], no_wrap=True)
+    for heading in MOVE_HEADINGS[1:]:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in document.moves[:MOVES_SHOWN]:
-        table.add_row(
-            row.name,
-            str(row.to_broker),
-            str(row.wave + 1),
-            duration(row.first_fetch_s),
-            duration(row.joined_s),
-            size(row.bulk_bytes),
-            size(row.catch_up_bytes),
-            style="red" if row.joined_s is None else None,
-        )
+        table.add_row(*move_cells(row), style="red" if row.joined_s is None else None)
     return table
+
+
+def move_cells(row: MoveRow) -> Sequence[str]:
+    """Below `MOVE_HEADINGS`."""
+    return (
+        row.name,
+        str(row.to_broker),
+        str(row.wave + 1),
+        duration(row.first_fetch_s),
+        duration(row.joined_s),
+        size(row.bulk_bytes),
+        size(row.catch_up_bytes),
+    )
 
 
 def _row(outcome: Outcome) -> Sequence[str]:
