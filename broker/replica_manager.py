@@ -4,7 +4,8 @@ One change at a time a partition, in this order, so that nothing acts on a log t
 
     the image says            done
     ------------------------  ---------------------------------------------------------------------------------------
-    hosted, no log            make the log
+    hosted, no log            make the log; what another incarnation has left here is put aside, and what the tier holds
+                              of that deleted
     hosted, the log failed    open it anew; if it was led here, lead under a new epoch
     hosted, the disk failed   open it; damage in its files is left to the operator
       when it was to be opened
@@ -30,7 +31,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from ..log.errors import CorruptFileError
@@ -237,6 +238,7 @@ class ReplicaManager:
         if partition is None and self._logs.may_open_again(name):
             await self._logs.reopen(name)
         if partition is None:
+            await self._bury_predecessor(key)
             directory_id = registration.directory_of(self._services.node_id)
             log = await self._logs.create(name, key.topic_id, directory_id=directory_id)
             partition = self._hosted.partitions[name] = Partition(
@@ -247,6 +249,14 @@ class ReplicaManager:
         self._configure(partition)
         self._tell_directory(key, registration)
         await self._set_role(partition, registration)
+
+    async def _bury_predecessor(self, key: TopicIdPartition) -> None:
+        """The log that is here may be of a topic of the same name, which was deleted while this broker was down, and
+        nobody else may have had a replica of it.
+        """
+        topic_id = await self._logs.topic_id_of(key.topic_partition)
+        if self._tier is not None and topic_id not in (None, key.topic_id):
+            await self._tier.delete_remote_partition(replace(key, topic_id=topic_id))
 
     def _tell_directory(self, key: TopicIdPartition, registration: PartitionRegistration) -> None:
         directory_id = self._logs.directory_id_of(key.topic_partition)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tierfetch.broker import tier as tier_module
+from tierfetch.broker.cluster_view import NewTopic
 from tierfetch.broker.handlers.produce import ProduceHandler
 from tierfetch.broker.tier import manager_config
 from tierfetch.fetcher.epoch_fetch import FetchIsolation
@@ -327,6 +328,22 @@ async def test_C3_topic_whose_leader_never_returns_leaves_nothing_in_the_tier(no
     assert list(directory.rglob("*.log"))
     await nodes.operator.delete_topic("t")
     await until(lambda: not nodes.hosts(2, "t"))
+    await until(lambda: not list(directory.rglob("*.log")))
+
+
+async def test_C3_topic_that_was_made_anew_while_its_only_broker_was_down_leaves_nothing_in_the_tier(
+    nodes: Nodes,
+) -> None:
+    await nodes.topic("t", 1, **TIERED)
+    await produce(nodes, 1, 40)
+    await all_closed_segments_tiered(nodes, 1)
+    await nodes.stop(1)
+    directory = nodes.base / "tier"
+    await nodes.operator.delete_topic("t")
+    await nodes.operator.create_topic(NewTopic("t", -1, -1, ((1,),)))
+    assert list(directory.rglob("*.log"))
+    await nodes.start(1)
+    assert nodes.partition(1, "t").log.log_end_offset == 0
     await until(lambda: not list(directory.rglob("*.log")))
 
 
