@@ -1,8 +1,6 @@
-"""Clusters to plan for: small ones as hypothesis draws them, and larger ones by a seed."""
+"""Clusters to plan for, as hypothesis draws them; the benchmark of the planner makes larger ones."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -74,37 +72,4 @@ def clusters(draw: st.DrawFn) -> ClusterArrays:
         tiered=tiered,
         policy=draw(st.sampled_from(list(Policy))),
         produce=draw(st.sampled_from([0.0, 1e6])),
-    )
-
-
-def large(partitions: int, brokers: int, *, empty: int = 0, racks: int = 3, seed: int = 1) -> ClusterArrays:
-    """Three replicas each in three racks, on all but the last `empty` brokers; two thirds of the topics tiered."""
-    random = np.random.default_rng(seed)
-    small = cluster([(1, 2, 3)], brokers=brokers, racks=racks, tiered=[0.5])
-    in_use = np.arange(brokers - empty, dtype=np.int32)
-    columns = [random.choice(in_use[in_use % racks == rack], partitions) for rack in range(3)]
-    replicas = np.stack(columns, axis=1)
-    replicas = np.take_along_axis(replicas, np.argsort(random.random(replicas.shape), axis=1), axis=1)
-    topics = max(1, partitions // 100)
-    topic = np.sort(random.integers(0, topics, partitions)).astype(np.int32)
-    tiered = random.random(topics) < 2 / 3
-    size = random.lognormal(21, 1, partitions)
-    is_tiered = tiered[topic]
-    return replace(
-        small,
-        topic_names=tuple(f"topic-{number}" for number in range(topics)),
-        tiered=tiered,
-        min_isr=np.ones(topics, dtype=np.int32),
-        segment_bytes=np.full(topics, GB),
-        topic=topic,
-        index=(np.arange(partitions) - np.searchsorted(topic, topic)).astype(np.int32),
-        replicas=replicas,
-        in_sync=np.ones(replicas.shape, dtype=np.bool_),
-        leader=replicas[:, 0].copy(),
-        size_bytes=size,
-        local_bytes=np.where(is_tiered, size * 0.2, size),
-        tiered_bytes=np.where(is_tiered, size * 0.9, 0.0),
-        produce=random.lognormal(8, 1, partitions),
-        consume=np.zeros(partitions),
-        log_start_offset=np.ones(partitions, dtype=np.int64),
     )

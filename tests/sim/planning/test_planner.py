@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tierfetch.bench.planner import made_up
 from tierfetch.sim.cluster.arrays import NONE, ClusterArrays
 from tierfetch.sim.cluster.calibration import Calibrations
 from tierfetch.sim.cluster.engine import simulate
@@ -17,7 +18,7 @@ from tierfetch.sim.cluster.inventory import Policy
 from tierfetch.sim.planning.goals import Goal, PlanError, PlanOptions
 from tierfetch.sim.planning.planner import ReplicaPlan, plan_replicas
 from tierfetch.sim.planning.waves import CATCH_UP, WHOLE, assign_waves
-from tierfetch.tests.sim.planning.clusters import GB, cluster, clusters, large
+from tierfetch.tests.sim.planning.clusters import GB, cluster, clusters
 
 QUICK = settings(max_examples=60, deadline=None)
 GOALS = st.sampled_from(["replace", "remove", "add", "rebalance"])
@@ -135,7 +136,7 @@ def test_S2_waves_never_exceed_their_limits(arrays, name, broker, per_broker, pe
 
 
 def test_S2_added_brokers_take_their_share_and_no_more_moves_than_that() -> None:
-    arrays = large(6000, 12, empty=3)
+    arrays = made_up(6000, 12, empty=3)
     plan = plan_replicas(arrays, Goal.add(range(9, 12)))
     assert plan.bound.moves_gap < 0.05
     assert plan.bound.bytes_gap < 0.2
@@ -147,7 +148,7 @@ def test_S2_added_brokers_take_their_share_and_no_more_moves_than_that() -> None
 
 
 def test_S2_a_rebalance_evens_numbers_disks_and_leaders_out() -> None:
-    arrays = large(6000, 12, empty=3)
+    arrays = made_up(6000, 12, empty=3)
     plan = plan_replicas(arrays, Goal.rebalance())
     for values in (plan.after.replicas, plan.after.disk_bytes, plan.after.leaders):
         assert values.max() <= 1.13 * values.mean()
@@ -244,8 +245,8 @@ def test_the_throttle_leaves_producers_their_headroom() -> None:
 
 @pytest.mark.parametrize("headroom", [0.25, 2.0])
 def test_S2_the_model_sees_the_headroom_that_the_plan_leaves(headroom: float) -> None:
-    arrays = large(300, 12)
-    arrays = replace(arrays, produce=arrays.produce * 400)
+    arrays = made_up(300, 12, empty=0)
+    arrays = replace(arrays, produce=arrays.produce * 200)
     plan = plan_replicas(arrays, Goal.remove([0]), PlanOptions(headroom=headroom))
     calibration = Calibrations.default().of(arrays.policy)
     throttled = replace(arrays, throttle_bytes_per_s=plan.throttle_bytes_per_s)
