@@ -23,6 +23,7 @@ from ..cluster.arrays import Bools, Floats, Ints
 from .goals import Goal
 from .handing import hand_out
 from .placement import Placement, level_fill, water_fill
+from .sharing import Limits, share_out
 
 RATIO_BUCKETS: Final = 8
 """Classes of bytes to copy for a byte on disk: 1, 1/2, 1/4 ... and less."""
@@ -73,7 +74,14 @@ def even_numbers(placement: Placement, goal: Goal, numbers: Band, disks: Band) -
     gives, takes = who_gives(placement, goal), who_takes(placement, goal)
     groups = _groups(placement)
     given, taken = _exchange(placement, gives, takes, numbers, groups)
-    hand_out(placement, given, taken, _bytes(placement, given, taken, disks, groups))
+    sizes = _bytes(placement, given, taken, disks, groups)
+    for group in groups:
+        if (given * group).sum():
+            share = _cheapest(
+                placement, gives & group, int(given[group].sum()), float(sizes[group].sum()), numbers, disks
+            )
+            given[group], sizes[group] = share[0][group], share[1][group]
+    hand_out(placement, given, taken, sizes)
     for wanted, limit in ((numbers.lo, numbers.lo), (numbers.hi, numbers.hi)):
         spare = np.where(gives, (placement.counts - limit).clip(0), 0.0).astype(np.int32)
         lacks = np.where(takes, (wanted - placement.counts).clip(0), 0.0).astype(np.int32)
@@ -118,6 +126,19 @@ def _bytes(placement: Placement, gives: Ints, takes: Ints, band: Band, groups: S
         amount = float(max(lacks, min(surplus, room)))
         wanted += level_fill(-disk, amount, np.where(givers, disk, 0.0))
     return wanted
+
+
+def _cheapest(
+    placement: Placement, gives: Bools, amount: int, size_bytes: float, numbers: Band, disks: Band
+) -> tuple[Ints, Floats]:
+    """How many replicas and bytes each of them gives, so that all of it costs the least; inside their bands."""
+    counts, disk = placement.counts, placement.disk
+    fewest = np.clip(counts - numbers.hi, 0, None).astype(np.int32)
+    most = np.maximum(fewest, np.clip(counts - numbers.lo, 0, None)).astype(np.int32)
+    if int(most[gives].sum()) < amount or int(fewest[gives].sum()) > amount:
+        most, fewest = counts.astype(np.int32), np.zeros_like(fewest)
+    limits = Limits(fewest, most, np.clip(disk - disks.hi, 0, None), np.clip(disk - disks.lo, 0, None))
+    return share_out(placement, gives, amount, size_bytes, limits)
 
 
 def who_gives(placement: Placement, goal: Goal) -> Bools:

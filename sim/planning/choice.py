@@ -62,12 +62,25 @@ def mixture(cost: Floats, weight: Floats, share: float, mean_weight: float) -> M
     return Mixture(low, high, (mean_high - mean_weight) / (mean_high - mean_low))
 
 
-def chosen(cost: Floats, weight: Floats, count: int, mixed: Mixture) -> Indexes:
-    """Places of `count` replicas, in an even order; behind them some more, in case that not all of them may go."""
-    low = _lowest(cost - mixed.price_low * weight, count)
+def chosen(cost: Floats, weight: Floats, count: int, size_bytes: float) -> Indexes:
+    """Places of `count` replicas that weigh `size_bytes`, as far as they can, in an even order; behind them some more,
+    in case that not all of them may go.
+    """
+    mixed = mixture(cost, weight, count / len(cost), size_bytes / count)
     is_chosen = np.zeros(len(cost), dtype=np.bool_)
-    is_chosen[low] = True
+    is_chosen[picked(cost, weight, count, mixed)] = True
+    best, rest = np.flatnonzero(is_chosen), np.flatnonzero(~is_chosen)
+    price = (mixed.price_low + mixed.price_high) / 2
+    spare = rest[_lowest((cost - price * weight)[rest], count * SPARE_FACTOR + SPARE_EXTRA)]
+    return np.concatenate([_shuffled(best), _shuffled(spare)])
+
+
+def picked(cost: Floats, weight: Floats, count: int, mixed: Mixture) -> Indexes:
+    """Places of `count` replicas, in no order."""
+    low = _lowest(cost - mixed.price_low * weight, count)
     if mixed.share_low < 1:
+        is_chosen = np.zeros(len(cost), dtype=np.bool_)
+        is_chosen[low] = True
         high = _lowest(cost - mixed.price_high * weight, count)
         only_high = _shuffled(high[~is_chosen[high]])
         is_chosen[high] = False
@@ -76,10 +89,8 @@ def chosen(cost: Floats, weight: Floats, count: int, mixed: Mixture) -> Indexes:
         exchanged = round(len(only_low) * mixed.share_low)
         is_chosen[only_low[exchanged:]] = False
         is_chosen[only_high[len(only_low) - exchanged :]] = False
-    best, rest = np.flatnonzero(is_chosen), np.flatnonzero(~is_chosen)
-    price = (mixed.price_low + mixed.price_high) / 2
-    spare = rest[_lowest((cost - price * weight)[rest], count * SPARE_FACTOR + SPARE_EXTRA)]
-    return np.concatenate([_shuffled(best), _shuffled(spare)])
+        return np.flatnonzero(is_chosen)
+    return low
 
 
 def _lowest(values: Floats, count: int) -> Indexes:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..cluster.arrays import Floats, Ints
-from .choice import chosen, mixture
-from .placement import Candidates, Indexes, Placement, order_by_broker
+from .choice import chosen
+from .placement import Candidates, Indexes, Placement, order_by_broker, spread
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -57,8 +57,7 @@ def _offers(placement: Placement, gives: Ints, bytes_given: Floats) -> _Offers:
         first, end = int(ends[broker - 1]) if broker else 0, int(ends[broker])
         count = min(int(gives[broker]), end - first)
         mine = slice(first, end)
-        mixed = mixture(cost[mine], weight[mine], count / (end - first), float(bytes_given[broker]) / count)
-        found = first + chosen(cost[mine], weight[mine], count, mixed)
+        found = first + chosen(cost[mine], weight[mine], count, float(bytes_given[broker]))
         kept.append(found)
         is_spare.append(np.arange(len(found)) >= count)
     at = np.concatenate(kept)
@@ -68,8 +67,10 @@ def _offers(placement: Placement, gives: Ints, bytes_given: Floats) -> _Offers:
 
 
 def _take_turn(placement: Placement, offers: _Offers, turn: int, gives: Ints, takes: Ints, wanted: Floats) -> None:
-    """Every taker takes up to `wanted` of what is at hand in this turn."""
+    """Every taker takes up to `wanted` of what is at hand in this turn, large and small alike."""
     at_hand = np.flatnonzero(offers.turn == turn)
+    if turn >= 0:
+        at_hand = at_hand[np.argsort(placement.weight[offers.partitions[at_hand]], kind="stable")]
     sources = offers.source[at_hand]
     candidates = Candidates(placement, offers.partitions[at_hand], offers.slots[at_hand])
     is_open = np.ones(len(at_hand), dtype=np.bool_)
@@ -79,7 +80,10 @@ def _take_turn(placement: Placement, offers: _Offers, turn: int, gives: Ints, ta
         if count <= 0:
             break
         found = np.flatnonzero(is_open & candidates.may_go_to(int(broker)))
-        found = _even_part(found, sources, gives, count, count / max(1.0, float(wanted.sum())))
+        if turn >= 0:
+            found = found[spread(len(found), count)]
+        else:
+            found = _even_part(found, sources, gives, count, count / max(1.0, float(wanted.sum())))
         found = found[: placement.fitting(candidates.partitions[found], int(broker))]
         placement.move(candidates.partitions[found], candidates.slots[found], int(broker))
         is_open[found] = False

@@ -48,6 +48,7 @@ class Placement:
             holders = self.replicas[:, slot]
             self.disk += np.bincount(holders + 1, weights=self.weight, minlength=brokers + 1)[1:]
         self.is_moved = np.zeros(self.replicas.shape, dtype=np.bool_)
+        self._are_racks_closed: bool | None = None
 
     @property
     def broker_count(self) -> int:
@@ -86,7 +87,14 @@ class Placement:
         return partitions, slots
 
     def are_racks_closed(self) -> bool:
-        """Whether nearly every partition has a replica in every rack: then hardly any may leave its own."""
+        """Whether nearly every partition has a replica in every rack: then hardly any may leave its own, so that it
+        stays as it was when it was asked first.
+        """
+        if self._are_racks_closed is None:
+            self._are_racks_closed = self._is_nearly_everywhere()
+        return self._are_racks_closed
+
+    def _is_nearly_everywhere(self) -> bool:
         racks = self.rack_of(self.replicas)
         available = np.unique(self.racks[self.is_open])
         if len(available) > racks.shape[1]:

@@ -108,7 +108,7 @@ def plan_replicas(arrays: ClusterArrays, goal: Goal, options: PlanOptions | None
         tier_step=tier_step(arrays, moves.partition, (begin.leader_bytes - cost)[moves.partition], options.roll_s),
         before=before,
         after=Evenness(placement.counts, placement.disk, leader_counts(replicas, arrays.broker_count)),
-        warnings=_warnings(placement, np.unique(moves.partition), throttle, begin.obstacle),
+        warnings=_warnings(placement, _present(moves.partition, arrays.partition_count), throttle, begin.obstacle),
     )
 
 
@@ -155,9 +155,15 @@ def _moves(arrays: ClusterArrays, replicas: Ints, changed: Ints) -> Moves:
 def _throttle(arrays: ClusterArrays, moves: Moves, options: PlanOptions) -> float:
     if options.throttle_bytes_per_s is not None:
         return options.throttle_bytes_per_s
-    leaders = np.unique(arrays.leader[moves.partition])
-    spare = safe_throttle(arrays, leaders[leaders != NONE], np.unique(moves.target), options.headroom)
+    leaders = arrays.leader[moves.partition]
+    sources, targets = (_present(each, arrays.broker_count) for each in (leaders[leaders != NONE], moves.target))
+    spare = safe_throttle(arrays, sources, targets, options.headroom)
     return min(spare, arrays.throttle_bytes_per_s)
+
+
+def _present(values: Ints | Indexes, count: int) -> Indexes:
+    """Each of these once, in order; they are below `count`."""
+    return np.flatnonzero(np.bincount(values, minlength=count))
 
 
 def _waves(
@@ -167,7 +173,9 @@ def _waves(
     waves = np.zeros(len(changed), dtype=np.int32)
     if not len(moves):
         return waves
-    moving, first, count = np.unique(moves.partition, return_index=True, return_counts=True)
+    is_first = np.append(True, moves.partition[1:] != moves.partition[:-1])  # they lie in the order of partitions
+    first = np.flatnonzero(is_first)
+    moving, count = moves.partition[first], np.diff(np.append(first, len(moves)))
     produce = arrays.produce[moving]
     loads = np.maximum(1 / options.partitions_per_broker, cost[moving] / (throttle * options.wave_s))
     loads = np.maximum(loads, produce / (throttle * CATCH_UP))
@@ -206,7 +214,7 @@ def _warnings(placement: Placement, moving: Ints, throttle: float, obstacle: npt
     if names := _named(arrays, moving[arrays.produce[moving] > throttle]):
         rate = f"{throttle / 1e6:,.1f} MB/s"
         found.append(f"{names}: producers write faster than the throttle of {rate}, so it never catches up")
-    if names := _named(arrays, np.unique(placement.shared_racks()[0])):
+    if names := _named(arrays, _present(placement.shared_racks()[0], arrays.partition_count)):
         found.append(f"{names}: replicas share a rack though there is another (--repair-racks moves them)")
     return tuple(found)
 

@@ -35,16 +35,18 @@ def assign_waves(
     place, of partitions that more than one broker receives. `loads` in units of which a wave has `WHOLE`.
     """
     assert partitions_per_wave > 0, partitions_per_wave
-    brokers = 1 + max((*sources, *targets, *(broker for more in more_targets.values() for broker in more)), default=0)
+    named = (sources, targets, *more_targets.values())
+    brokers = 1 + max((max(each) for each in named if each), default=0)
     sent, received = [0] * brokers, [0] * brokers  # wave * WHOLE + what is used of it
     totals = [0]
     waves = []
     for place, (source, target, load) in enumerate(zip(sources, targets, loads, strict=True)):
         units = load if 0 < load <= WHOLE else WHOLE
-        used = max(sent[source], received[target])
-        more = more_targets.get(place) if more_targets else None
-        if more is not None:
-            used = max(used, *[received[broker] for broker in more])
+        sends, receives = sent[source], received[target]
+        used = sends if sends > receives else receives  # as everywhere here: max() takes most of a large plan's time
+        more = more_targets.get(place, ())
+        for broker in more:
+            used = received[broker] if received[broker] > used else used
         wave = (used + units - 1) // WHOLE
         while wave < len(totals) and totals[wave] >= partitions_per_wave:
             wave += 1
@@ -52,9 +54,9 @@ def assign_waves(
             totals.append(0)
         totals[wave] += 1
         start = wave * WHOLE
-        sent[source] = max(sent[source], start) + units
-        received[target] = max(received[target], start) + units
-        for broker in more or ():
-            received[broker] = max(received[broker], start) + units
+        sent[source] = (sends if sends > start else start) + units
+        received[target] = (receives if receives > start else start) + units
+        for broker in more:
+            received[broker] = (received[broker] if received[broker] > start else start) + units
         waves.append(wave)
     return waves
