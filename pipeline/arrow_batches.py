@@ -34,9 +34,10 @@ def batches(
             yield batch.slice(start, ROWS_MAX)
 
 
-def constants(partition: TopicPartition, segment_id: UUID | None) -> Constants:
-    """What is the same in all rows of a split; live records are in no remote segment."""
+def constants(partition: TopicPartition, segment_id: UUID | None, corrupt_column: str) -> Constants:
+    """What is the same in all records of a split; live ones are in no remote segment, and none is corrupt."""
     return {
+        corrupt_column: pa.scalar(None, pa.string()),
         "topic": pa.scalar(partition.topic),
         "partition": pa.scalar(partition.partition, pa.int32()),
         "segment_id": pa.scalar(None if segment_id is None else uuid_to_text(segment_id), pa.string()),
@@ -50,6 +51,8 @@ def _batch(columns: Columns, constant: Constants, arrow_schema: pa.Schema) -> pa
 
 
 def _repeated(value: pa.Scalar, count: int) -> pa.Array:
+    if not value.is_valid:
+        return pa.nulls(count, value.type)
     if pa.types.is_string(value.type):
         # One copy of the text, as many references: Arrow's dictionary, laid out plainly.
         return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), pa.array([value.as_py()])).cast(pa.string())

@@ -185,6 +185,14 @@ def select(table: BatchTable, selection: Selection) -> BoolArray:
     return mask
 
 
+def stated_offset(data: memoryview, position: int, selection: Selection) -> int | None:
+    """The base offset in the header at `position`, if it can be: of a batch that is damaged nothing is sure."""
+    if len(data) - position < _OFFSET.size:
+        return None
+    offset: int = _OFFSET.unpack_from(data, position)[0]
+    return offset if selection.first_offset <= offset < selection.end_offset else None
+
+
 def _is_aborted(table: BatchTable, bases: Int64Array, aborted: Sequence[AbortedTransaction]) -> BoolArray:
     """A producer has one open transaction at a time, so that the last one that began before a batch is the one that
     counts; where its end is not known, it reaches over those behind it.

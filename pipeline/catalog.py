@@ -29,7 +29,7 @@ from ..remote.segment import (
 )
 from ..remote.storage import IndexType
 from ..remote.survey import NOT_TOLD, Sighting, at_once, enter
-from .plan import Piece, history, pieces_of, youngest
+from .plan import Piece, first_readable, history, pieces_of, youngest
 from .stores import SegmentStore, StoreRef
 
 PARTITIONS_AT_ONCE_MAX: Final = 8
@@ -164,8 +164,7 @@ class TierCatalog:
         _, checkpoint, stable_offset = known.state
         lineage = history(latest, checkpoint)
         log_start = max(holding.log_start_offset for holding in known.holdings.values())
-        start = max(ledger.finished()[0].start_offset, lineage[0].start_offset, log_start)
-        start = min(start, end_offset)
+        start = min(max(first_readable(ledger, lineage, end_offset), log_start), end_offset)
         return TieredPartition(
             ledger.partition, ledger, known.origins, lineage, start, stable_offset, end_offset, damage
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Final
 
 from pyspark.sql.types import (
@@ -14,6 +15,8 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+
+from .options import OptionError, TierOptions
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 KAFKA_COLUMNS: Final = StructType(
@@ -39,5 +42,31 @@ METADATA_COLUMNS: Final = StructType(
 )
 
 
-def schema(*, metadata: bool) -> StructType:
-    return StructType(KAFKA_COLUMNS.fields + (METADATA_COLUMNS.fields if metadata else []))
+def schema(options: TierOptions) -> StructType:
+    """What a query has that names no columns."""
+    fields = [*KAFKA_COLUMNS, *(METADATA_COLUMNS if options.metadata else [])]
+    if options.columnnameofcorruptrecord is not None:
+        fields.append(_corrupt_record(options))
+    return StructType(fields)
+
+
+def check_schema(asked: StructType, options: TierOptions) -> None:
+    """OptionError names a column that is none, with the right one, or one of another type."""
+    known = {field.name: field for field in [*KAFKA_COLUMNS, *METADATA_COLUMNS, _corrupt_record(options)]}
+    for field in asked:
+        if field.name not in known:
+            nearest = get_close_matches(field.name, known, 1)
+            hint = f"; did you mean {nearest[0]}?" if nearest else ""
+            raise OptionError(
+                f"the schema names the column {field.name}, which is none{hint} Columns: {', '.join(known)}"
+            )
+        right = known[field.name].dataType
+        if field.dataType != right:
+            raise OptionError(
+                f"column {field.name} is {right.simpleString()}, the schema says {field.dataType.simpleString()}: read "
+                "it as it is, and cast it"
+            )
+
+
+def _corrupt_record(options: TierOptions) -> StructField:
+    return StructField(options.corrupt_column, StringType())

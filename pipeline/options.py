@@ -27,6 +27,8 @@ LATEST: Final = -1
 """In place of an offset, in options and in ListOffsets alike."""
 Offsets = Literal["earliest", "latest"] | dict[str, dict[int, int]]
 Layout = Literal["kafka", "aiven", "logdir"]
+CORRUPT_COLUMN: Final = "_corrupt_record"
+"""As Spark's own sources name it."""
 SPLIT_BYTES: Final = 32 * 1024 * 1024
 ENCRYPTION_PREFIX: Final = "encryption."
 _PREFIXED: Final = (STORAGE_PREFIX, ENCRYPTION_PREFIX)
@@ -64,6 +66,9 @@ class TierOptions(BaseModel):
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
     mode: Literal["failfast", "permissive"] = "failfast"
     failondataloss: bool = Field(True, description="Whether a gap between remote segments is an error.")
+    columnnameofcorruptrecord: str | None = Field(
+        None, min_length=1, description="With permissive: a column, and a row for each batch that is passed over."
+    )
     brokers: str | None = Field(None, description="HOST:PORT,...: go on with what is not in the tier yet.")
     metadata: bool = Field(False, description="Also leader_epoch producer_id producer_epoch sequence segment_id.")
     splitbytes: int = Field(SPLIT_BYTES, ge=1024, description="Bytes of a segment that one task reads.")
@@ -108,6 +113,11 @@ class TierOptions(BaseModel):
         for text in (value or "").split(",") if value is not None else ():
             Address.parse(text)
         return value
+
+    @property
+    def corrupt_column(self) -> str:
+        """Where a query that has this column is told what was passed over."""
+        return self.columnnameofcorruptrecord or CORRUPT_COLUMN
 
     @model_validator(mode="after")
     def _some_topics(self) -> TierOptions:

@@ -52,8 +52,8 @@ def youngest(ledger: RemoteLogLedger) -> RemoteLogSegmentMetadata | None:
 def pieces_of(
     ledger: RemoteLogLedger, lineage: Sequence[EpochEntry], first_offset: int, end_offset: int
 ) -> tuple[list[Piece], list[Gap]]:
-    """In the order of offsets. `lineage` may begin above `first_offset`: what lies below has no known history, and is
-    a gap. Gaps before the first and behind the last segment are none.
+    """In the order of offsets. What of [first_offset, end_offset) no segment holds is a gap; what lies below the
+    lineage's begin, where no history is known, is none.
     """
     pieces: list[Piece] = []
     gaps: list[Gap] = []
@@ -63,13 +63,27 @@ def pieces_of(
             segment = ledger.find(epoch, at)
             if segment is None:
                 found = _next_in_epoch(ledger, epoch, at, end)
-                gaps.append(Gap(at, found))
+                _add_gap(gaps, at, found)
                 at = found
                 continue
             upto = min(end, _last_of(segment, epoch) + 1)
             _add(pieces, segment, at, upto)
             at = upto
-    return pieces, _inner(gaps, pieces)
+    return pieces, gaps
+
+
+def first_readable(ledger: RemoteLogLedger, lineage: Sequence[EpochEntry], end_offset: int) -> int:
+    """The first offset of the history that a segment holds; `end_offset`, which is the history's, if none does."""
+    ranges = {epoch: (start, end) for epoch, start, end in _epoch_ranges(lineage, 0, end_offset)}
+    found = end_offset
+    for segment in ledger.finished():
+        if segment.start_offset >= found:
+            break
+        for epoch, first, last in segment.epoch_ranges():
+            start, end = ranges.get(epoch, (0, 0))
+            if max(first, start) < min(last + 1, end):
+                found = min(found, max(first, start))
+    return found
 
 
 def whole(piece: Piece, selection: Selection) -> Split:
@@ -141,11 +155,10 @@ def _add(pieces: list[Piece], segment: RemoteLogSegmentMetadata, first: int, end
     pieces.append(Piece(segment, first, end))
 
 
-def _inner(gaps: Sequence[Gap], pieces: Sequence[Piece]) -> list[Gap]:
-    if not pieces:
-        return []
-    low, high = pieces[0].first_offset, pieces[-1].end_offset
-    return [gap for gap in gaps if low < gap.end_offset and gap.start_offset < high]
+def _add_gap(gaps: list[Gap], start: int, end: int) -> None:
+    if gaps and gaps[-1].end_offset == start:
+        start = gaps.pop().start_offset
+    gaps.append(Gap(start, end))
 
 
 def _age(segment: RemoteLogSegmentMetadata) -> tuple[int, int]:

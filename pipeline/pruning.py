@@ -7,8 +7,8 @@
 | `offset`    | `=`, `<=>`, `<` ... |            | x       |                   | yes                 |
 | `timestamp` | `=`, `<=>`, `>` ... |            |         | too old ones      | yes                 |
 
-None of these columns is ever null, so that IS NOT NULL holds by itself. An upper bound of `timestamp` spares nothing:
-producers may write any time they like, and only the largest one of a batch or segment is known.
+None of these columns is ever null in a record, so that IS NOT NULL holds by itself. An upper bound of `timestamp`
+spares nothing: producers may write any time they like, and only the largest one of a batch or segment is known.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from .batch_table import OFFSET_END, TIMESTAMP_MIN
 
 Comparison = Literal["=", "<", "<=", ">", ">="]
 NEVER_NULL: Final = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
+"""Of records."""
+ALWAYS_KNOWN: Final = frozenset({"topic", "partition"})
+"""Also of what stands in the place of records that could not be read (`passed_over`)."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND_US: Final = 1000
 

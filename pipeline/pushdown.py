@@ -6,7 +6,7 @@ them: hence two data sources, of which `session.register` takes the one that was
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from pyspark.sql.datasource import (
@@ -33,20 +33,20 @@ _COMPARISONS: Final[dict[type[Filter], Comparison]] = {
 }
 
 
-def prune(filters: Iterable[Filter]) -> tuple[Pruning, list[Filter]]:
+def prune(filters: Iterable[Filter], never_null: Collection[str] = NEVER_NULL) -> tuple[Pruning, list[Filter]]:
     """What they spare, and those that are left to Spark."""
     pruning, left = EVERYTHING, []
     for each in filters:
-        pruning, is_taken = _take(pruning, each)
+        pruning, is_taken = _take(pruning, each, never_null)
         if not is_taken:
             left.append(each)
     return pruning, left
 
 
-def _take(pruning: Pruning, each: Any) -> tuple[Pruning, bool]:
+def _take(pruning: Pruning, each: Any, never_null: Collection[str]) -> tuple[Pruning, bool]:
     column = each.attribute[0] if len(getattr(each, "attribute", ())) == 1 else None
     if isinstance(each, IsNotNull):
-        return pruning, column in NEVER_NULL
+        return pruning, column in never_null
     comparison = _COMPARISONS.get(type(each))
     if column in ("topic", "partition") and (comparison == "=" or isinstance(each, In)):
         values = each.value if isinstance(each, In) else (each.value,)

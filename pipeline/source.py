@@ -14,11 +14,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from .columns import schema
+from .columns import check_schema, schema
 from .options import TierOptions, parse
 from .partition import SplitPartition
 from .planning import planning
-from .pruning import EVERYTHING
+from .pruning import ALWAYS_KNOWN, EVERYTHING, NEVER_NULL
 from .pushdown import prune
 from .stream import TierStreamReader
 from .table_plan import TablePlanner, TableSplit
@@ -36,7 +36,7 @@ class TierDataSource(DataSource):
         return "tierfetch"
 
     def schema(self) -> StructType:
-        return schema(metadata=self.tier_options.metadata)
+        return schema(self.tier_options)
 
     def reader(self, schema: StructType) -> TierReader:
         return TierReader(self.tier_options, schema)
@@ -56,6 +56,7 @@ class TierReader(DataSourceReader):
     """Batch reads."""
 
     def __init__(self, options: TierOptions, schema: StructType) -> None:
+        check_schema(schema, options)
         self._options = options
         self._schema = schema
         self._pruning = EVERYTHING
@@ -73,7 +74,8 @@ class FilteringTierReader(TierReader):
     """Spares what the query's filters leave out."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        self._pruning, left = prune(filters)
+        tells_losses = self._options.corrupt_column in self._schema.names
+        self._pruning, left = prune(filters, ALWAYS_KNOWN if tells_losses else NEVER_NULL)
         return left
 
 

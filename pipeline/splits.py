@@ -8,14 +8,14 @@ windows of that size, each ended where its last whole batch ends, so that memory
 | a batch                                | fails, with its place | passed over        | as the mode says     |
 | an object shorter than was planned     | fails, with the sizes | the rest is passed | as the mode says     |
 | an object gone since the job was begun | fails, says so        | fails              | passed over          |
+| offsets that were in no segment        | no plan               | no plan            | passed over          |
 
-What is passed over is reported as a warning of this module's logger, in the executor's log.
+`passed_over` says how what is passed over is reported.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from collections.abc import Iterator
 from typing import Final
@@ -24,26 +24,30 @@ import pyarrow as pa
 
 from ..protocol.errors import CorruptRecordError
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
-from .arrow_batches import Constants, batches, constants
-from .batch_table import Selection, batch_size, next_batch, whole_batches
+from .arrow_batches import batches, constants
+from .batch_table import FaultListener, Selection, batch_size, next_batch, stated_offset, whole_batches
 from .brokers import Brokers, Fetched
 from .options import TierOptions
-from .table_plan import TableSplit, TailSplit
+from .passed_over import PassedOver, Report
+from .table_plan import LostSplit, TableSplit, TailSplit
 from .tier_plan import PlannedSplit, TierError
 from .worker import WORKER
 
 BATCH_BYTES_MAX: Final = 128 * 1024 * 1024
 """A batch that claims to be longer is none."""
-_log = logging.getLogger(__name__)
 
 
 def read_split(options: TierOptions, split: TableSplit, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """With the columns of the schema. CorruptRecordError names segment and position; TierError and
     BrokersUnavailableError say what was wrong.
     """
-    if isinstance(split, TailSplit):
-        return _read_tail(options, split, schema)
-    return _SegmentReader(options, split, schema).read()
+    match split:
+        case TailSplit():
+            return _read_tail(options, split, schema)
+        case LostSplit():
+            return _report_lost(options, split, schema)
+        case PlannedSplit():
+            return _SegmentReader(options, split, schema).read()
 
 
 def read_windows(options: TierOptions, split: PlannedSplit) -> Iterator[memoryview]:
@@ -60,38 +64,46 @@ class _SegmentReader:
         self._split = planned.split
         self._schema = schema
         self._where = f"{planned.partition}, segment {self._name()}"
+        segment = self._split.segment.segment_id.id if planned.store.is_remote else None
+        self._same = constants(planned.partition, segment, options.corrupt_column)
+        self._report = Report(schema, self._same, options.corrupt_column)
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        segment = self._split.segment.segment_id.id if self._planned.store.is_remote else None
-        same = constants(self._planned.partition, segment)
+        at = self._split.selection.first_offset
         try:
             for position, data in self.windows():
-                yield from self._decoded(position, data, same)
+                yield from self._decoded(position, data)
+                yield from self._report.rows()
         except RemoteResourceNotFoundError as error:
             what = f"{self._where} is gone ({error}): it was deleted since the job was planned, or lost"
             if self._options.failondataloss:
                 raise TierError(f"{what}; run the job again, or set failOnDataLoss to false") from None
-            _log.warning("%s; passed over", what)
+            self._report.add(PassedOver(at, what))
         except RemoteStorageCorruptError as error:
             if self._options.mode != "permissive":
                 raise TierError(f"{self._where}: {error}") from None
-            _log.warning("%s: passed over: %s", self._where, error)
+            self._report.add(PassedOver(None, f"{self._where}: {error}"))
         except RemoteStorageError as error:
             raise TierError(
                 f"{self._where}: the executor on {socket.gethostname()} cannot read what the driver could plan: "
                 f"{error}. Credentials that only the driver has are not handed on: give them as storage.* options, or "
                 "to every executor"
             ) from None
+        yield from self._report.rows()
 
-    def _decoded(self, position: int, data: memoryview, same: Constants) -> Iterator[pa.RecordBatch]:
-        def skip(error: CorruptRecordError) -> None:
-            _log.warning("%s: passed over: %s", self._where, error.at(position + error.position))
-
-        on_fault = skip if self._options.mode == "permissive" else None
+    def _decoded(self, position: int, data: memoryview) -> Iterator[pa.RecordBatch]:
+        on_fault = self._skip(position, data) if self._options.mode == "permissive" else None
         try:
-            yield from batches(data, self._split.selection, same, self._schema, on_fault)
+            yield from batches(data, self._split.selection, self._same, self._schema, on_fault)
         except CorruptRecordError as error:
             raise CorruptRecordError(f"{self._where}: {error.reason}", position + error.position) from None
+
+    def _skip(self, start: int, data: memoryview) -> FaultListener:
+        def skip(error: CorruptRecordError) -> None:
+            offset = stated_offset(data, error.position, self._split.selection)
+            self._report.add(PassedOver(offset, f"{self._where}: {error.at(start + error.position)}"))
+
+        return skip
 
     def windows(self) -> Iterator[tuple[int, memoryview]]:
         """(position in the log, whole batches), all of the split; with what is no batch at the end of the last one."""
@@ -128,7 +140,7 @@ class _SegmentReader:
 
 def _read_tail(options: TierOptions, split: TailSplit, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """One fetch at a time: what came is handed on before the next is asked for."""
-    same = constants(split.partition, None)
+    same = constants(split.partition, None, options.corrupt_column)
     with asyncio.Runner() as runner:
         brokers = Brokers(options.brokers or "", committed_only=options.isolation == "read_committed")
         fetches = brokers.batches(split.partition, split.first_offset, split.end_offset)
@@ -138,6 +150,12 @@ def _read_tail(options: TierOptions, split: TailSplit, schema: pa.Schema) -> Ite
                 yield from batches(fetched.data, selection, same, schema)
         finally:
             runner.run(brokers.close())
+
+
+def _report_lost(options: TierOptions, split: LostSplit, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    report = Report(schema, constants(split.partition, None, options.corrupt_column), options.corrupt_column)
+    report.add(PassedOver(split.first_offset, split.message))
+    yield from report.rows()
 
 
 async def _next(fetches: object) -> Fetched | None:

@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 from ..protocol.topics import TopicPartition
 from .batch_table import OFFSET_END
 from .catalog import TierCatalog
+from .columns import check_schema
 from .options import TierOptions
 from .partition import SplitPartition
 from .planning import Question, catalog_of, planning
@@ -36,6 +37,7 @@ class TierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives in a Python process of the driver; `read` in the executors, which need the options and columns alone."""
 
     def __init__(self, options: TierOptions, schema: StructType) -> None:
+        check_schema(schema, options)
         self._options = options
         self._schema = schema
         self._catalog: TierCatalog | None = None

@@ -33,6 +33,15 @@ class TailSplit:
 
 
 @dataclass(frozen=True, slots=True)
+class LostSplit:
+    """Offsets from `first_offset` on that are nowhere: one task reports it, with `message`."""
+
+    partition: TopicPartition
+    first_offset: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionExtent:
     """Where a partition's table begins, where the tier's part of it ends, where it ends. `tiered` None: no part."""
 
@@ -43,7 +52,7 @@ class PartitionExtent:
     end_offset: int
 
 
-TableSplit = PlannedSplit | TailSplit
+TableSplit = PlannedSplit | TailSplit | LostSplit
 
 
 class TablePlanner:
@@ -76,11 +85,15 @@ class TablePlanner:
         splits: list[TableSplit] = []
         tier_end = min(bounds.end_offset, extent.tier_end_offset)
         if extent.tiered is not None and bounds.first_offset < tier_end:
-            splits += await self._tier.splits(extent.tiered, Bounds(bounds.first_offset, tier_end))
+            splits += await self._of_segments(extent.tiered, Bounds(bounds.first_offset, tier_end))
         first = max(bounds.first_offset, extent.tier_end_offset)
         if first < bounds.end_offset:
             splits.append(TailSplit(extent.name, first, bounds.end_offset))
         return splits
+
+    async def _of_segments(self, tiered: TieredPartition, bounds: Bounds) -> list[TableSplit]:
+        found, gaps = await self._tier.splits(tiered, bounds)
+        return [*found, *(LostSplit(tiered.name, gap.start_offset, self._tier.lost(tiered, [gap])) for gap in gaps)]
 
     async def bounds(self, extent: PartitionExtent) -> Bounds:
         """What the options and the filters ask for, within what there is."""
@@ -125,6 +138,11 @@ class TablePlanner:
         end = await brokers.offset(name, LATEST)
         if tiered is None or tiered.end_offset == 0:
             return PartitionExtent(name, None, start, start, end)
+        if start < tiered.start_offset and self._options.failondataloss:
+            raise TierError(
+                f"{name}: the brokers have it from offset {start} on, and the tier from {tiered.start_offset}: is "
+                f"{self._options.location} the whole of it? Set failOnDataLoss to false to begin there"
+            )
         start = max(start, tiered.start_offset)
         return PartitionExtent(name, tiered, start, max(start, self._tier.readable_end(tiered)), end)
 

@@ -18,6 +18,7 @@ from typing import Final
 
 from ..log.index import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
 from ..protocol.topics import TopicPartition
+from ..remote.lineage import Gap
 from ..remote.storage import IndexType
 from ..remote.survey import at_once
 from .batch_table import OFFSET_END, TIMESTAMP_MIN, Selection
@@ -84,16 +85,19 @@ class TierPlanner:
                 "failOnDataLoss to false to end there"
             )
 
-    async def splits(self, partition: TieredPartition, bounds: Bounds) -> list[PlannedSplit]:
-        """Every offset of `bounds` once. TierError where segments are missing."""
+    def lost(self, partition: TieredPartition, gaps: Sequence[Gap]) -> str:
+        """That they are lacking, and what damage may be the cause."""
+        told = "".join(f" ({finding})" for finding in partition.damage[:DAMAGE_SHOWN_MAX])
+        return f"{partition.name}: offsets {', '.join(map(str, gaps))} are in no segment of the tier{told}"
+
+    async def splits(self, partition: TieredPartition, bounds: Bounds) -> tuple[list[PlannedSplit], list[Gap]]:
+        """Every offset of `bounds` once, but for those that no segment holds: TierError for them, unless loss is not
+        to be an error.
+        """
         options = self._options
         pieces, gaps = partition.pieces(bounds.first_offset, bounds.end_offset)
         if gaps and options.failondataloss:
-            told = "".join(f" ({finding})" for finding in partition.damage[:DAMAGE_SHOWN_MAX])
-            raise TierError(
-                f"{partition.name}: offsets {', '.join(map(str, gaps))} are in no segment of the tier{told}; set "
-                "failOnDataLoss to false to read on behind them"
-            )
+            raise TierError(f"{self.lost(partition, gaps)}; set failOnDataLoss to false to read on behind them")
         pieces = [piece for piece in pieces if self._may_be_wanted(piece)]
         aborted = await self._aborted(partition, pieces) if options.isolation == "read_committed" else []
         chosen = zip(pieces, selections(pieces, aborted, self._min_timestamp_ms), strict=True)
@@ -102,11 +106,12 @@ class TierPlanner:
         cuts = [partial(self._cut, partition, split, is_to_be_cut) for split in found if isinstance(split, _Uncut)]
         parts = iter(await at_once(cuts, INDEXES_AT_ONCE_MAX))
         name, origins = partition.name, partition.origins
-        return [
+        planned = [
             PlannedSplit(name, origins[split.segment.segment_id.id], split)
             for one in found
             for split in (next(parts) if isinstance(one, _Uncut) else one)
         ]
+        return planned, gaps
 
     async def offset_for_timestamp(self, partition: TieredPartition, timestamp_ms: int) -> int:
         """The first offset with this timestamp or a later one; the end of the tier if there is none (KIP-79)."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 from rich.filesize import decimal
+from rich.markup import escape
 
 from ..options import table_console
 from .session import Spark, Tier, report_options, spark_options, tier_options
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from ...pipeline.jobs.exporting import ExportReport
 
 MIB = 1 << 20
+PASSED_OVER_SHOWN_MAX = 20
 
 
 @click.command("compact-to")
@@ -54,6 +56,10 @@ def print_export(report: ExportReport, console: Console) -> None:
             f"An earlier run was cut short: {report.published} of its files were committed and now have their names, "
             f"{report.discarded} were not and are gone"
         )
+    for message in report.passed_over[:PASSED_OVER_SHOWN_MAX]:
+        console.print(f"[yellow]passed over:[/] {escape(message)}")
+    if len(report.passed_over) > PASSED_OVER_SHOWN_MAX:
+        console.print(f"[yellow]and {len(report.passed_over) - PASSED_OVER_SHOWN_MAX:,} more, which --json tells[/]")
     if not report.waves:
         console.print("Nothing new in the tier")
         return

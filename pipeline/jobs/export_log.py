@@ -85,6 +85,7 @@ class Commit(_Value):
     settings: ExportSettings
     ranges: tuple[ExportedRange, ...]
     files: tuple[ExportedFile, ...]
+    passed_over: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

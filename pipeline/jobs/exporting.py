@@ -23,7 +23,7 @@ from ...protocol.topics import TopicPartition, uuid_to_text
 from ..catalog import TieredPartition
 from ..options import TierOptions
 from ..planning import planning
-from ..table_plan import PartitionExtent, TablePlanner
+from ..table_plan import LostSplit, PartitionExtent, TablePlanner
 from ..tier_plan import Bounds, PlannedSplit, TierError
 from .export_files import FileLimits, write_files
 from .export_log import (
@@ -62,6 +62,9 @@ class ExportReport(BaseModel):
     published: int = Field(0, description="Files of an earlier run that ended between its commit and their names.")
     discarded: int = Field(0, description="Files of an earlier run that ended before its commit.")
     ranges: list[ExportedRange] = Field(default_factory=list)
+    passed_over: list[str] = Field(
+        default_factory=list, description="What could not be read and was left out, as the options allow it."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class Piece:
     """Offsets that end where a segment of the tier ends, and how they are read."""
 
     offsets: ExportedRange
-    splits: tuple[PlannedSplit, ...]
+    splits: tuple[PlannedSplit | LostSplit, ...]
 
     @property
     def size_bytes(self) -> int:
@@ -84,10 +87,18 @@ class ExportTask:
     location: str = field(repr=False)
     limits: FileLimits
     topic: str
-    splits: tuple[PlannedSplit, ...]
+    splits: tuple[PlannedSplit | LostSplit, ...]
 
 
-RunTasks = Callable[[Sequence[ExportTask]], Sequence[Sequence[ExportedFile]]]
+@dataclass(frozen=True, slots=True)
+class ExportedPart:
+    """What one task did."""
+
+    files: tuple[ExportedFile, ...]
+    passed_over: tuple[str, ...] = ()
+
+
+RunTasks = Callable[[Sequence[ExportTask]], Sequence[ExportedPart]]
 
 
 def compact_to(
@@ -111,7 +122,7 @@ def compact_to(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """How to export. `run` gives each task's files, in the order of the tasks."""
+    """How to export. `run` gives what each task did, in the order of the tasks."""
 
     options: TierOptions
     location: str = field(repr=False)
@@ -128,30 +139,43 @@ def export_all(export: Export, place: Place) -> ExportReport:
     pieces = planning(export.options, partial(_plan, export.options, log.positions()))
     for wave in bins(pieces, lambda piece: piece.size_bytes, export.wave_bytes):
         tasks = list(_tasks(export, wave))
-        files = tuple(file for written in export.run(tasks) for file in written)
-        commit = Commit(settings=settings, ranges=ranges_of([piece.offsets for piece in wave]), files=files)
+        parts = export.run(tasks)
+        commit = Commit(
+            settings=settings,
+            ranges=ranges_of([piece.offsets for piece in wave]),
+            files=tuple(file for part in parts for file in part.files),
+            passed_over=tuple(message for part in parts for message in part.passed_over),
+        )
         log = _commit(place, log, commit)
-        _publish(place, files)
+        _publish(place, commit.files)
         _count(report, commit)
     return report
 
 
-def export_task(task: ExportTask) -> list[ExportedFile]:
+def export_task(task: ExportTask) -> ExportedPart:
     """In an executor: the rows of the splits, one split in memory at a time."""
-    return write_files(open_place(task.location), task.topic, _rows(task), task.limits)
+    passed_over: list[str] = []
+    files = write_files(open_place(task.location), task.topic, _rows(task, passed_over), task.limits)
+    return ExportedPart(tuple(files), tuple(passed_over))
 
 
-def _rows(task: ExportTask) -> Iterator[pa.RecordBatch]:
+def _rows(task: ExportTask, passed_over: list[str]) -> Iterator[pa.RecordBatch]:
+    """Records; what stands in their place is added to `passed_over`."""
     from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
 
     from ..columns import schema
     from ..splits import read_split
 
-    columns = [one for one in schema(metadata=task.options.metadata) if one.name != "topic"]
-    arrow = to_arrow_schema(StructType(columns), timezone="UTC")
+    corrupt = task.options.corrupt_column
+    asked = schema(task.options).add(corrupt, "string")
+    arrow = to_arrow_schema(asked, timezone="UTC")
     for split in task.splits:
-        yield from read_split(task.options, split, arrow)
+        for batch in read_split(task.options, split, arrow.remove(arrow.get_field_index("topic"))):
+            messages = batch.column(corrupt)
+            if messages.null_count:
+                yield batch.drop_columns([corrupt])
+            else:
+                passed_over += messages.to_pylist()
 
 
 def _put_right(place: Place, report: ExportReport) -> ExportLog:
@@ -191,11 +215,12 @@ def _count(report: ExportReport, commit: Commit) -> None:
     report.files += len(commit.files)
     report.rows += sum(file.rows for file in commit.files)
     report.size_bytes += sum(file.size_bytes for file in commit.files)
+    report.passed_over += commit.passed_over
     report.ranges = list(ranges_of([*report.ranges, *commit.ranges]))
 
 
 def _tasks(export: Export, wave: Sequence[Piece]) -> Iterator[ExportTask]:
-    by_topic: dict[str, list[PlannedSplit]] = {}
+    by_topic: dict[str, list[PlannedSplit | LostSplit]] = {}
     for piece in wave:
         by_topic.setdefault(piece.offsets.topic, []).extend(piece.splits)
     for topic, splits in sorted(by_topic.items()):
@@ -203,8 +228,8 @@ def _tasks(export: Export, wave: Sequence[Piece]) -> Iterator[ExportTask]:
             yield ExportTask(export.options, export.location, export.limits, topic, some)
 
 
-def _bytes(planned: PlannedSplit) -> int:
-    return planned.split.end - planned.split.start
+def _bytes(planned: PlannedSplit | LostSplit) -> int:
+    return 0 if isinstance(planned, LostSplit) else planned.split.end - planned.split.start
 
 
 async def _plan(
@@ -232,8 +257,8 @@ async def _pieces(
     pieces = list(_by_segment(extent.tiered, topic_id, first, planned))
     if pieces:
         # What lies behind the last record, such as a transaction's marker, is done as well.
-        last = pieces[-1]
-        pieces[-1] = Piece(last.offsets.model_copy(update={"end_offset": asked.end_offset}), last.splits)
+        last, lost = pieces[-1], [split for split in planned if isinstance(split, LostSplit)]
+        pieces[-1] = Piece(last.offsets.model_copy(update={"end_offset": asked.end_offset}), (*last.splits, *lost))
     return pieces
 
 

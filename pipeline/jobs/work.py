@@ -41,6 +41,8 @@ def job_options(options: Mapping[str, str]) -> TierOptions:
     for name, given in (("brokers", parsed.brokers), ("logDirs", parsed.logdirs)):
         if given:
             raise JobError(f"a job reads the tier alone, so that it can be repeated: leave out the option {name}")
+    if parsed.columnnameofcorruptrecord is not None:
+        raise JobError("a job tells in its report what it passed over: leave out the option columnNameOfCorruptRecord")
     return parsed
 
 

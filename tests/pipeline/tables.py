@@ -9,13 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from tierfetch.pipeline.decode import COLUMN_TYPES
-from tierfetch.pipeline.options import TierOptions, parse
+from tierfetch.pipeline.options import CORRUPT_COLUMN, TierOptions, parse
 from tierfetch.pipeline.planning import planning
 from tierfetch.pipeline.pruning import EVERYTHING, Pruning
 from tierfetch.pipeline.splits import read_split
 from tierfetch.pipeline.table_plan import TablePlanner, TableSplit
 
 TYPES = {**COLUMN_TYPES, "topic": pa.string(), "partition": pa.int32(), "segment_id": pa.string()}
+ALL_TYPES = {**TYPES, CORRUPT_COLUMN: pa.string()}
 
 Row = dict[str, Any]
 
@@ -38,7 +39,7 @@ def plan(options: TierOptions, pruning: Pruning = EVERYTHING) -> list[TableSplit
 
 
 def read(options: TierOptions, split: TableSplit, columns: Sequence[str] = tuple(TYPES)) -> list[Row]:
-    schema = pa.schema([(name, TYPES[name]) for name in columns])
+    schema = pa.schema([(name, ALL_TYPES[name]) for name in columns])
     return [row for batch in read_split(options, split, schema) for row in batch.to_pylist()]
 
 

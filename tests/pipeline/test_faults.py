@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from crc32c import crc32c
 
-from tierfetch.pipeline.options import OptionError, parse
+from tierfetch.pipeline.options import CORRUPT_COLUMN, OptionError, parse
 from tierfetch.pipeline.planning import planning
+from tierfetch.pipeline.table_plan import TableSplit
 from tierfetch.pipeline.tier_plan import TierError
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import iter_batches
 from tierfetch.remote.registry import PluginError
 from tierfetch.tests.fakes.random_tier import PARTITION, History, segments, write_kafka_tier
 
-from .tables import all_splits, offsets, options_of, plan, read
+from .tables import all_splits, offsets, options_of, plan, read, rows
 
 TOPIC = PARTITION.topic
 BATCHES, RECORDS, SEGMENTS = 30, 10, 3
@@ -201,3 +204,65 @@ def test_what_lies_at_the_place_is_found_out(tier: Path) -> None:
     shutil.rmtree(tier / "kafka-tiered-storage")
     with pytest.raises(TierError, match="nothing of topic random is in the tier"):
         plan(options_of(tier, topics=TOPIC))
+
+
+# What was passed over, as rows.
+
+TOLD = ("topic", "partition", "offset", "value", CORRUPT_COLUMN)
+
+
+def told(tier: Path, *splits: TableSplit, **options: object) -> list[tuple[int | None, str]]:
+    """(offset, what is wrong) of the rows that are no records."""
+    parsed = options_of(tier, topics=TOPIC, **options)
+    found = [row for split in splits or plan(parsed) for row in read(parsed, split, TOLD)]
+    reports = [row for row in found if row[CORRUPT_COLUMN] is not None]
+    assert all((row["topic"], row["partition"], row["value"]) == (TOPIC, 0, None) for row in reports)
+    assert len(reports) < len(found) or splits
+    return [(row["offset"], row[CORRUPT_COLUMN]) for row in reports]
+
+
+def test_a_batch_that_is_passed_over_is_a_row_where_that_is_asked_for(tier: Path) -> None:
+    position = damage(logs(tier)[1], 2, 65, 0x7F)
+    ((offset, message),) = told(tier, mode="permissive")
+    assert offset == 120
+    assert re.fullmatch(
+        rf"random-0, segment \S+: .*batch at offset 120 has CRC .*\(batch at byte {position}\)", message
+    )
+    assert told(tier, mode="permissive", columnNameOfCorruptRecord=CORRUPT_COLUMN) == [(offset, message)]
+
+
+def test_an_offset_that_cannot_be_is_not_told(tier: Path) -> None:
+    damage(logs(tier)[1], 2, 0, 0x7F)
+    damage(logs(tier)[1], 2, 65, 0x7F)
+    ((offset, _),) = told(tier, mode="permissive")
+    assert offset is None
+
+
+def test_an_object_that_was_cut_and_one_that_is_gone_are_rows(tier: Path) -> None:
+    _, cut, gone = plan(options_of(tier, topics=TOPIC))
+    logs(tier)[1].write_bytes(logs(tier)[1].read_bytes()[:-5])
+    logs(tier)[2].unlink()
+    ((offset, message),) = told(tier, cut, mode="permissive")
+    assert offset is None
+    assert "came back as" in message
+    ((offset, message),) = told(tier, gone, failOnDataLoss=False)
+    assert offset == 200
+    assert "is gone" in message
+
+
+@pytest.mark.parametrize("asked", [{}, {"startingOffsets": 150}, {"endingOffsets": 150}])
+def test_offsets_that_are_nowhere_are_a_row(tier: Path, asked: dict[str, int]) -> None:
+    logs(tier)[1].unlink()
+    bounds = {name: json.dumps({TOPIC: {"0": offset}}) for name, offset in asked.items()}
+    with pytest.raises(TierError, match=r"offsets \[1\d0, \d+\) are in no segment of the tier"):
+        plan(options_of(tier, topics=TOPIC, **bounds))
+    ((offset, message),) = told(tier, failOnDataLoss=False, **bounds)
+    assert offset == max(100, asked.get("startingOffsets", 0))
+    assert f"offsets [{offset}, {min(200, asked.get('endingOffsets', 300))}) are in no segment" in message
+
+
+def test_without_the_column_there_are_records_alone(tier: Path) -> None:
+    damage(logs(tier)[1], 2, 65, 0x7F)
+    logs(tier)[0].unlink()
+    found = rows(tier, ("offset", "topic"), topics=TOPIC, mode="permissive", failOnDataLoss=False)
+    assert {row["offset"] for row in found} <= {*range(100, 120), *range(130, 300)}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tierfetch.log.epochs import EpochEntry
 from tierfetch.log.index import AbortedTransaction, OffsetPosition
 from tierfetch.pipeline.batch_table import Selection
-from tierfetch.pipeline.plan import Piece, cut, history, is_whole, pieces_of, selections, youngest
+from tierfetch.pipeline.plan import Piece, cut, first_readable, history, is_whole, pieces_of, selections, youngest
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.ledger import RemoteLogLedger
 from tierfetch.remote.lineage import Gap
@@ -86,13 +86,30 @@ def test_gaps_within_are_told_and_read_over() -> None:
     ledger = ledger_of(segment(1, 0, 9), segment(2, 20, 29, (0, 20)), segment(3, 40, 49, (1, 40)))
     pieces, gaps = pieces_of(ledger, (EpochEntry(0, 0), EpochEntry(1, 35)), 0, 100)
     assert taken(pieces) == [(1, 0, 10), (2, 20, 30), (3, 40, 50)]
-    assert gaps == [Gap(10, 20), Gap(30, 35), Gap(35, 40)]
+    assert gaps == [Gap(10, 20), Gap(30, 40), Gap(50, 100)]
+
+
+@pytest.mark.parametrize(("first", "end"), [(0, 20), (5, 20), (12, 18), (12, 25), (10, 20)])
+def test_a_range_that_ends_or_lies_in_a_gap_lacks_it_too(first: int, end: int) -> None:
+    ledger = ledger_of(segment(1, 0, 9), segment(2, 20, 29))
+    _, gaps = pieces_of(ledger, ONE_EPOCH, first, end)
+    assert gaps == [Gap(max(first, 10), min(end, 20))]
+
+
+def test_what_can_be_read_begins_with_the_history_that_survived() -> None:
+    """Of the lost one more is left in the tier than of the other."""
+    ledger = ledger_of(segment(1, 0, 59, (0, 0), (1, 40)), segment(2, 60, 99, (1, 60)), segment(3, 80, 149, (2, 80)))
+    assert first_readable(ledger, (EpochEntry(0, 0), EpochEntry(2, 80)), 150) == 0
+    assert first_readable(ledger, (EpochEntry(0, 0), EpochEntry(2, 40)), 150) == 0
+    assert first_readable(ledger, (EpochEntry(2, 40),), 150) == 80
+    assert first_readable(ledger, (EpochEntry(1, 50), EpochEntry(2, 70)), 150) == 50
+    assert first_readable(ledger, (EpochEntry(3, 0),), 150) == 150
 
 
 def test_only_the_wanted_offsets() -> None:
     ledger = ledger_of(segment(1, 0, 9), segment(2, 10, 19))
     assert taken(pieces_of(ledger, ONE_EPOCH, 5, 12)[0]) == [(1, 5, 10), (2, 10, 12)]
-    assert pieces_of(ledger, ONE_EPOCH, 30, 40) == ([], [])
+    assert pieces_of(ledger, ONE_EPOCH, 30, 40) == ([], [Gap(30, 40)])
 
 
 def test_history_is_the_youngest_segments() -> None:

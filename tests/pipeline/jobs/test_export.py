@@ -18,9 +18,9 @@ from pyarrow.fs import LocalFileSystem
 
 from tierfetch.pipeline.decode import decode
 from tierfetch.pipeline.jobs.export_files import FileLimits, write_files
-from tierfetch.pipeline.jobs.export_log import ExportedFile, ExportError
+from tierfetch.pipeline.jobs.export_log import ExportError
 from tierfetch.pipeline.jobs.export_place import Directory, Place, Url, open_place
-from tierfetch.pipeline.jobs.exporting import Export, ExportReport, ExportTask, export_all
+from tierfetch.pipeline.jobs.exporting import Export, ExportedPart, ExportReport, ExportTask, export_all
 from tierfetch.pipeline.options import parse
 from tierfetch.pipeline.tier_plan import TierError
 from tierfetch.tests import samples
@@ -94,8 +94,8 @@ def run(
     options = parse({"location": str(tier), "topics": topics, "splitBytes": "30000", **more})
     limits = FileLimits(file_bytes)
 
-    def tasks(all_tasks: Sequence[ExportTask]) -> list[list[ExportedFile]]:
-        return [write_files(place, task.topic, rows_of(task), task.limits) for task in all_tasks]
+    def tasks(all_tasks: Sequence[ExportTask]) -> list[ExportedPart]:
+        return [ExportedPart(tuple(write_files(place, task.topic, rows_of(task), task.limits))) for task in all_tasks]
 
     export = Export(options=options, location="unused", limits=limits, wave_bytes=wave_bytes, run=tasks)
     return export_all(export, place)
