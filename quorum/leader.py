@@ -4,7 +4,7 @@
     ----------------------------------------------------------------------------------------  ----------------------
     the epoch's first record is LeaderChange; appends are taken behind it                     KIP-595
     a voter's fetch offset is what it has on disk; the leader's own counts up to its flush    KIP-595, Raft 5.3
-    observers, and replicas whose directory is another, never move the high watermark         KIP-853
+    observers, and replicas whose directory is another, never move the high watermark         KIP-853, `identity`
     an append is answered when the high watermark has passed its last record                  KIP-595
     no majority in touch for 1.5 fetch timeouts: resign                                       KIP-595, check-quorum
 
@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from ..protocol.errors import ErrorCode
 from .effects import AppendCompleted
 from .high_watermark import advanced_high_watermark, majority_reached
+from .identity import addressee, on_told
 from .leader_fetch import answer_parked
 from .leader_log import begin_epoch, drain_pending
 from .membership import deadlines as voter_change_deadlines
@@ -109,7 +110,7 @@ def _announce(replica: Replica, role: Leader) -> None:
             leader_id=replica.key.id,
             epoch=replica.epoch,
             endpoints=replica.config.endpoints,
-            voter=node.key,
+            voter=addressee(role, node),
         )
         replica.send(node.id, request)
 
@@ -120,6 +121,7 @@ def on_begin_response(
     role = replica.role
     if not isinstance(role, Leader) or request.epoch != replica.epoch or peer_id not in role.begin_at_ms:
         return
+    on_told(replica, role, request, response.error)
     if response.error is ErrorCode.none:
         role.begin_failures.pop(peer_id, None)
         role.begin_at_ms[peer_id] = replica.now_ms + replica.config.fetch_timeout_ms // 2

@@ -8,7 +8,7 @@ Fetch, in this order; the first row that applies is the answer:
     negative offset or last fetched epoch, or from this replica   INVALID_REQUEST
     no leader epoch / too low / from the future                   INVALID_REQUEST / FENCED_ / UNKNOWN_LEADER_EPOCH
     this replica does not lead                                    NOT_LEADER_OR_FOLLOWER, with the leader it knows
-    static voters: another directory of its id fetched just now   DUPLICATE_VOTER
+    static voters: known to be another one of that id             DUPLICATE_VOTER (`identity`)
     below the log start, or epochs that only a snapshot covers    SnapshotId
     logs differ (`epoch_fetch`, QUORUM_RULES)                     DivergingEpoch; SnapshotId if below the log start
     records to read, or a high watermark that is news             them
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from ..fetcher.epoch_fetch import QUORUM_RULES, DivergingEpoch, FetchPosition, LeaderView, Refuse, validate_fetch
 from ..protocol.errors import ErrorCode
+from .identity import ask_who_it_is, is_double, position_key
 from .log_view import LogView
 from .messages import (
     DescribeQuorumResponse,
@@ -35,8 +36,7 @@ from .messages import (
 from .replica import Replica
 from .requests import is_other_cluster, leader_only_error
 from .roles import Leader, ParkedFetch, ReplicaPosition
-from .state import NO_DIRECTORY_ID, ReplicaKey
-from .voters import KRAFT_VERSION_STATIC
+from .state import ReplicaKey
 
 OBSERVER_SESSION_TIMEOUT_MS = 300_000
 """An observer that has not fetched for so long is forgotten."""
@@ -96,7 +96,7 @@ def on_fetch_snapshot_request(replica: Replica, token: object, request: FetchSna
         return
     role = replica.role
     assert isinstance(role, Leader), role.state
-    position = role.positions.get(_known_key(replica, request.replica))
+    position = role.positions.get(position_key(replica, role, request.replica))
     if position is not None:
         position.last_fetch_ms = replica.now_ms
     max_bytes = min(max(request.max_bytes, 1), replica.config.fetch_max_bytes)
@@ -135,23 +135,9 @@ def _fetch_error(replica: Replica, request: FetchRequest) -> ErrorCode | None:
     if request.fetch_offset < 0 or request.last_fetched_epoch < 0 or request.replica.id == replica.key.id:
         return ErrorCode.invalid_request
     error = leader_only_error(replica, request.epoch)
-    if error is None and is_double(replica, request.replica):
+    if error is None and isinstance(replica.role, Leader) and is_double(replica, replica.role, request.replica):
         error = ErrorCode.duplicate_voter
     return error
-
-
-def is_double(replica: Replica, key: ReplicaKey) -> bool:
-    """Whether two nodes fetch as one static voter: its position would be that of neither. A voter whose disk was
-    replaced is taken again as soon as the one that it was has been silent for half a fetch timeout."""
-    role = replica.role
-    assert isinstance(role, Leader), role.state
-    position = role.positions.get(_known_key(replica, key))
-    if replica.kraft_version != KRAFT_VERSION_STATIC or position is None or not replica.voters.contains(key):
-        return False
-    is_other = NO_DIRECTORY_ID not in (key.directory_id, position.directory_id) and (
-        key.directory_id != position.directory_id
-    )
-    return is_other and replica.now_ms < position.last_fetch_ms + replica.config.fetch_timeout_ms // 2
 
 
 def _refusal(replica: Replica, error: ErrorCode) -> FetchResponse:
@@ -207,17 +193,15 @@ def _found(replica: Replica, *, snapshot: bool, diverging: DivergingEpoch | None
     )
 
 
-def _known_key(replica: Replica, key: ReplicaKey) -> ReplicaKey:
-    """The key under which a replica's position is kept: for a voter, the voter set's own."""
-    return replica.voters.by_id[key.id].key if replica.voters.contains(key) else key
-
-
 def _note_position(replica: Replica, role: Leader, request: FetchRequest) -> bool:
     """What the fetcher has on disk, and when it last had all; False for one without an id, or one too many."""
     if request.replica.id < 0:
         return False
-    key = _known_key(replica, request.replica)
-    is_voter = replica.voters.contains(request.replica)
+    key = position_key(replica, role, request.replica)
+    voter = replica.voters.by_id.get(key.id)
+    is_voter = voter is not None and key == voter.key
+    if not is_voter:
+        ask_who_it_is(replica, role, key)
     position = role.positions.get(key)
     if position is None:
         if not is_voter and not _has_room(replica, role):

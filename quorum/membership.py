@@ -38,6 +38,7 @@ from collections.abc import Iterator
 
 from ..protocol.errors import ErrorCode
 from .effects import ControlRecord, KRaftVersionRecord, VotersRecord
+from .identity import position_key
 from .leader_log import append_control
 from .messages import (
     AddVoterRequest,
@@ -150,6 +151,12 @@ def _reported(replica: Replica, node: VoterNode) -> VoterNode | None:
     return _leader(replica).reported.get(node.id)
 
 
+def _is_itself(replica: Replica, key: ReplicaKey) -> bool:
+    """Whether a static voter fetches as what it says it is."""
+    voter_key = replica.voters.by_id[key.id].key
+    return key.id == replica.key.id or position_key(replica, _leader(replica), key) == voter_key
+
+
 def _unready(replica: Replica, level: int) -> Iterator[Refusal]:
     """Voters that are not known well enough to be put into the log, or do not support the level."""
     error = ErrorCode.invalid_update_version
@@ -162,6 +169,11 @@ def _unready(replica: Replica, level: int) -> Iterator[Refusal]:
             )
         elif (unfit := _unfit(replica, reported, level)) is not None:
             yield error, unfit[1]
+        elif not _is_itself(replica, reported.key):
+            yield (
+                error,
+                f"voter {node.id} does not fetch as {reported.key} yet, which it has told the leader that it is",
+            )
 
 
 def poll_voter_change(replica: Replica, role: Leader) -> None:

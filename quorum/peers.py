@@ -153,12 +153,16 @@ class Peers:
             if isinstance(request, FetchRequest) and isinstance(error, BrokerUnavailableError):
                 await self._probe(peer_id, effect.endpoint)
             return
-        self._look_for_double(effect.endpoint, response)
+        self._look_for_double(effect, effect.endpoint, response)
         self._tell(ResponseReceived(peer_id, request, response))
 
-    def _look_for_double(self, asked: Endpoint, response: PeerResponse) -> None:
-        """A node refuses the Fetch of one that is called as it is, or as another one that fetches: only a person can
-        tell which of the two is right."""
+    def _look_for_double(self, effect: Send, asked: Endpoint, response: PeerResponse) -> None:
+        """A node refuses the Fetch of one that is called as it is, or as another one that fetches; or it is not who
+        fetches from this node under its id (`identity`). Only a person can tell which of the two is right."""
+        if response.error is ErrorCode.invalid_voter_key and isinstance(effect.request, BeginQuorumEpochRequest):
+            message = "%s:%d is not %s, which fetches as voter %d: two nodes must not have the same node.id"
+            _log.error(message, asked.host, asked.port, effect.request.voter, effect.peer_id)
+            return
         is_double = response.error is ErrorCode.duplicate_voter and isinstance(response, FetchResponse)
         if asked in self._doubles or not (is_double or response.error is ErrorCode.invalid_request):
             return

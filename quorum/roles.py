@@ -110,6 +110,17 @@ class Follower:
 
 
 @dataclass(slots=True)
+class Identity:
+    """What a leader knows of the directory of a static voter (`identity`): the one that its listener has confirmed, the
+    one that the listener is asked about, and one that it has denied."""
+
+    confirmed: UUID | None = None
+    asked: UUID | None = None
+    stranger: UUID | None = None
+    stranger_until_ms: int = 0
+
+
+@dataclass(slots=True)
 class ReplicaPosition:
     """What a leader knows of one fetcher. Times -1: never. `directory_id`: of whoever fetched last under this key."""
 
@@ -151,7 +162,7 @@ class Leader:
     `positions`: by the key in the voter set for voters, by their own for observers. `begin_at_ms`: when to tell a voter
     (again) that this epoch began. `pending`: batches that have their offsets, up to `next_offset`, and wait for the
     log. `uncommitted`: (last offset, bytes, token) of appends that wait for the high watermark. `reported`: what static
-    voters say of themselves, by id.
+    voters say of themselves, `identities`: who they are, by id.
     """
 
     state: ClassVar[RaftState] = RaftState.LEADER
@@ -172,6 +183,7 @@ class Leader:
     uncommitted_bytes: int = 0
     voter_change: VoterChange | None = None
     reported: dict[int, VoterNode] = field(default_factory=dict)
+    identities: dict[int, Identity] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -69,12 +69,9 @@ class VoterSet:
         return len(self.nodes) // 2 + 1
 
     def contains(self, key: ReplicaKey) -> bool:
-        """Whether this replica votes; a directory id that either side does not know is not compared."""
+        """Whether this replica votes; where the set knows no directory id, its node id is enough."""
         node = self.by_id.get(key.id)
-        if node is None:
-            return False
-        known = node.key.directory_id
-        return known == key.directory_id or NO_DIRECTORY_ID in (known, key.directory_id)
+        return node is not None and node.key.directory_id in (key.directory_id, NO_DIRECTORY_ID)
 
     def with_voter(self, node: VoterNode) -> VoterSet:
         """With `node` added, or in place of the one of the same id."""

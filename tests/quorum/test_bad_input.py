@@ -5,6 +5,7 @@ The wire and the files of real replicas; what the core answers in every state is
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -281,6 +282,37 @@ async def test_Q15_raised_to_kraft_version_1_a_wiped_voter_joins_by_itself(tmp_p
         await quorum.until(lambda: wiped.node.is_voter, "the wiped voter to take its own place")
         await quorum.until(lambda: wiped.key in {node.key for node in leader.node.voters.voters})
         assert len(leader.node.voters.voters) == 3
+
+
+@pytest.mark.slow
+async def test_Q9_a_broker_with_the_id_of_a_static_voter_makes_no_majority(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was given bootstrap servers, so nothing in its own configuration says that the id is a voter's."""
+    async with Quorum(tmp_path, 3, observers=1) as quorum:
+        quorum.timeouts["fetch_timeout_ms"] = 3000
+        await quorum.start()
+        leader = await append_somewhere(quorum, b"kept")
+        down, other = [item for item in quorum.voters if item is not leader]
+        await down.stop()
+        await other.stop()
+        double = quorum.replicas[4]
+        shutil.rmtree(double.directory)
+        double.node_id = down.node_id
+        double.key = ReplicaKey(down.node_id, new_directory_id(quorum.rng))
+        await double.format()
+        quorum.dynamic = True  # that is, without controller.quorum.voters
+        await double.start(observer=True)
+        quorum.dynamic = False
+        waiting = asyncio.create_task(append(leader, b"more"))
+        await quorum.until(lambda: double.node.log_end_offset == leader.node.next_offset)
+        await asyncio.sleep(0.2)
+        assert not waiting.done(), "it was committed by the leader alone"
+        assert double.state.records == [b"kept"]
+        await down.start()
+        await waiting
+        await quorum.until(lambda: down.state.records == [b"kept", b"more"])
+        await quorum.until(lambda: f"refuses what node {down.node_id} asks (DUPLICATE_VOTER)" in caplog.text)
 
 
 async def test_Q15_the_mark_holds_also_when_the_voters_have_come_into_the_log(tmp_path: Path) -> None:

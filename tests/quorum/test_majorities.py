@@ -37,12 +37,15 @@ def test_Q2_majority(voters: int, majority: int) -> None:
     assert voters_of(range(1, voters + 1)).voters.majority == majority
 
 
-def test_Q15_a_directory_id_counts_where_both_sides_know_it() -> None:
+def test_Q15_a_directory_id_counts_where_the_set_knows_it() -> None:
     voters = VoterSet.of([voter_of(1)])
     assert voters.contains(key_of(1))
-    assert voters.contains(ReplicaKey(1, NO_DIRECTORY_ID))
+    assert not voters.contains(ReplicaKey(1, NO_DIRECTORY_ID))
     assert not voters.contains(key_of(1, 7))
     assert not voters.contains(key_of(2))
+    static = voters_of([1], kraft_version=0).voters
+    assert static.contains(key_of(1, 7))
+    assert not static.contains(key_of(2))
 
 
 def test_Q15_a_truncation_brings_back_the_voters_of_before() -> None:

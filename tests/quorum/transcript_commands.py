@@ -15,9 +15,9 @@
     installed id= | rejected id= | logfailed
     state                                   what the replica is now
 
-Voters have directory ids of their own; `dir=` names another one. In an answer to Fetch `records=2,3` are the epochs of
-the records from the fetch offset on. An answer is to the last such request. Fields that are 0, empty or no are not
-shown.
+Voters have directory ids of their own; `dir=` names another one, or none. In an answer to Fetch `records=2,3` are the
+epochs of the records from the fetch offset on. An answer is to the last such request. Fields that are 0, empty or no
+are not shown.
 """
 
 from __future__ import annotations
@@ -436,6 +436,8 @@ def cluster_of(options: Options) -> str | None:
 def sender(options: Options) -> ReplicaKey:
     if options["from"] == "nobody":
         return ReplicaKey(-1)
+    if options.get("dir") == "none":
+        return ReplicaKey(int(options["from"]))
     return key_of(int(options["from"]), int(options.get("dir", "0")))
 
 
@@ -454,7 +456,8 @@ def show(effect: Effect) -> str:
     return shown(effect)
 
 
-_UNSAID: frozenset[str] = frozenset({"endpoints", "leader_endpoint", "payload", "max_bytes", "nodes", "voter"})
+_UNSAID: frozenset[str] = frozenset({"endpoints", "leader_endpoint", "payload", "max_bytes", "nodes"})
+"""Nor who is addressed, unless it is another directory than the voter's."""
 _SHOWN: dict[type, Callable[[Any], str]] = {
     OffsetAndEpoch: str,
     ErrorCode: lambda error: error.name,
@@ -485,6 +488,8 @@ def shown(value: Any) -> str:
     parts = [
         f"{field.name}={shown(part)}"
         for field in fields(value)
-        if field.name not in _UNSAID and (part := getattr(value, field.name)) not in (None, (), "", False)
+        if field.name not in _UNSAID
+        and (part := getattr(value, field.name)) not in (None, (), "", False)
+        and (field.name != "voter" or (isinstance(part, ReplicaKey) and shown(part).endswith("*")))
     ]
     return f"{name}({' '.join(parts)})"

@@ -43,9 +43,20 @@ _MUTABLE: dict[type, frozenset[str]] = {
     roles.Download: frozenset(),
     roles.Follower: frozenset({"download"}),
     roles.ReplicaPosition: frozenset(),
+    roles.Identity: frozenset(),
     roles.VoterChange: frozenset(),
     roles.Leader: frozenset(
-        {"positions", "begin_at_ms", "begin_failures", "parked", "pending", "uncommitted", "voter_change", "reported"}
+        {
+            "positions",
+            "begin_at_ms",
+            "begin_failures",
+            "parked",
+            "pending",
+            "uncommitted",
+            "voter_change",
+            "reported",
+            "identities",
+        }
     ),
     roles.Resigned: frozenset({"end_at_ms"}),
 }
