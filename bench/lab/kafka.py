@@ -8,10 +8,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
-from tierfetch.cli.processes import Processes, free_ports, poll
+from tierfetch.cli.local_nodes import LocalNodes, NodeFailedError
+from tierfetch.cli.processes import free_ports, poll
 from tierfetch.protocol.topics import uuid_to_text
 
 from .jars import kafka_jars
@@ -52,8 +54,15 @@ def _random_id() -> str:
     return text
 
 
-class KafkaCluster:
+class KafkaFailedError(NodeFailedError):
+    """A Java process ended at its start; the message has what it said."""
+
+
+class KafkaCluster(LocalNodes):
     """`with KafkaCluster(base) as cluster:` formats, starts and waits; leaves nothing running."""
+
+    kind = "kafka"
+    failure = KafkaFailedError
 
     def __init__(
         self,
@@ -64,51 +73,27 @@ class KafkaCluster:
         broker_configs: Mapping[str, str] | None = None,
         heap: str = "768m",
     ) -> None:
-        self.base = base
         self.broker_ids = tuple(broker_ids)
+        nodes = (CONTROLLER_ID, *self.broker_ids)
+        super().__init__(base, nodes, free_ports(len(nodes)))
         self.tiered = tiered
         self.heap = heap
         self.broker_configs = dict(broker_configs or {})
         self.node_configs: dict[int, dict[str, str]] = {}
-        ports = free_ports(len(self.broker_ids) + 1)
-        self._ports = dict(zip((CONTROLLER_ID, *self.broker_ids), ports, strict=True))
-        self._processes = Processes()
         self.cluster_id = _random_id()
 
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(f"127.0.0.1:{self.port(node)}" for node in self.broker_ids)
 
-    def port(self, node: int) -> int:
-        return self._ports[node]
-
-    def process(self, node: int) -> subprocess.Popen[bytes]:
-        return self._processes[node]
-
-    def data_directory(self, node: int) -> Path:
-        return self.base / f"data-{node}"
-
     @property
     def tier_directory(self) -> Path:
         return self.base / "tier"
 
-    def __enter__(self) -> KafkaCluster:
+    def __enter__(self) -> Self:
         shutil.rmtree(self.base, ignore_errors=True)
         self.tier_directory.mkdir(parents=True)
-        try:
-            for node in self._ports:
-                self.format(node)
-            for node in self._ports:
-                self.start(node)
-            for node in self.broker_ids:
-                self.wait_serving(node)
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._processes.kill_all()
+        return super().__enter__()
 
     def properties(self, node: int) -> dict[str, str]:
         common = {
@@ -156,28 +141,25 @@ class KafkaCluster:
             }
         return properties | self.broker_configs | self.node_configs.get(node, {})
 
-    def _write_properties(self, node: int) -> Path:
-        path = self.base / f"node-{node}.properties"
-        path.write_text("".join(f"{key}={value}\n" for key, value in self.properties(node).items()))
-        return path
+    def prepare(self, node: int) -> None:
+        self.format(node)
 
     def format(self, node: int) -> None:
-        run_tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(self._write_properties(node)))
+        run_tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(self.config_file(node)))
 
-    def start(self, node: int) -> float:
-        """Start a node without waiting; returns time.monotonic() just before its process began."""
+    def command(self, node: int, config: Path) -> Sequence[str]:
         options = ["-Xms256m", f"-Xmx{'512m' if node == CONTROLLER_ID else self.heap}", "-XX:+UseG1GC"]
         logger = "-Dorg.slf4j.simpleLogger"
         options += [f"{logger}.showDateTime=true", f"{logger}.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS"]
-        properties = self._write_properties(node)
-        command = ["java", *options, "-cp", f"{kafka_jars()}/*", "kafka.Kafka", str(properties)]
-        return self._processes.start(node, command, self.base / f"server-{node}.log")
+        return ["java", *options, "-cp", f"{kafka_jars()}/*", "kafka.Kafka", str(config)]
 
     def wait_serving(self, node: int) -> None:
-        """Until a client sees the broker in its own metadata."""
-        for _ in poll(START_TIMEOUT_S, f"broker {node} to serve (see {self.base}/server-{node}.log)"):
+        """Until a client sees the broker in its own metadata; the controller is not waited for."""
+        if node == CONTROLLER_ID:
+            return
+        for _ in poll(START_TIMEOUT_S, f"broker {node} to serve (see {self.log_file(node)})"):
             if self._processes[node].poll() is not None:
-                raise RuntimeError(f"broker {node} ended at start: see {self.base}/server-{node}.log")
+                raise self.failure(f"broker {node} ended at start:\n{self.log_tail(node)}")
             if node in self._brokers_seen_by(node):
                 return
 
@@ -190,14 +172,6 @@ class KafkaCluster:
             return set(client.list_topics(timeout=2).brokers)
         except KafkaException:
             return set()
-
-    def stop(self, node: int) -> None:
-        """SIGTERM, and wait."""
-        self._processes.stop(node)
-
-    def kill(self, node: int) -> None:
-        """kill -9, and wait."""
-        self._processes.kill(node)
 
     def wipe(self, node: int) -> None:
         """Remove everything a stopped node keeps, and format it anew."""

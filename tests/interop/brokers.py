@@ -21,7 +21,7 @@ def set_offsets(directory: Path, name: str, partition: TopicPartition, offset: i
 
 def complaints(cluster: KafkaCluster, topic: str) -> list[str]:
     """What the Java broker's log has to say against a topic."""
-    lines = (cluster.base / f"server-{BROKER}.log").read_text(errors="replace").splitlines()
+    lines = cluster.log_file(BROKER).read_text(errors="replace").splitlines()
     return [line for line in lines if topic in line and re.search(r"\b(WARN|ERROR)\b|[Cc]orrupt", line)]
 
 
