@@ -4,6 +4,7 @@
     --------------------------------------------  ---------------------------------------------------------------------
     it is thin, and something is missing          the next segment, newest first, is fetched, checked and put in front
     nothing that local retention keeps is missing it counts as full
+    what is missing cannot be fetched safely      nothing: it stays thin (`rlm.warming`)
     it has warmed (`thin_replicas`)               nothing more
     the tier, the disk or the log refuses, or a   said; tried again after a pause that grows, up to a minute
       fault of ours
@@ -32,7 +33,7 @@ from ..remote.storage import IndexType, RemoteStorageCorruptError, RemoteStorage
 from ..rlm.manager import RemoteLogManager
 from ..rlm.rate_limit import RateLimit
 from ..rlm.view import TierPolicy
-from ..rlm.warming import ThinView, ToWarm, to_warm
+from ..rlm.warming import Missing, ThinView, ToWarm, to_warm
 from .partition import Partition
 from .thin_replicas import ThinReplicas
 
@@ -155,13 +156,15 @@ class Warmer:
         missing = self._missing(partition)
         if missing is None:
             return False
-        if not missing:
-            self._thin.warmed(partition, is_full=True)
+        segments = missing.segments
+        if not segments:
+            if missing.is_all:
+                self._thin.warmed(partition, is_full=True)
             return False
-        wanted = sum(each.segment.segment_size_in_bytes for each in missing)
+        wanted = sum(each.size_bytes for each in segments)
         warming.bytes_left = min(wanted, max(0, self._thin.limits.bytes_min - partition.log.size_bytes))
-        size_bytes = await partition.log.prepend(await self._fetched(missing[0]))
-        self._thin.warmed(partition, is_full=len(missing) == 1)
+        size_bytes = await partition.log.prepend(await self._fetched(segments[0]))
+        self._thin.warmed(partition, is_full=missing.is_all and len(segments) == 1)
         warming.bytes_done += size_bytes
         warming.bytes_left = max(0, warming.bytes_left - size_bytes)
         warming.backoff.reset()
@@ -169,7 +172,7 @@ class Warmer:
         warming.said = ""
         return True
 
-    def _missing(self, partition: Partition) -> list[ToWarm] | None:
+    def _missing(self, partition: Partition) -> Missing | None:
         """None while the remote log metadata have not been read."""
         log = partition.log
         ledger = self._tier.ledger(partition.partition)
@@ -197,11 +200,12 @@ class Warmer:
         if wanted.before is not None:
             producers = await storage.fetch_index(wanted.before, IndexType.PRODUCER_SNAPSHOT)
         return SegmentToWarm(
-            base_offset=segment.start_offset,
+            base_offset=wanted.start_offset,
             size_bytes=segment.segment_size_in_bytes,
             read=read,
             transactions=await self._transactions(segment),
             producers=producers,
+            begins_below=wanted.start_offset > segment.start_offset,
         )
 
     async def _transactions(self, segment: RemoteLogSegmentMetadata) -> bytes:

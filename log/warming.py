@@ -18,7 +18,8 @@ recovery point stay: all that comes in was committed, and is durable before it c
 
 What is checked is what makes the segment part of this log, whatever the tier says about it: its batches rise from its
 base offset, each has the epoch that this replica's epoch cache has for it, and the last ends where the local log
-begins. Where the segment reaches above that, the rest of it is left out.
+begins. Where the segment reaches above that, the rest of it is left out; so is its beginning, where somebody wants it
+from an offset within it on.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
-from ..protocol.records import BatchHeader
+from ..protocol.records import BATCH_HEADER_SIZE, BatchHeader, parse_header
 from .batch_scan import BatchScan
 from .cleaner_swap import cleaned_file, commit_cleaned, discard_cleaned, make_live
 from .disk import DiskFile
@@ -56,6 +57,8 @@ class SegmentToWarm:
     read: Callable[[int, int], Awaitable[bytes]]
     transactions: bytes
     producers: bytes | None
+    begins_below: bool = False
+    """Whether its `.log` has batches below `base_offset`, which are left out."""
 
 
 class Warming:
@@ -101,8 +104,7 @@ class _Building:
         path = cleaned_file(self._state.directory, self._source.base_offset, LOG_SUFFIX)
         file = await self._state.disk.open(path, create=True)
         try:
-            await self._copy(file)
-            await self._check(file)
+            await self._check(file, await self._copy(file))
             await file.truncate(self._size_bytes)
             await file.sync()
         finally:
@@ -115,17 +117,37 @@ class _Building:
         if not self._is_committing:
             await discard_cleaned(self._state.disk, self._state.directory, self._source.base_offset)
 
-    async def _copy(self, file: DiskFile) -> None:
-        for start in range(0, self._source.size_bytes, CHUNK_BYTES):
-            end = min(start + CHUNK_BYTES, self._source.size_bytes)
-            data = await self._source.read(start, end)
-            if len(data) != end - start:
-                raise CorruptRecordError(f"{self._name}: {len(data)} bytes where {end - start} were asked for", start)
-            await file.write(start, data)
+    async def _copy(self, file: DiskFile) -> int:
+        """The bytes that were copied."""
+        begin = await self._position_of_base() if self._source.begins_below else 0
+        for start in range(begin, self._source.size_bytes, CHUNK_BYTES):
+            await file.write(start - begin, await self._read(start))
+        return self._source.size_bytes - begin
 
-    async def _check(self, file: DiskFile) -> None:
+    async def _position_of_base(self) -> int:
+        """Of the batch that begins at the base offset: none may reach across."""
+        position, next_offset = 0, -1
+        while position < self._source.size_bytes:
+            data, start = await self._read(position), position
+            while position + BATCH_HEADER_SIZE <= start + len(data):
+                header = parse_header(data, position - start)
+                if header.base_offset >= self._source.base_offset >= next_offset:
+                    return position
+                position, next_offset = position + header.size_bytes, max(next_offset, header.next_offset)
+            if position == start:
+                break
+        raise CorruptRecordError(f"{self._name}: no batch begins there", position)
+
+    async def _read(self, start: int) -> bytes:
+        end = min(start + CHUNK_BYTES, self._source.size_bytes)
+        data = await self._source.read(start, end)
+        if len(data) != end - start:
+            raise CorruptRecordError(f"{self._name}: {len(data)} bytes where {end - start} were asked for", start)
+        return data
+
+    async def _check(self, file: DiskFile, copied_bytes: int) -> None:
         """Learn the segment's indexes from its batches, up to where the local log begins."""
-        async for chunk in BatchScan(file, 0, self._source.size_bytes, check_crc=True):
+        async for chunk in BatchScan(file, 0, copied_bytes, check_crc=True):
             for position, header in chunk.batches:
                 if header.base_offset >= self._end_offset:
                     break
@@ -139,7 +161,7 @@ class _Building:
                 self._size_bytes,
             )
         for aborted in TransactionIndex.decode(self._source.transactions, name=self._name):
-            if aborted.last_offset < self._end_offset:
+            if self._source.base_offset <= aborted.last_offset < self._end_offset:
                 self._transactions.append(aborted)
         if self._source.producers is not None:
             ProducerStateManager.from_snapshot(self._source.producers, self._source.base_offset, name=self._name)

@@ -148,6 +148,26 @@ async def test_F11_a_transaction_index_that_was_lost_is_never_taken_for_none(cap
     assert "could not be warmed: none" in caplog.text
 
 
+async def test_F11_where_uploads_of_two_leaders_overlap_a_segment_is_taken_in_part() -> None:
+    log = Log()
+    thin, tier = Thin(log), Tier(ledger_of(SEGMENTS[0], segment(6, 40, 149, (0, 40))))
+    warmer = made(thin, tier)
+    assert await warmer.run_round() == 1
+    assert await warmer.run_round() == 1
+    assert [(source.base_offset, source.begins_below) for source in log.taken] == [(60, True), (0, False)]
+    assert tier.storage.snapshots == [60]
+    assert thin.hosted == []
+
+
+async def test_F11_a_replica_stays_thin_where_what_it_lacks_cannot_be_fetched_safely() -> None:
+    log = Log()
+    thin = Thin(log)
+    warmer = made(thin, Tier(ledger_of(*SEGMENTS[1:])))
+    assert await warmer.run_round() == 1
+    assert await warmer.run_round() == 0
+    assert (bases(log), len(thin.hosted)) == ([100], 1)
+
+
 DAMAGE = (CorruptRecordError("no batch", 0), CorruptFileError("no snapshot"), RemoteStorageCorruptError("short"))
 
 

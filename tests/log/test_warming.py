@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import struct
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from tierfetch.log import warming
 from tierfetch.log.adopt import AdoptedState, adopt
 from tierfetch.log.config import LogConfig
 from tierfetch.log.errors import CorruptFileError
@@ -19,6 +22,8 @@ from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
 from tierfetch.tests.log.logs import append, end_transaction, offsets_of, read_bytes
 from tierfetch.tests.log.nodes import LIVE, TOPIC_ID, TP, loaded
 
+LAST_OFFSET_DELTA = 23
+"""Where a batch has it."""
 TIERED = LogConfig(segment_bytes=250, index_interval_bytes=0, remote_storage_enable=True)
 
 
@@ -151,6 +156,53 @@ async def test_a_segment_that_reaches_above_the_local_start_is_cut_there(source:
     assert await log.prepend(across) == last.size_bytes
     await log.prepend(before)
     await check_whole(log, source)
+
+
+async def joined(source: Source, first: int, last: int) -> SegmentToWarm:
+    """The segments from one base to the other as one, wanted from the last of them on."""
+    wanted, before = await source.segment(last), await source.segment(first)
+    data = await read_bytes(source.log, first, last) + await wanted.read(0, wanted.size_bytes)
+
+    async def read(start: int, end: int) -> bytes:
+        return data[start:end]
+
+    return SegmentToWarm(
+        base_offset=last,
+        size_bytes=len(data),
+        read=read,
+        transactions=before.transactions or wanted.transactions,
+        producers=wanted.producers,
+        begins_below=True,
+    )
+
+
+@pytest.mark.parametrize("chunk_bytes", [1 << 20, 200, 70])
+async def test_a_segment_that_begins_below_is_taken_from_an_offset_on(
+    source: Source, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warming, "CHUNK_BYTES", chunk_bytes)
+    _, log = await thin(MemoryDisk(), source)
+    *others, below, base, _ = source.bases
+    assert len(others) >= 1
+    assert await log.prepend(await joined(source, others[0], base)) == (await source.segment(base)).size_bytes
+    assert log.local_log_start_offset == base
+    await check_whole(log, source)
+    for each in (below, *reversed(others)):
+        await log.prepend(await source.segment(each))
+    await check_whole(log, source)
+
+
+async def test_it_is_not_taken_from_the_middle_of_a_batch(source: Source) -> None:
+    _, log = await thin(MemoryDisk(), source)
+    whole = await joined(source, source.bases[0], source.bases[-2])
+    data = bytearray(await whole.read(0, whole.size_bytes))
+    struct.pack_into(">i", data, LAST_OFFSET_DELTA, 1000)  # of the first batch
+
+    async def read(start: int, end: int) -> bytes:
+        return bytes(data[start:end])
+
+    with pytest.raises(CorruptRecordError, match="no batch begins there"):
+        await log.prepend(replace(whole, read=read))
 
 
 async def test_what_lies_below_the_log_start_is_not_served(source: Source) -> None:

@@ -28,7 +28,7 @@ def taken(*segments: RemoteLogSegmentMetadata, view: ThinView = THIN, now_ms: in
     """(segment, the one before it) by number."""
     return [
         (each.segment.segment_id.id.int, None if each.before is None else each.before.segment_id.id.int)
-        for each in to_warm(ledger_of(*segments), view, now_ms)
+        for each in to_warm(ledger_of(*segments), view, now_ms).segments
     ]
 
 
@@ -50,6 +50,30 @@ def test_the_log_start_may_lie_within_the_last_one() -> None:
 def test_a_segment_whose_producers_are_not_to_be_had_stays_where_it_is() -> None:
     assert taken(*SEGMENTS[1:]) == [(3, 2)]
     assert taken(SEGMENTS[0], SEGMENTS[2]) == []
+    assert not to_warm(ledger_of(*SEGMENTS[1:]), THIN, 0).is_all
+    assert to_warm(ledger_of(*SEGMENTS), THIN, 0).is_all
+
+
+def pieces(*segments: RemoteLogSegmentMetadata) -> list[tuple[int, int, int, int | None]]:
+    """(segment, from where on, its bytes, the one that ends there)."""
+    return [
+        (
+            each.segment.segment_id.id.int,
+            each.start_offset,
+            each.size_bytes,
+            None if each.before is None else each.before.segment_id.id.int,
+        )
+        for each in to_warm(ledger_of(*segments), THIN, 0).segments
+    ]
+
+
+def test_a_segment_that_overlaps_the_one_before_it_is_taken_from_there_on() -> None:
+    """Another leader cut its segments elsewhere."""
+    later = segment(6, 40, 149, (0, 40), (2, 80))
+    assert pieces(SEGMENTS[0], later) == [(6, 60, 900, 1), (1, 0, 600, None)]
+    within = segment(7, 50, 119, (0, 50), (2, 80))
+    assert pieces(SEGMENTS[0], within, later) == [(6, 60, 900, 1), (1, 0, 600, None)], "from the lowest end on"
+    assert pieces(within, later) == [(6, 120, 300, 7)], "what lies below begins nowhere that is known"
 
 
 def test_only_what_lies_whole_on_the_lineage() -> None:
