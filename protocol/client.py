@@ -70,11 +70,13 @@ class KafkaClient:
         timeout_s = self._limits.request_timeout_s if timeout_s is None else timeout_s
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
-        try:
-            async with asyncio.timeout_at(deadline_s):
-                connection = await self.connection(address)
-        except TimeoutError:
-            raise BrokerUnavailableError(f"{address} could not be reached within {timeout_s:g} s") from None
+        connection = self._live(address)
+        if connection is None:
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    connection = await self.connection(address)
+            except TimeoutError:
+                raise BrokerUnavailableError(f"{address} could not be reached within {timeout_s:g} s") from None
         return await connection.request(api, body, max_version=max_version, timeout_s=deadline_s - loop.time())
 
     async def fetch(self, address: Address, request: FetchRequest, *, timeout_s: float | None = None) -> FetchResponse:
@@ -83,9 +85,10 @@ class KafkaClient:
 
     async def connection(self, address: Address) -> Connection:
         """The address's live connection; dialled by the first who asks, after its back-off. BrokerUnavailableError."""
+        connection = self._live(address)
+        if connection is not None:
+            return connection
         broker = self._brokers.setdefault(address, _Broker())
-        if broker.connection is not None and not broker.connection.is_closed:
-            return broker.connection
         if broker.dialling is None:
             broker.dialling = asyncio.create_task(self._dial(address, broker))
             broker.dialling.add_done_callback(_dialled(broker))
@@ -101,6 +104,11 @@ class KafkaClient:
             if broker.connection is not None:
                 broker.connection.close()
         self._brokers.clear()
+
+    def _live(self, address: Address) -> Connection | None:
+        broker = self._brokers.get(address)
+        connection = None if broker is None else broker.connection
+        return None if connection is None or connection.is_closed else connection
 
     async def _dial(self, address: Address, broker: _Broker) -> Connection:
         loop = asyncio.get_running_loop()

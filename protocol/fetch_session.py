@@ -39,7 +39,7 @@ from .fetch_wire import (
     FetchTopic,
     FetchTopicResponse,
     ForgottenTopic,
-    release_records,
+    release_records_of,
 )
 from .leader_hints import NodeEndpoint
 from .primitives import part_size
@@ -211,11 +211,13 @@ class FetchSessionCache:
             session.tell(answers)
             return _response(answers, self._admit(session, now_ms), node_endpoints)
         if session.epoch != context.epoch:
-            release_records(_response(answers, session.id, ()))
+            for answer in answers.values():
+                release_records_of(answer)
             return _response({}, NO_SESSION_ID, (), ErrorCode.invalid_fetch_session_epoch)
         news = session.tell(answers)
-        silent = {key: answer for key, answer in answers.items() if key not in news}
-        release_records(_response(silent, session.id, ()))
+        for key, answer in answers.items():
+            if key not in news:
+                release_records_of(answer)
         return _response(news, session.id, node_endpoints)
 
     def _admit(self, session: _Session, now_ms: int) -> int:
@@ -292,6 +294,7 @@ class FetchSession:
         self._epoch = INITIAL_EPOCH
         self._told: dict[TopicIdPartition, FetchPartition] = {}
         """What the leader knows, if it got the last request."""
+        self._asked: dict[tuple[str | UUID, int], TopicIdPartition] = {}
 
     def next_request(self, wanted: Mapping[TopicIdPartition, FetchPartition]) -> SessionRequest:
         """The request that makes the leader answer all of `wanted`: all of it, or the difference to the last one."""
@@ -300,6 +303,10 @@ class FetchSession:
         if self._epoch != INITIAL_EPOCH:
             changed = {key: partition for key, partition in wanted.items() if self._told.get(key) != partition}
             forgotten = [key for key in self._told if key not in wanted]
+        if wanted.keys() != self._told.keys():
+            self._asked = {}
+            for key in wanted:
+                self._asked[key.topic_id, key.partition] = self._asked[key.topic, key.partition] = key
         self._told = dict(wanted)
         topics = tuple(
             FetchTopic(tuple(changed[key] for key in keys), topic, topic_id)
@@ -334,25 +341,23 @@ class FetchSession:
         """There was no response: whether the leader took in the request is not known."""
         self._start_anew()
 
-    def asked(self) -> dict[tuple[str | UUID, int], TopicIdPartition]:
+    def asked(self) -> Mapping[tuple[str | UUID, int], TopicIdPartition]:
         """What the last request asks for, by the topic's id and by its name: the leader may use either."""
-        asked: dict[tuple[str | UUID, int], TopicIdPartition] = {}
-        for key in self._told:
-            asked[key.topic_id, key.partition] = asked[key.topic, key.partition] = key
-        return asked
+        return self._asked
 
     def _matched(self, response: FetchResponse) -> dict[TopicIdPartition, FetchPartitionResponse]:
-        asked = self.asked()
+        asked = self._asked
         answers: dict[TopicIdPartition, FetchPartitionResponse] = {}
         for topic in response.topics:
             for answer in topic.partitions:
                 name = topic.topic_id or topic.topic
-                if (name, answer.partition) not in asked:
+                key = asked.get((name, answer.partition))
+                if key is None:
                     self._start_anew()
                     raise KafkaError(
                         ErrorCode.unknown_server_error, f"the leader answers {name}-{answer.partition} unasked"
                     )
-                answers[asked[name, answer.partition]] = answer
+                answers[key] = answer
         return answers
 
     def _start_anew(self, *, is_known: bool = True) -> None:

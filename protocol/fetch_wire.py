@@ -192,9 +192,14 @@ def release_records(response: FetchResponse) -> None:
     """Release every slice of the response; idempotent."""
     for topic in response.topics:
         for partition in topic.partitions:
-            records = partition.records
-            if records is not None and not isinstance(records, bytes | bytearray | memoryview):
-                records.release()
+            release_records_of(partition)
+
+
+def release_records_of(answer: FetchPartitionResponse) -> None:
+    """The same for one partition."""
+    records = answer.records
+    if records is not None and not isinstance(records, bytes | bytearray | memoryview):
+        records.release()
 
 
 # The fixed-size fields of a partition follow each other in every version, so they are one struct.

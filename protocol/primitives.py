@@ -170,12 +170,12 @@ class Reader:
 
     def nullable_string(self) -> str | None:
         length = self.uvarint() - 1 if self.flexible else self.int16()
-        return self._null(length) if length < 0 else self._text(length)
+        return None if length < 0 and self._is_null(length) else self._text(length)
 
     def nullable_records(self) -> memoryview | None:
         """A view of the frame."""
         length = self.uvarint() - 1 if self.flexible else self.int32()
-        return self._null(length) if length < 0 else self._take(length)
+        return None if length < 0 and self._is_null(length) else self._take(length)
 
     def array_length(self) -> int:
         length = self.nullable_array_length()
@@ -186,8 +186,7 @@ class Reader:
     def nullable_array_length(self) -> int:
         """-1 for null."""
         length = self.uvarint() - 1 if self.flexible else self.int32()
-        if length < 0:
-            self._null(length)
+        if length < 0 and self._is_null(length):
             return -1
         if length > len(self.data) - self.position:
             raise MalformedMessageError(
@@ -213,9 +212,10 @@ class Reader:
             fields[tag] = Reader(self._take(self.uvarint()), 0, flexible=True)
         return fields
 
-    def _null(self, length: int) -> None:
+    def _is_null(self, length: int) -> bool:
         if length < -1:
             raise MalformedMessageError(f"length {length} before byte {self.position}: -1 is the smallest")
+        return length < 0
 
     def _text(self, length: int) -> str:
         start = self.position
