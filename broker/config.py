@@ -259,8 +259,8 @@ class RemoteKeys(PropertyKeys):
     remote_log_reader_threads: PositiveInt = 10
     remote_fetch_max_wait_ms: PositiveInt = 500
     remote_list_offsets_request_timeout_ms: PositiveLong = 30_000
-    rsm_config: dict[str, str] = Field(default_factory=dict)
-    rlmm_config: dict[str, str] = Field(default_factory=dict)
+    rsm_config: dict[str, str] = Field(default_factory=dict, repr=False)
+    rlmm_config: dict[str, str] = Field(default_factory=dict, repr=False)
 
     @property
     def storage_plugin(self) -> str | None:

@@ -14,7 +14,7 @@ import contextlib
 import random
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
@@ -39,7 +39,7 @@ class TierSettings:
     """Storage plugin of every broker, by entry point, and its `rsm.config.*`."""
 
     plugin: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
 
 
 class LocalCluster(LocalNodes):

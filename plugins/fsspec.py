@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
 import fsspec
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 
 from ..remote.storage import (
     ObjectRange,
@@ -24,7 +24,7 @@ from ..remote.storage import (
     SegmentSource,
 )
 from .layout import object_name
-from .object_storage import ObjectRemoteStorage, StorageConfig, try_to_clean_up
+from .object_storage import ObjectRemoteStorage, StorageConfig, refuse_credentials, try_to_clean_up
 from .threads import Abandoned, AbandonedError, BlockingCalls
 
 T = TypeVar("T")
@@ -41,6 +41,11 @@ class FsspecConfig(StorageConfig):
         default_factory=dict, description="Storage options of the driver, as JSON; never shown."
     )
     connections_max: int = Field(8, ge=1, le=256, description="Threads of the plugin.")
+
+    @model_validator(mode="after")
+    def _check_credentials(self) -> FsspecConfig:
+        refuse_credentials("url", self.url, "give them as options")
+        return self
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Protocol, runtime_checkable
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -47,6 +48,12 @@ CLEAN_UP_S_MAX: Final = 5.0
 def dotted(name: str) -> str:
     """Configuration keys are Kafka's style: `request_timeout_ms` is written `request.timeout.ms`."""
     return name.replace("_", ".")
+
+
+def refuse_credentials(key: str, url: str | None, instead: str) -> None:
+    """ValueError, without the URL, if it names a user or a password: messages and drivers show URLs."""
+    if url is not None and "@" in urlsplit(url).netloc:
+        raise ValueError(f"{key}: credentials do not belong into it; {instead}")
 
 
 class StorageConfig(BaseModel):

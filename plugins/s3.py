@@ -32,7 +32,7 @@ from ..remote.storage import (
     RemoteStorageError,
     SegmentSource,
 )
-from .object_storage import ObjectRemoteStorage, StorageConfig, try_to_clean_up
+from .object_storage import ObjectRemoteStorage, StorageConfig, refuse_credentials, try_to_clean_up
 from .threads import AbandonedError, BlockingCalls
 
 if TYPE_CHECKING:
@@ -63,9 +63,10 @@ class S3Config(StorageConfig):
     retries_max: int = Field(3, ge=0, le=20, description="Retries by boto3 within one request's deadline.")
 
     @model_validator(mode="after")
-    def _both_keys_or_none(self) -> S3Config:
+    def _check_credentials(self) -> S3Config:
         if (self.access_key_id is None) != (self.secret_access_key is None):
             raise ValueError("access.key.id and secret.access.key go together: give both or neither")
+        refuse_credentials("endpoint.url", self.endpoint_url, "give access.key.id and secret.access.key")
         return self
 
 

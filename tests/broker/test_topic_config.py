@@ -71,6 +71,7 @@ def test_broker_configs_leave_out_what_may_be_secret() -> None:
     assert described(configs)["node.id"] == ("1", ConfigSource.STATIC_BROKER_CONFIG)
     assert described(configs)["listeners"][0] == "PLAINTEXT://127.0.0.1:9092"
     assert "s3cr3t" not in str(configs)
+    assert "s3cr3t" not in repr(config) + str(config)
     read_only = {entry.name: entry.is_read_only for entry in configs}
     assert read_only["node.id"]
     assert not read_only["follower.fetch.last.tiered.offset.enable"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 
 
 def test_brokers_find_a_relative_base_from_wherever_they_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,3 +16,11 @@ def test_brokers_find_a_relative_base_from_wherever_they_run(tmp_path: Path, mon
     assert properties["log.dirs"] == str(tmp_path / "here" / "broker-1")
     assert cluster.quorum is not None
     assert cluster.quorum.properties(100)["log.dirs"] == str(tmp_path / "here" / "controller-100")
+
+
+def test_the_keys_of_a_tier_are_shown_to_nobody(tmp_path: Path) -> None:
+    tier = TierSettings("s3", {"bucket": "tier", "secret.access.key": "hunter2"})
+    path = LocalCluster(tmp_path, tier=tier).config_file(1)
+    assert "rsm.config.secret.access.key=hunter2" in path.read_text()
+    assert path.stat().st_mode & 0o077 == 0
+    assert "hunter2" not in repr(tier)

@@ -10,6 +10,7 @@ import pytest
 from mypy_boto3_s3.client import S3Client
 
 from tierfetch.plugins.s3 import S3Config, S3ObjectStore, S3RemoteStorage
+from tierfetch.remote.registry import PluginError, load_remote_storage
 from tierfetch.remote.storage import RemoteStorageCorruptError, RemoteStorageError, RemoteStorageTimeoutError
 from tierfetch.tests.conformance.remote_storage import BytesSource, make_data, make_metadata, pattern
 
@@ -130,6 +131,21 @@ def test_secrets_are_in_no_text(s3_options: dict[str, str]) -> None:
     config = S3Config.model_validate(s3_options)
     assert "test-secret" not in repr(config) + str(config.model_dump())
     assert "test-key" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "key", "url"),
+    [
+        ("s3", "endpoint.url", "https://someone:hunter2@storage:9000"),
+        ("fsspec", "url", "ftp://someone:hunter2@storage/tier"),
+        ("fsspec", "url", "ftp://hunter2@storage/tier"),
+    ],
+)
+def test_a_url_with_credentials_is_refused_and_not_shown(plugin: str, key: str, url: str) -> None:
+    needed = {"bucket": "tier"} if plugin == "s3" else {}
+    with pytest.raises(PluginError, match=rf"{key}: credentials do not belong into it") as refused:
+        load_remote_storage(plugin, {**needed, key: url})
+    assert "hunter2" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
