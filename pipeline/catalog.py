@@ -164,7 +164,10 @@ class TierCatalog:
         _, checkpoint, stable_offset = known.state
         lineage = history(latest, checkpoint)
         log_start = max(holding.log_start_offset for holding in known.holdings.values())
-        start = min(max(first_readable(ledger, lineage, end_offset), log_start), end_offset)
+        readable = first_readable(ledger, lineage, end_offset)
+        start = min(max(readable, log_start), end_offset)
+        if readable <= log_start:
+            damage = tuple(one for one in damage if one.start_offset is None or one.start_offset >= start)
         return TieredPartition(
             ledger.partition, ledger, known.origins, lineage, start, stable_offset, end_offset, damage
         )

@@ -105,6 +105,8 @@ class TablePlanner:
         if options.endingtimestamp is not None:
             end = await self._offset_for(extent, options.endingtimestamp)
         first = max(first, extent.start_offset, self._pruning.first_offset)
+        if extent.tiered is not None and first == extent.start_offset < end:
+            self._tier.check_start(extent.tiered)
         return Bounds(first, min(end, extent.end_offset, self._pruning.end_offset))
 
     def _wants(self, topic: str) -> bool:

@@ -25,7 +25,7 @@ from .batch_table import OFFSET_END, TIMESTAMP_MIN, Selection
 from .catalog import TierCatalog, TieredPartition
 from .decode import decode
 from .options import TierOptions
-from .plan import Piece, Split, cut, is_whole, selections, whole
+from .plan import Piece, Split, cut, is_whole, selections, whole, youngest
 from .stores import SegmentStore, StoreRef
 
 INDEXES_AT_ONCE_MAX: Final = 16
@@ -77,12 +77,26 @@ class TierPlanner:
         return partition.stable_offset if committed_only else partition.end_offset
 
     def check_end(self, partition: TieredPartition) -> None:
-        """TierError where the tier seems to end because what follows is damaged."""
-        behind = [finding for finding in partition.damage if (finding.start_offset or 0) >= partition.end_offset]
+        """TierError where the tier seems to end because what follows is damaged: what begins behind the last segment's
+        begin may reach farther.
+        """
+        latest = youngest(partition.ledger) if partition.damage else None
+        begin = -1 if latest is None else latest.start_offset
+        behind = [one for one in partition.damage if one.start_offset is None or one.start_offset > begin]
         if behind and self._options.failondataloss:
             raise TierError(
                 f"{partition.name} cannot be read from offset {partition.end_offset} on: {behind[0]}; set "
                 "failOnDataLoss to false to end there"
+            )
+
+    def check_start(self, partition: TieredPartition) -> None:
+        """TierError where the tier seems to begin because what comes before is damaged."""
+        start = partition.start_offset
+        before = [one for one in partition.damage if one.start_offset is not None and one.start_offset < start]
+        if before and self._options.failondataloss:
+            raise TierError(
+                f"{partition.name} cannot be read below offset {start}: {before[0]}; set "
+                "failOnDataLoss to false to begin there"
             )
 
     def lost(self, partition: TieredPartition, gaps: Sequence[Gap]) -> str:

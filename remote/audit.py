@@ -30,7 +30,7 @@ from .findings import Finding, FindingKind
 from .ledger import RemoteLogLedger
 from .lineage import covering, is_within_lineage
 from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
-from .storage import IndexType, RemoteObject, RemoteResourceNotFoundError, RemoteStorageManager
+from .storage import IndexType, ReadsSegments, RemoteObject, RemoteResourceNotFoundError, RemoteStorageManager
 from .survey import Survey, part_name
 
 STALE_AFTER_MS: Final = 3_600_000
@@ -69,8 +69,7 @@ async def audit(
     segments = ledger.segments()
     objects = [listed async for listed in storage.list_objects(ledger.partition)]
     findings = compare(segments, objects, now_ms=now_ms, stale_after_ms=stale_after_ms)
-    if (youngest := max(ledger.finished(), key=_age_order, default=None)) is not None:
-        findings += await _check_lineage(ledger, youngest, storage)
+    findings += await check_lineage(ledger, storage)
     if deep:
         damaged = {finding.subject for finding in findings if finding.kind is FindingKind.MISSING}
         for segment in ledger.finished():
@@ -161,10 +160,11 @@ def _stale(segment: RemoteLogSegmentMetadata, parts: Mapping[IndexType | None, i
     return Finding(kind, str(segment.segment_id), message)
 
 
-async def _check_lineage(
-    ledger: RemoteLogLedger, youngest: RemoteLogSegmentMetadata, storage: RemoteStorageManager
-) -> list[Finding]:
-    """Whether finished segments cover the history that `youngest` was uploaded with."""
+async def check_lineage(ledger: RemoteLogLedger, storage: ReadsSegments) -> list[Finding]:
+    """Whether finished segments cover the history that the youngest of them was uploaded with. RemoteStorageError."""
+    youngest = max(ledger.finished(), key=_age_order, default=None)
+    if youngest is None:
+        return []
     try:
         entries = decode_leader_epochs(await storage.fetch_index(youngest, IndexType.LEADER_EPOCH))
     except RemoteResourceNotFoundError:

@@ -32,9 +32,9 @@ from .lineage import is_within_lineage
 from .segment import RemoteLogSegmentMetadata
 from .storage import (
     IndexType,
+    ReadsSegments,
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
-    RemoteStorageManager,
 )
 
 SCAN_BYTES: Final = 4 << 20
@@ -47,7 +47,7 @@ def ignore_batch(_: BatchHeader) -> None:
 
 async def check_contents(
     segment: RemoteLogSegmentMetadata,
-    storage: RemoteStorageManager,
+    storage: ReadsSegments,
     on_batch: Callable[[BatchHeader], None] = ignore_batch,
 ) -> list[Finding]:
     """CORRUPT findings, none if all is well; `on_batch` is told each batch of the log that is sound. RemoteStorageError
@@ -68,7 +68,7 @@ async def check_contents(
 
 async def _check_log(
     segment: RemoteLogSegmentMetadata,
-    storage: RemoteStorageManager,
+    storage: ReadsSegments,
     borders: dict[int, int],
     on_batch: Callable[[BatchHeader], None],
 ) -> None:
@@ -110,7 +110,7 @@ def _check_batch(position: int, header: BatchHeader, epochs: LeaderEpochCache, b
         raise CorruptFileError(f"offset index: offset {offset} at byte {position}, where {header.base_offset} begins")
 
 
-async def _check_indexes(segment: RemoteLogSegmentMetadata, storage: RemoteStorageManager) -> dict[int, int]:
+async def _check_indexes(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> dict[int, int]:
     """Offsets by position, as the offset index has them. CorruptFileError for what the segment's name refutes."""
     first, last = segment.start_offset, segment.end_offset
     offsets = OffsetIndex.decode(await storage.fetch_index(segment, IndexType.OFFSET), first)
@@ -134,7 +134,7 @@ async def _check_indexes(segment: RemoteLogSegmentMetadata, storage: RemoteStora
     return {entry.position: entry.offset for entry in offsets}
 
 
-async def _check_epochs(segment: RemoteLogSegmentMetadata, storage: RemoteStorageManager) -> None:
+async def _check_epochs(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> None:
     epochs = LeaderEpochCache(decode_leader_epochs(await storage.fetch_index(segment, IndexType.LEADER_EPOCH)))
     earliest = epochs.earliest_entry
     is_forgotten = earliest is not None and earliest.start_offset > segment.end_offset

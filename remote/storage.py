@@ -109,6 +109,16 @@ class RemoteStorageManager(Protocol):
     async def close(self) -> None: ...
 
 
+class ReadsSegments(Protocol):
+    """The reading half of a `RemoteStorageManager`, and all that a check of a segment's contents asks."""
+
+    async def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
+        """As that of `RemoteStorageManager`."""
+
+    async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+        """As that of `RemoteStorageManager`."""
+
+
 @runtime_checkable
 class ListsPartitions(Protocol):
     """What a storage may offer besides: to say what it holds without the remote log metadata (for audits)."""

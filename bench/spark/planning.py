@@ -7,6 +7,7 @@ in Kafka's layout, where no manifest says where they end.
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import time
 import uuid
@@ -60,7 +61,7 @@ def tier(root: Path) -> None:
 
 
 def manifests(root: Path) -> None:
-    """Of segments of a gigabyte each that are nowhere: a plan reads none of them."""
+    """Of segments of a gigabyte each that are holes in the disk: a plan reads none of them."""
     topic_id, size = uuid.uuid4(), 1 << 30
     directory = root / f"{TOPIC}-{uuid_to_text(topic_id)}" / "0"
     directory.mkdir(parents=True)
@@ -70,6 +71,7 @@ def manifests(root: Path) -> None:
         segment_id = uuid_to_text(uuid.uuid4())
         stem = directory / f"{number * 1000:020d}-{segment_id}"
         stem.with_suffix(".log").touch()
+        os.truncate(stem.with_suffix(".log"), size)
         stem.with_suffix(".indexes").write_bytes(b"".join(indexes.values()))
         ranges = {
             "offset": {"position": 0, "size": 0},

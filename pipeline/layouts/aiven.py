@@ -44,9 +44,10 @@ _NAME: Final = re.compile(r"(\d{20})-([\w-]{22})")
 _LOG, _INDEXES, _MANIFEST = "log", "indexes", "rsm-manifest"
 _SUFFIXES: Final = frozenset({_LOG, _INDEXES, _MANIFEST})
 OFFSET_DIGITS: Final = 20
+UUID_CHARACTERS: Final = 22
 
-_Parts = dict[str, str]
-"""Keys of the objects of a segment, by the end of their names."""
+_Parts = dict[str, tuple[str, int]]
+"""Key and size of the objects of a segment, by the end of their names."""
 
 
 class AivenLayout:
@@ -70,14 +71,14 @@ class AivenLayout:
         return sorted(found)
 
     async def sight(self, partition: TopicIdPartition, known: Collection[UUID] = (), start_offset: int = 0) -> Sighting:
-        segments = await self._segments(partition, start_offset)
+        segments, foreign = await self._segments(partition, start_offset)
         unknown = [segment for segment in segments.items() if segment[0].id not in known]
         shares = [unknown[start : start + SHARE_MAX] for start in range(0, len(unknown), SHARE_MAX)]
         looks = await at_once((partial(self._look_at, share) for share in shares), SHARES_AT_ONCE_MAX)
         found = [one for share in looks for one in share]
         described = tuple(one for one in found if isinstance(one, RemoteLogSegmentMetadata))
         listed = {segment_id.id for segment_id, parts in segments.items() if segment_id.id in known and _LOG in parts}
-        findings = sorted((one for one in found if isinstance(one, Finding)), key=str)
+        findings = sorted((*foreign, *(one for one in found if isinstance(one, Finding))), key=str)
         return Sighting(frozenset(listed.union(one.segment_id.id for one in described)), described, tuple(findings))
 
     async def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
@@ -119,26 +120,28 @@ class AivenLayout:
     async def close(self) -> None:
         await self._storage.close()
 
-    async def _segments(self, partition: TopicIdPartition, start_offset: int) -> dict[RemoteLogSegmentId, _Parts]:
+    async def _segments(
+        self, partition: TopicIdPartition, start_offset: int
+    ) -> tuple[dict[RemoteLogSegmentId, _Parts], list[Finding]]:
+        """And what is there besides."""
         directory = _directory(partition)
         segments: dict[str, _Parts] = {}
+        foreign = []
         start_after = f"{directory}/{start_offset:020d}" if start_offset else ""
-        async for key, _ in self._objects.list_keys(f"{directory}/", start_after):
+        async for key, size in self._objects.list_keys(f"{directory}/", start_after):
             stem, _, suffix = key.rpartition(".")
-            if suffix in _SUFFIXES:
-                segments.setdefault(stem, {})[suffix] = key
-        named = ((_NAME.fullmatch(stem.rpartition("/")[2]), parts) for stem, parts in segments.items())
-        return {
-            RemoteLogSegmentId(partition, uuid_from_text(match[2])): parts
-            for match, parts in named
-            if match is not None
-        }
+            if suffix in _SUFFIXES and _NAME.fullmatch(stem, len(directory) + 1):
+                segments.setdefault(stem, {})[suffix] = key, size
+            else:
+                foreign.append(Finding(FindingKind.FOREIGN, key, f"{size} bytes of somebody else's"))
+        ids = {uuid_from_text(stem[-UUID_CHARACTERS:]): parts for stem, parts in segments.items()}
+        return {RemoteLogSegmentId(partition, segment_id): parts for segment_id, parts in ids.items()}, foreign
 
     async def _look_at(
         self, share: Sequence[tuple[RemoteLogSegmentId, _Parts]]
     ) -> list[RemoteLogSegmentMetadata | Finding]:
         manifests = await self._objects.read_objects(
-            [ObjectRange(parts[_MANIFEST]) for _, parts in share if _MANIFEST in parts]
+            [ObjectRange(parts[_MANIFEST][0]) for _, parts in share if _MANIFEST in parts]
         )
         read = iter(manifests)
         return [
@@ -174,22 +177,27 @@ class AivenLayout:
 def _described(
     segment_id: RemoteLogSegmentId, parts: _Parts, manifest: bytes | None
 ) -> RemoteLogSegmentMetadata | Finding:
-    name = parts.get(_MANIFEST)
-    if name is None:
+    if _MANIFEST not in parts:
         message = "no manifest: a copy that is under way, or was abandoned"
         return Finding(FindingKind.ORPHAN, str(segment_id), message)
+    name, _ = parts[_MANIFEST]
     start_offset = int(name.rpartition("/")[2][:OFFSET_DIGITS])
     missing = {_LOG, _INDEXES} - parts.keys() if manifest is not None else {_MANIFEST}
     if manifest is None or missing:
         what = f"the manifest is there, .{', .'.join(sorted(missing))} not" if manifest else f"{name} has just gone"
         return Finding(FindingKind.MISSING, str(segment_id), what, start_offset)
     try:
-        metadata = metadata_of(decode_manifest(manifest, name), manifest, segment_id, name)
+        decoded = decode_manifest(manifest, name)
+        metadata = metadata_of(decoded, manifest, segment_id, name)
+        stated, (log, found) = decoded.chunk_index.transformed_size, parts[_LOG]
     except CorruptFileError as error:
         return Finding(FindingKind.CORRUPT, str(segment_id), str(error), start_offset)
     if metadata.start_offset != start_offset:
         what = f"{name}: describes a segment from offset {metadata.start_offset}"
         return Finding(FindingKind.CORRUPT, str(segment_id), what, start_offset)
+    if found != stated:
+        what = f"{log} has {found} bytes where its manifest says {stated}"
+        return Finding(FindingKind.WRONG_SIZE, str(segment_id), what, start_offset)
     return metadata
 
 

@@ -86,6 +86,12 @@ class FixedChunks(_Model):
     transformed_chunk_size: Size
     final_transformed_chunk_size: Size
 
+    @property
+    def transformed_size(self) -> int:
+        """Of all of them: of the object."""
+        count = -(-self.original_file_size // self.original_chunk_size)
+        return self.transformed_chunk_size * (count - 1) + self.final_transformed_chunk_size if count else 0
+
     def transformed_sizes(self) -> list[int]:
         count = -(-self.original_file_size // self.original_chunk_size)
         return [self.transformed_chunk_size] * (count - 1) + [self.final_transformed_chunk_size] * (count > 0)
@@ -98,6 +104,11 @@ class VariableChunks(_Model):
     original_chunk_size: int = Field(gt=0)
     original_file_size: Size
     transformed_chunks: str
+
+    @property
+    def transformed_size(self) -> int:
+        """Of all of them: of the object. CorruptFileError."""
+        return sum(self.transformed_sizes())
 
     def transformed_sizes(self) -> list[int]:
         try:

@@ -110,6 +110,28 @@ def test_an_object_that_is_shorter_when_it_is_planned(tier: Path) -> None:
     assert {offset // 100 for offset in offsets(tier, topics=TOPIC, failOnDataLoss="false")} == {0, 2}
 
 
+def test_a_damaged_first_segment_is_no_beginning(tier: Path) -> None:
+    log = logs(tier)[0]
+    log.write_bytes(log.read_bytes()[:-5])
+    with pytest.raises(TierError, match=r"random-0 cannot be read below offset 100: corrupt: .*ends within"):
+        plan(options_of(tier, topics=TOPIC))
+    later = {"startingOffsets": json.dumps({TOPIC: {"0": 150}})}
+    assert min(offsets(tier, topics=TOPIC, **later)) >= 150, "who asks for what is there gets it"
+    assert {offset // 100 for offset in offsets(tier, topics=TOPIC, failOnDataLoss="false")} == {1, 2}
+
+
+def test_a_damaged_last_segment_that_another_one_overlaps_is_no_end(tier: Path) -> None:
+    rng = random.Random(1)
+    history = History().run([("plain", -1, RECORDS)] * BATCHES, rng)
+    log = logs(tier)[2]
+    (overlapping,) = [one for one in segments(history, [15, 25], rng) if one.metadata.start_offset == 150]
+    write_kafka_tier(tier, [overlapping])
+    assert max(offsets(tier, topics=TOPIC)) == 299
+    log.write_bytes(log.read_bytes()[:-5])
+    with pytest.raises(TierError, match=r"random-0 cannot be read from offset 250 on: corrupt: "):
+        plan(options_of(tier, topics=TOPIC))
+
+
 def test_a_damaged_last_segment_is_no_end(tier: Path) -> None:
     log = logs(tier)[2]
     log.write_bytes(log.read_bytes()[:-5])

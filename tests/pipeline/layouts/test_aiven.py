@@ -290,11 +290,26 @@ def test_a_chunk_that_would_be_larger_than_its_manifest_says(tmp_path: Path) -> 
         rows(tmp_path, topics="s-none")
 
 
-def test_an_object_that_is_too_short(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compresses", [False, True])
+@pytest.mark.parametrize(
+    ("nth", "said"), [(0, "cannot be read below offset"), (2, "are in no segment"), (-1, "cannot be read from offset")]
+)
+def test_an_object_that_is_too_short_is_said_when_it_is_planned(
+    tmp_path: Path, nth: int, said: str, compresses: bool
+) -> None:
+    log = written(tmp_path, compresses=compresses)[nth].with_suffix(".log")
+    log.write_bytes(log.read_bytes()[:-1])
+    with pytest.raises(TierError, match=rf"{said}.*wrong size: .* has \d+ bytes where its manifest says \d+"):
+        plan(options_of(tmp_path, topics="s-none"))
+
+
+def test_an_object_that_became_too_short(tmp_path: Path) -> None:
     log = written(tmp_path)[0].with_suffix(".log")
+    options = options_of(tmp_path, topics="s-none")
+    first, *_ = plan(options)
     log.write_bytes(log.read_bytes()[:-1])
     with pytest.raises(TierError, match=r"came back as \d+ bytes: the object is shorter than its manifest says"):
-        rows(tmp_path, topics="s-none")
+        read(options, first)
 
 
 def test_a_plugin_that_keeps_its_objects_to_itself_cannot_have_it(
