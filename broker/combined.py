@@ -16,14 +16,16 @@ nothing is decided differently. What the two share is the replica of the metadat
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..controller.service import ControllerService
 from ..protocol.service import Service
+from ..quorum import controller_config
 from ..quorum.controller_config import ControllerConfig
+from ..quorum.delivery import QuorumListener
 from ..quorum.formatting import identify
-from .config import BrokerConfig
+from .config import KEYS, BrokerConfig, parse
 from .dynamic_configs import check_dynamic_configs
 from .environment import NodeEnvironment
 from .node import Broker, make_quorum_view
@@ -38,15 +40,31 @@ class CombinedConfig:
     broker: BrokerConfig
 
 
+def parse_combined(properties: Mapping[str, str], source: str) -> tuple[CombinedConfig, list[str]]:
+    """Each role takes its own keys; the warnings say which belong to neither. ConfigError."""
+    only_controller = controller_config.KEYS - KEYS
+    of_broker = {key: value for key, value in properties.items() if key not in only_controller}
+    of_controller = {key: value for key, value in properties.items() if key in controller_config.KEYS}
+    found, warnings = parse(of_broker, source)
+    return CombinedConfig(controller_config.parse(of_controller, source)[0], found), warnings
+
+
 class CombinedNode(Service):
     """`async with CombinedNode(config) as node:` has both serving. StartError, and what a controller's start raises."""
 
     def __init__(
-        self, config: CombinedConfig, make_environment: Callable[[], NodeEnvironment] = NodeEnvironment
+        self,
+        config: CombinedConfig,
+        make_environment: Callable[[], NodeEnvironment] = NodeEnvironment,
+        *,
+        listeners: Sequence[QuorumListener] = (),
     ) -> None:
-        """Each role has an environment of its own, and closes its disk."""
+        """Each role has an environment of its own, and closes its disk. `listeners` are told of the metadata log what
+        both roles are told, after them.
+        """
         super().__init__()
         self._config = config
+        self._listeners = listeners
         self._make_environment = make_environment
         self.controller: ControllerService
         self.broker: Broker
@@ -70,7 +88,7 @@ class CombinedNode(Service):
             now_ms=machine.now_ms,
             lock=locks.lock,
             check_broker_configs=check_dynamic_configs,
-            listeners=(view,),
+            listeners=(view, *self._listeners),
         )
         await self._stack.enter_async_context(self.controller)
         view.attach(self.controller.node)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ..broker import config as broker_config
-from ..broker.combined import CombinedConfig, CombinedNode
+from ..broker.combined import CombinedConfig, CombinedNode, parse_combined
 from ..broker.config import BrokerConfig
 from ..broker.node import StartError
 from ..log.properties import ConfigError, read_properties
@@ -55,11 +55,7 @@ def load(path: Path) -> tuple[NodeConfig, list[str]]:
         return controller_config.load(path)
     if roles != {"broker", "controller"}:
         raise ConfigError(f"{path}: process.roles must name broker, controller, or both; it names {sorted(roles)}")
-    only_controller = controller_config.KEYS - broker_config.KEYS
-    of_broker = {key: value for key, value in properties.items() if key not in only_controller}
-    of_controller = {key: value for key, value in properties.items() if key in controller_config.KEYS}
-    found, warnings = broker_config.parse(of_broker, str(path))
-    return CombinedConfig(controller_config.parse(of_controller, str(path))[0], found), warnings
+    return parse_combined(properties, str(path))
 
 
 async def _run(config: NodeConfig) -> int:

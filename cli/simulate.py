@@ -163,9 +163,12 @@ def _print_summary(reports: list[RunReport]) -> None:
     table.add_row("records acknowledged by all in sync", str(sum(report.records_acknowledged for report in reports)))
     table.add_row("records checked", str(sum(report.records_checked for report in reports)))
     table.add_row("records excused", str(sum(report.records_excused for report in reports)))
-    injected = Counter[str]()
+    injected, changed = Counter[str](), Counter[str]()
     for report in reports:
         injected.update(report.injected)
+        changed.update(report.changed)
+    for kind, count in changed.most_common():
+        table.add_row(f"administrator: {kind}", str(count))
     for kind, count in injected.most_common(2 * KINDS_SHOWN):
         if not kind.endswith("skipped"):
             table.add_row(f"faults: {kind}", str(count))

@@ -2,20 +2,24 @@
 
 | job              | request                                                                                          |
 |------------------|--------------------------------------------------------------------------------------------------|
-| create, delete   | side topics come, get a few tiered segments, grow by a partition, and go                         |
+| create, delete   | side topics come, get a few tiered segments, grow by a partition, and go; or are replaced at     |
+|                  | once by others of the same name                                                                  |
 | reassign         | a partition gets other replicas, or the same in another order                                    |
-| switch           | `follower.fetch.last.tiered.offset.enable` of all brokers                                        |
+| switch           | `follower.fetch.last.tiered.offset.enable` of all brokers; the level of a feature; a topic's     |
+|                  | segment size                                                                                     |
 | move leaders     | the same replicas, another in-sync one first; then the election of the preferred                 |
 | rescue           | a partition whose last in-sync member has lost its disk: of the live replicas, the one with the  |
 |                  | newest epoch and the longest log leads, uncleanly                                                |
 
 What was acknowledged must hold in the end (`anomalies`). After a request whose outcome is not known nothing is said
-about its topic any more: it may still be on its way.
+about its topic any more: it may still be on its way. What side topics were acknowledged must be in them
+(`lost_from`). `changed` counts what was acknowledged.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from random import Random
@@ -29,7 +33,7 @@ from ..protocol.client import Address, KafkaClient
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.records import Record, build_batch
 from ..protocol.topics import TopicIdPartition, TopicPartition
-from .checkers import Anomaly
+from .checkers import Anomaly, FinalLog
 from .client import AttemptFailedError, SimClient
 from .clock import EPOCH_MS
 from .history import ACKS_ALL
@@ -37,7 +41,10 @@ from .truth import ClusterTruth
 
 SIDE_TOPICS: Final = ("side-1", "side-2")
 SWITCH: Final = "follower.fetch.last.tiered.offset.enable"
-TIMEOUT_S: Final = 4.0
+FEATURES: Final = {"group.version": 1, "transaction.version": 2, "tierfetch.version": 1}
+"""That are switched: the highest level of each."""
+SEGMENT_BYTES: Final = ("3000", "6000")
+TIMEOUT_S: Final = 2.0
 RESCUE_AFTER_S: Final = 3.0
 """A partition has no leader for so long, and no replica that may lead."""
 RESCUE_LATEST_S: Final = 12.0
@@ -46,7 +53,10 @@ SIDE_BATCHES: Final = 12
 SIDE_VALUE_BYTES: Final = 400
 PREFERRED, UNCLEAN = 0, 1
 _SET = 0
+_TOPIC = 2
 _BROKER = 4
+_SAFE_DOWNGRADE = 2
+"""Also lets a level rise."""
 
 Brokers = Callable[[], Mapping[int, Broker | None]]
 
@@ -79,6 +89,9 @@ class Administrator:
         self._uncertain: set[str] = set()
         """Topics and partitions about which a request had no answer, or has none yet."""
         self._targets: dict[TopicIdPartition, tuple[int, ...]] = {}
+        self._produced: dict[TopicIdPartition, dict[int, int]] = {}
+        """Of side topics, what was acknowledged: numbers by offset."""
+        self.changed: Counter[str] = Counter()
         self._assigning = asyncio.Lock()
         self._leaderless_since_s: dict[TopicIdPartition, float] = {}
 
@@ -92,10 +105,35 @@ class Administrator:
 
     async def run(self) -> None:
         """One job after the other, until cancelled."""
-        jobs = (self._come, self._come, self._go, self._grow, self._reassign, self._reassign, self._switch)
+        jobs = (
+            *(self._come, self._come, self._go, self._grow, self._reassign, self._reassign, self._switch),
+            *(self.replace, self._switch_feature, self._configure),
+        )
         while True:
             await asyncio.sleep(self._rng.expovariate(1 / self._pace_s))
             await self._rng.choice(jobs)()
+
+    async def replace(self) -> None:
+        """A side topic goes, and at once another one of that name comes."""
+        there = [name for name in SIDE_TOPICS if name in self._truth.image.topics]
+        if not there:
+            await self._come()
+            return
+        name = self._rng.choice(there)
+        topic_id = self._truth.image.topics[name].topic_id
+        await self._delete(name)
+        if topic_id not in self._truth.image.topic_names:
+            await self._fill(name)
+            self.changed["topics replaced"] += name in self._truth.image.topics
+
+    async def move_replica(self, broker_id: int) -> None:
+        """Some partition gets a replica on this broker, in the place of its last one."""
+        without = [
+            (partition, now) for partition, now in _partitions(self._truth.image) if broker_id not in now.replicas
+        ]
+        if without:
+            partition, now = self._rng.choice(without)
+            await self._assign(partition, (*now.replicas[:-1], broker_id))
 
     async def rescue(self) -> None:
         """Until cancelled."""
@@ -138,12 +176,31 @@ class Administrator:
                 found.append(Anomaly("lost reassignment", str(partition.topic_partition), detail))
         return found
 
+    @property
+    def filled(self) -> list[TopicIdPartition]:
+        """What is there of what it has sent records to."""
+        names = self._truth.image.topic_names
+        return [each for each in self._produced if names.get(each.topic_id) == each.topic]
+
+    def lost_from(self, partition: TopicIdPartition, log: FinalLog, excused_from: int | None) -> list[Anomaly]:
+        """Of what was acknowledged in one of `filled`, what its log has not; above `excused_from` it need not."""
+        lost = [
+            offset
+            for offset, number in self._produced[partition].items()
+            if log.values.get(offset) != number and (excused_from is None or offset < excused_from)
+        ]
+        detail = f"offsets {lost} were acknowledged, and are not in [{log.start_offset}, {log.end_offset})"
+        return [Anomaly("lost write", str(partition.topic_partition), detail)] if lost else []
+
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
     async def _come(self) -> None:
         name = self._rng.choice(SIDE_TOPICS)
-        if name in self._truth.image.topics:
-            return
+        if name not in self._truth.image.topics:
+            await self._fill(name)
+
+    async def _fill(self, name: str) -> None:
+        """Create it, and send it a few segments."""
         brokers = sorted(self._brokers())
         replicas = self._rng.sample(brokers, self._rng.randint(2, len(brokers)))
         await self._create(name, [replicas], self._side_configs)
@@ -154,12 +211,15 @@ class Administrator:
 
     async def _go(self) -> None:
         name = self._rng.choice(SIDE_TOPICS)
-        if name not in self._truth.image.topics:
-            return
+        if name in self._truth.image.topics:
+            await self._delete(name)
+
+    async def _delete(self, name: str) -> None:
         body = {"topics": [{"name": name, "topic_id": None}], "timeout_ms": int(TIMEOUT_S * 1000)}
         was_certain = self._doubt(name)
         answer = await self._ask(ApiKey.DELETE_TOPICS, body)
         code = None if answer is None else answer.responses[0].error_code
+        self.changed["topics deleted"] += code is ErrorCode.none
         if was_certain and code in (ErrorCode.none, ErrorCode.unknown_topic_or_partition):
             self._settle(name, exists=False)
 
@@ -174,7 +234,8 @@ class Administrator:
             "timeout_ms": int(TIMEOUT_S * 1000),
             "validate_only": False,
         }
-        await self._ask(ApiKey.CREATE_PARTITIONS, body)
+        answer = await self._ask(ApiKey.CREATE_PARTITIONS, body)
+        self.changed["partitions added"] += answer is not None and answer.results[0].error_code is ErrorCode.none
         await self._produce(TopicPartition(name, count - 1), 0)
 
     async def _reassign(self) -> None:
@@ -183,11 +244,30 @@ class Administrator:
         await self._assign(partition, tuple(self._rng.sample(brokers, len(set(now.replicas) & set(brokers)) or 1)))
 
     async def _switch(self) -> None:
-        entry = {"name": SWITCH, "config_operation": _SET, "value": self._rng.choice(("true", "false"))}
-        resource = {"resource_type": _BROKER, "resource_name": "", "configs": [entry]}
-        await self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, {"resources": [resource], "validate_only": False})
+        await self._set(_BROKER, "", SWITCH, self._rng.choice(("true", "false")))
+
+    async def _configure(self) -> None:
+        name = self._rng.choice(SIDE_TOPICS)
+        if name in self._truth.image.topics:
+            await self._set(_TOPIC, name, "internal.segment.bytes", self._rng.choice(SEGMENT_BYTES))
+
+    async def _switch_feature(self) -> None:
+        name = self._rng.choice(list(FEATURES))
+        level = self._rng.randint(0, FEATURES[name])
+        update = {"feature": name, "max_version_level": level, "upgrade_type": _SAFE_DOWNGRADE}
+        body = {"timeout_ms": int(TIMEOUT_S * 1000), "feature_updates": [update], "validate_only": False}
+        answer = await self._ask(ApiKey.UPDATE_FEATURES, body)
+        self.changed["features switched"] += answer is not None and answer.error_code is ErrorCode.none
 
     # -- parts of jobs ------------------------------------------------------------------------------------------------
+
+    async def _set(self, resource_type: int, resource_name: str, key: str, value: str) -> None:
+        entry = {"name": key, "config_operation": _SET, "value": value}
+        resource = {"resource_type": resource_type, "resource_name": resource_name, "configs": [entry]}
+        body = {"resources": [resource], "validate_only": False}
+        answer = await self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, body)
+        is_set = answer is not None and answer.responses[0].error_code is ErrorCode.none
+        self.changed["configs of brokers set" if resource_type == _BROKER else "configs of topics set"] += is_set
 
     async def _create(self, name: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str]) -> None:
         topic = {
@@ -203,6 +283,7 @@ class Administrator:
         was_certain = self._doubt(name)
         answer = await self._ask(ApiKey.CREATE_TOPICS, body)
         code = None if answer is None else answer.topics[0].error_code
+        self.changed["topics created"] += code is ErrorCode.none
         if was_certain and code in (ErrorCode.none, ErrorCode.topic_already_exists):
             self._settle(name, exists=True)
 
@@ -220,7 +301,9 @@ class Administrator:
         value = number.to_bytes(8, "big") + bytes(SIDE_VALUE_BYTES)
         batch = build_batch([Record(0, EPOCH_MS + number, None, value)], base_offset=0)
         with suppress(AttemptFailedError, KafkaError):
-            await self._producer.produce(partition, batch, ACKS_ALL)
+            offset = await self._producer.produce(partition, batch, ACKS_ALL)
+            written_to = TopicIdPartition(self._producer.topic_id(partition), partition.topic, partition.partition)
+            self._produced.setdefault(written_to, {})[offset] = number
 
     async def _assign(self, partition: TopicIdPartition, replicas: tuple[int, ...]) -> None:
         """One after the other, or nobody could say which came last."""
@@ -236,6 +319,7 @@ class Administrator:
                 return
             self._uncertain.discard(str(partition))
             if answer.responses[0].partitions[0].error_code is ErrorCode.none:
+                self.changed["reassignments accepted"] += 1
                 self._targets[partition] = replicas
 
     async def _elect(self, partition: TopicPartition, election: int) -> None:

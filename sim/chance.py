@@ -5,9 +5,13 @@ So a part that draws once more, or a new part, does not change what the others d
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
 from math import log as _log
 from random import Random
+
+Chance = Callable[[str], Random]
+"""The streams of one seed, by name."""
 
 
 def derived(seed: int, name: str) -> Random:

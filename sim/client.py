@@ -3,11 +3,15 @@
 Finds leaders by Metadata from any broker, asks them, and looks for the leader again after every failure. One attempt is
 one call here; what to repeat is the workload's matter. `AttemptFailedError` says that the broker may or may not have
 acted on the request; a broker's own error codes are KafkaErrors.
+
+A client in a rack reads from the replica that the leader names (KIP-392), for `PREFERRED_S` or until that one refuses;
+it believes OFFSET_OUT_OF_RANGE only of the leader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
@@ -31,6 +35,7 @@ from ..protocol.topics import TopicPartition
 ATTEMPT_TIMEOUT_S: Final = 4.0
 BROKER_TIMEOUT_MS: Final = 3_000
 FETCH_BYTES_MAX: Final = 256 * 1024
+PREFERRED_S: Final = 3.0
 EARLIEST: Final = -2
 LATEST: Final = -1
 
@@ -52,19 +57,32 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class _Leader:
+    """And all brokers' addresses."""
+
     address: Address
     topic_id: UUID
+    brokers: Mapping[int, Address]
+
+
+@dataclass(frozen=True, slots=True)
+class _Preferred:
+    address: Address
+    until_s: float
 
 
 class SimClient:
     """Of one client process. Close it."""
 
-    def __init__(self, client_id: str, bootstrap: Sequence[Address], rng: Random) -> None:
+    def __init__(self, client_id: str, bootstrap: Sequence[Address], rng: Random, rack: str = "") -> None:
         self._client = KafkaClient(client_id=client_id, random=rng)
         self._fetches = KafkaClient(client_id=f"{client_id}-fetch", random=rng)
         self._bootstrap = tuple(bootstrap)
         self._rng = rng
+        self._rack = rack
         self._leaders: dict[TopicPartition, _Leader] = {}
+        self._preferred: dict[TopicPartition, _Preferred] = {}
+        self.follower_reads = 0
+        """Fetches that a follower answered with records."""
 
     async def close(self) -> None:
         await self._client.close()
@@ -89,6 +107,10 @@ class SimClient:
         base_offset: int = answer.base_offset
         return base_offset
 
+    def topic_id(self, partition: TopicPartition) -> UUID:
+        """Of the incarnation that was asked last, successfully."""
+        return self._leaders[partition].topic_id
+
     async def fetch(
         self, partition: TopicPartition, offset: int, *, max_wait_ms: int, is_read_committed: bool = False
     ) -> Fetched:
@@ -100,11 +122,12 @@ class SimClient:
             max_bytes=FETCH_BYTES_MAX,
             topics=(FetchTopic((wanted,), partition.topic, leader.topic_id),),
             isolation_level=READ_COMMITTED if is_read_committed else READ_UNCOMMITTED,
+            rack_id=self._rack,
         )
-        response = await self._ask_leader(partition, self._fetches, ApiKey.FETCH, request)
-        _check(response.error_code, f"fetch of {partition}")
-        answer: FetchPartitionResponse = _only(response)
-        self._check_leader(partition, answer.error_code, f"fetch of {partition} at {offset}")
+        answer = await self._fetch(partition, request)
+        if answer.preferred_read_replica in leader.brokers:
+            until_s = asyncio.get_running_loop().time() + PREFERRED_S
+            self._preferred[partition] = _Preferred(leader.brokers[answer.preferred_read_replica], until_s)
         assert isinstance(answer.records, bytes | bytearray | memoryview | None), answer.records
         return Fetched(
             bytes(answer.records or b""),
@@ -113,6 +136,29 @@ class SimClient:
             answer.log_start_offset,
             answer.aborted_transactions or (),
         )
+
+    async def _fetch(self, partition: TopicPartition, request: FetchRequest) -> FetchPartitionResponse:
+        what = f"fetch of {partition} at {request.topics[0].partitions[0].fetch_offset}"
+        preferred = self._preferred.get(partition)
+        if preferred is not None and asyncio.get_running_loop().time() < preferred.until_s:
+            try:
+                return await self._fetch_from_follower(preferred.address, request, what)
+            except (AttemptFailedError, KafkaError) as error:
+                del self._preferred[partition]
+                raise AttemptFailedError(f"{what} from {preferred.address}: {error}") from error
+        response = await self._ask_leader(partition, self._fetches, ApiKey.FETCH, request)
+        _check(response.error_code, what)
+        answer: FetchPartitionResponse = _only(response)
+        self._check_leader(partition, answer.error_code, what)
+        return answer
+
+    async def _fetch_from_follower(self, address: Address, request: FetchRequest, what: str) -> FetchPartitionResponse:
+        response = await self._ask(self._fetches, address, ApiKey.FETCH, request)
+        _check(response.error_code, what)
+        answer: FetchPartitionResponse = _only(response)
+        _check(answer.error_code, what)
+        self.follower_reads += bool(answer.records)
+        return answer
 
     async def list_offset(self, partition: TopicPartition, timestamp: int) -> int:
         wanted = {"partition_index": partition.partition, "timestamp": timestamp}
@@ -160,7 +206,7 @@ class SimClient:
         found = next((each for each in topic.partitions if each.partition_index == partition.partition), None)
         if found is None or found.leader_id not in addresses:
             raise KafkaError(ErrorCode.leader_not_available, f"{partition} has no leader that {address} knows of")
-        return _Leader(addresses[found.leader_id], topic.topic_id)
+        return _Leader(addresses[found.leader_id], topic.topic_id, addresses)
 
     async def _ask_leader(self, partition: TopicPartition, client: KafkaClient, api: ApiKey, body: Any) -> Any:
         leader = await self._leader(partition)

@@ -65,7 +65,7 @@ class QuorumProcess:
 
     async def __aenter__(self) -> Self:
         machine = self._machine
-        await _format(self.config, machine)
+        await format_new(self.config, machine)
         self.service = QuorumService(
             self.config,
             disk=machine.disk,
@@ -98,7 +98,7 @@ class ControllerProcess:
 
     async def __aenter__(self) -> Self:
         machine = self._machine
-        await _format(self.config, machine)
+        await format_new(self.config, machine)
         self.service = ControllerService(
             self.config,
             disk=machine.disk,
@@ -122,6 +122,7 @@ class ControllerProcess:
             self.failed.set_result(failed.result())
 
 
-async def _format(config: ControllerConfig, machine: NodeEnvironment) -> None:
+async def format_new(config: ControllerConfig, machine: NodeEnvironment) -> None:
+    """Its directories, unless they have been."""
     order = FormatOrder(CLUSTER_ID, ReplicaKey(config.node_id, new_directory_id(machine.rng)), config.directories)
     await format_directories(machine.disk, order, ignore_formatted=True, rng=machine.rng, now_ms=machine.now_ms)

@@ -1,82 +1,119 @@
-"""Whether a broker that is fenced deserved it: a live one never is by a mere disconnect, or before its session is over.
+"""Whether a broker that is fenced deserved it. Exact: by what the controller that fenced it had heard of it.
 
-| a broker is fenced, and                                                    | verdict                             |
-|----------------------------------------------------------------------------|-------------------------------------|
-| its process is down, leaves, or began after it was last heard of           | right                               |
-| a fault has kept it, or the controllers, from talking for nearly its whole | right: the session is over          |
-| session                                                                    |                                     |
-| else                                                                       | violation of "live brokers serve"   |
+| a broker is fenced, or another incarnation is registered in its place; and     | verdict                            |
+|--------------------------------------------------------------------------------|------------------------------------|
+| it had asked for that, or was leaving                                          | right                              |
+| nothing was heard of it for a session timeout, by that controller, since it    | right: the session is over         |
+| began to lead                                                                  |                                    |
+| the process that had registered runs                                           | violation of "live brokers serve"  |
+| it has ended, and the controller leads for less than a session timeout         | violation of "patient at first"    |
+| it has ended; with those that died and were fenced so within the last session  | violation of "only a minority"     |
+| timeout that is half of the brokers, or more                                   |                                    |
+| it has ended, else                                                             | right: fast failover               |
 
-Nearly: less the interval of its heartbeats, for the last one may have been sent so long before the fault. A fault is
-taken to last `GRACE_S` longer than it does: requests that nobody answers any more have to time out first.
+A batch is known here when it is committed, which may be long after it was decided: times are compared so that this
+makes the judge milder, never wrong. Of two that died, the controller decided on the first after it had died.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
 
-from ..broker.cluster_view import ClusterImage
+from ..broker.cluster_view import BrokerRegistration, ClusterImage
+from ..quorum.delivery import CommittedBatch
+from .heartbeats import Heartbeats
 from .invariants import InvariantViolationError
-from .schedule import STORE_KINDS, Fault, FaultKind
 
-GRACE_S = 6.0
-SLACK_S = 0.1
-HARMLESS = STORE_KINDS | {FaultKind.MOVE_LEADER}
+SLACK_S: Final = 0.01
+"""Controllers count in whole milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fast:
+    epoch: int
+    ended_s: float
 
 
 class FenceJudge:
-    """`brokers` are ids by host; `up_since_s` says since when a host's process runs, None if none does."""
+    """`hosts` are brokers' hosts by id; `up_since_s` says since when a host's process runs, None if none does."""
 
     def __init__(
         self,
-        brokers: Mapping[str, int],
-        controllers: Collection[str],
+        hosts: Mapping[int, str],
+        heartbeats: Heartbeats,
         *,
         session_s: float,
-        heartbeat_interval_s: float,
         now_s: Callable[[], float],
         up_since_s: Callable[[str], float | None],
     ) -> None:
-        self._brokers = brokers
-        self._controllers = frozenset(controllers)
-        self._patience_s = session_s - heartbeat_interval_s - SLACK_S
+        self._hosts = hosts
+        self._heartbeats = heartbeats
+        self._session_s = session_s
         self._now_s = now_s
         self._up_since_s = up_since_s
-        self._disturbed: dict[str, tuple[float, float]] = {}
-        """By host: since when, and until when as far as is known."""
+        self._leads_since_s: dict[int, float] = {}
+        """Controllers, by their epoch."""
+        self._registered_s: dict[tuple[int, int], float] = {}
+        """By broker and its epoch."""
+        self._serves_since: dict[int, int] = {}
+        """At which offset a broker was unfenced."""
+        self._ended_s: dict[int, float] = {}
+        """When a broker's process ended last."""
+        self._fast: dict[int, _Fast] = {}
 
-    def faults_are(self, active: Sequence[Fault]) -> None:
-        """These last now: one has begun or ended."""
-        now_s = self._now_s()
-        for host in self._brokers:
-            since_s, until_s = self._disturbed.get(host, (now_s, -1.0))
-            is_disturbed = any(self._touches(fault, host) for fault in active)
-            if is_disturbed or until_s == float("inf"):
-                begins_s = since_s if now_s <= until_s else now_s
-                self._disturbed[host] = begins_s, float("inf") if is_disturbed else now_s + GRACE_S
+    def leads(self, epoch: int) -> None:
+        """A controller begins to lead."""
+        self._leads_since_s.setdefault(epoch, self._now_s())
 
-    def changed(self, before: ClusterImage, after: ClusterImage) -> None:
+    def ended(self, broker_id: int) -> None:
+        """Its process is gone."""
+        self._ended_s[broker_id] = self._now_s()
+
+    def changed(self, batch: CommittedBatch, before: ClusterImage, after: ClusterImage) -> None:
         """InvariantViolationError."""
-        for host, broker_id in self._brokers.items():
-            then, now = before.brokers.get(broker_id), after.brokers.get(broker_id)
-            if then is None or now is None or then.epoch != now.epoch or then.is_leaving or now.is_leaving:
-                continue
-            if now.fenced and not then.fenced:
-                self._judge(host, broker_id)
+        for broker_id, now in after.brokers.items():
+            then = before.brokers.get(broker_id)
+            if then is None or then.epoch != now.epoch:
+                self._registered_s[broker_id, now.epoch] = self._now_s()
+            if then is None or then.fenced:
+                if not now.fenced:
+                    self._serves_since[broker_id] = batch.base_offset
+            elif now.fenced and not then.is_leaving:
+                self._judge(batch, before, then)
 
-    def _judge(self, host: str, broker_id: int) -> None:
-        now_s, up_since_s = self._now_s(), self._up_since_s(host)
-        if up_since_s is None or now_s - up_since_s < self._patience_s + GRACE_S:
+    def _judge(self, batch: CommittedBatch, before: ClusterImage, broker: BrokerRegistration) -> None:
+        since = self._serves_since.get(broker.id, -1)
+        known = self._heartbeats.known(batch.epoch, broker.id, broker.epoch, batch.base_offset)
+        if any(heard.wants_to_go and heard.next_offset > since for heard in known):
             return
-        since_s, until_s = self._disturbed.get(host, (now_s, -1.0))
-        if now_s > until_s or now_s - since_s < self._patience_s:
-            kept_s = now_s - since_s if now_s <= until_s else 0.0
-            detail = (
-                f"broker {broker_id} is fenced, runs for {now_s - up_since_s:.3f} s, was cut off for {kept_s:.3f} s"
-            )
-            raise InvariantViolationError("live brokers serve", detail)
+        now_s, leads_since_s = self._now_s(), self._leads_since_s.get(batch.epoch, 0.0)
+        heard_s = max([leads_since_s, *(heard.at_s for heard in known)])
+        if now_s >= heard_s + self._session_s - SLACK_S:
+            return
+        detail = f"broker {broker.id} is fenced after {now_s - heard_s:.3f} s"
+        if self._is_up(broker):
+            raise InvariantViolationError("live brokers serve", f"{detail}, and runs")
+        if now_s < leads_since_s + self._session_s - SLACK_S:
+            since_text = f"the controller leads for {now_s - leads_since_s:.3f} s"
+            raise InvariantViolationError("patient at first", f"{detail}; {since_text}")
+        self._check_minority(batch.epoch, before, broker.id)
 
-    def _touches(self, fault: Fault, host: str) -> bool:
-        if fault.kind in HARMLESS:
-            return False
-        return not fault.targets or host in fault.targets or not self._controllers.isdisjoint(fault.targets)
+    def _is_up(self, broker: BrokerRegistration) -> bool:
+        """Whether the process that has registered so runs."""
+        up_since_s = self._up_since_s(self._hosts[broker.id])
+        return up_since_s is not None and up_since_s <= self._registered_s[broker.id, broker.epoch]
+
+    def _check_minority(self, epoch: int, before: ClusterImage, broker_id: int) -> None:
+        now_s = self._now_s()
+        recent = {
+            other
+            for other, fast in self._fast.items()
+            if fast.epoch == epoch and fast.ended_s > now_s - self._session_s + SLACK_S
+        } - {broker_id}
+        live = {broker.id for broker in before.brokers.values() if not broker.fenced}
+        if 2 * len(recent | {broker_id}) >= len(live | recent | {broker_id}):
+            detail = f"brokers {sorted(recent | {broker_id})} of {sorted(live | recent)} within a session timeout"
+            raise InvariantViolationError("only a minority", detail)
+        self._fast[broker_id] = _Fast(epoch, self._ended_s.get(broker_id, 0.0))

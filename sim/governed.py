@@ -1,5 +1,5 @@
-"""The governed scenario: three controllers, three brokers, a tiered topic on a simulated store, clients, an
-administrator who changes the cluster, and the faults of a schedule on all of them.
+"""The governed scenario: three controllers and three brokers (some both in one process), a tiered topic on a simulated
+store, clients, an administrator who changes the cluster, and the faults of a schedule on all of them.
 
     start -> clients and administrator begin -> safety phase: the schedule's faults -> heal, and start what is down
           -> clients and administrator end -> converge, within `CONVERGE_S` -> idle, measured
@@ -14,27 +14,34 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextvars import copy_context
 from dataclasses import asdict
 from typing import Final
 
 from ..broker.cluster_view import ClusterImage
+from ..broker.environment import NodeEnvironment
 from ..broker.node import Broker
+from ..controller.config import WarmingPolicy
 from ..controller.image import MetadataImage
-from ..log.log_directory import CLUSTER_METADATA_TOPIC
+from ..controller.service import ControllerService
 from ..protocol.client import Address
-from ..protocol.topics import TopicPartition
+from ..protocol.topics import TopicIdPartition, TopicPartition
 from ..quorum.node import QuorumNode
 from ..quorum.state import RaftState
 from .administrator import Administrator
 from .brokers_state import DIRECTORY, replica_anomalies
 from .checkers import Anomaly, FinalLog, check_history
 from .client import SimClient
+from .combined import CombinedProcess, broker_in
+from .controller_taps import tap_isr_changes
 from .controllers import CLUSTER_ID, ControllerProcess
+from .durability import DurableLogs
 from .fence_judge import FenceJudge
-from .governed_options import BROKERS, CLIENTS, CONTROLLERS, PORT, GovernedOptions
+from .ghosts import Ghosts
+from .governed_options import BROKERS, CLIENTS, PORT, READERS_RACK, GovernedOptions
 from .governed_state import unrest
+from .heartbeats import Heartbeats
 from .history import ACKS_ALL, History
 from .injector import FaultInjector
 from .invariants import InvariantViolationError
@@ -44,14 +51,15 @@ from .observer import ReplicaObserver
 from .process import Process, current_process
 from .quorum_watch import QuorumWatch
 from .report import Tallies
-from .schedule import Schedule
+from .schedule import FaultKind, Schedule
 from .tasks import first_error
-from .truth import ClusterTruth
+from .thin_judge import ThinJudge
+from .tier_judge import TierJudge
+from .truth import ClusterTruth, Tap
 from .workload import Pace, Producer, Reader, Shared
 from .world import World
 
 TOPIC: Final = "orders"
-METADATA_LOG: Final = f"{CLUSTER_METADATA_TOPIC}-0"
 LISTENER: Final = "PLAINTEXT"
 CONVERGE_S: Final = 90.0
 CHECK_S: Final = 0.25
@@ -68,32 +76,44 @@ class GovernedRun:
 
     def __init__(self, world: World, schedule: Schedule | None = None, options: GovernedOptions | None = None) -> None:
         self.world = world
-        self.options = options or GovernedOptions.drawn(world.rng("options"))
-        self.schedule = schedule or self.options.schedule(world.rng("faults"))
+        self.options = options or GovernedOptions.drawn(world.rng)
+        self.schedule = schedule or self.options.schedule(world.rng)
+        self._controller_ids = self.options.controllers
+        self._names = tuple(dict.fromkeys((*self._controller_ids, *BROKERS)))
         self.history = History()
         self.anomalies: list[Anomaly] = []
         self.records_checked = 0
         self.records_excused = 0
         self.truth = ClusterTruth(CLUSTER_ID, LISTENER)
         self.observer = ReplicaObserver(self._broker_of, world.record)
-        self.isr_judge = IsrJudge(self.observer, lambda: self.truth.image)
+        disks = DurableLogs(lambda host: world.host(host).files)
+        hosts = {node_id: name for name, node_id in BROKERS.items()}
+        self.isr_judge = IsrJudge(self.observer, lambda: self.truth.image, disks, hosts, DIRECTORY)
         self.losses = LossTracker(world, self.truth, self.observer, BROKERS, DIRECTORY)
-        self.quorum = QuorumWatch(METADATA_LOG, CONTROLLERS, self._replica, world.record)
-        starters = {name: self._starter(name) for name in (*CONTROLLERS, *BROKERS)}
+        self._tier_judge = TierJudge(self._stable_end_of)
+        world.store.on_upload = self._tier_judge.begins
+        self.quorum = QuorumWatch(self._controller_ids, self._replica, disks, world.record)
+        starters = {name: self._starter(name) for name in self._names}
         self.injector = FaultInjector(world, starters, (*starters, *CLIENTS), self, self)
         self.quorum.on_vote, self.quorum.on_win = self.injector.has_voted, self.injector.has_won
         self.truth.on_change.append(self._on_metadata)
         self.truth.on_unclean = self.losses.elected_uncleanly
         self._started_s: dict[str, float] = {}
+        self._combined: dict[str, CombinedProcess] = {}
+        self._heartbeats = Heartbeats(
+            world.loop.time, self.truth.report, warm_bytes=WarmingPolicy().bytes_min, warm_ms=self.options.thin_warm_ms
+        )
         self._fences = FenceJudge(
-            BROKERS,
-            CONTROLLERS,
+            hosts,
+            self._heartbeats,
             session_s=self.options.session_timeout_ms / 1000,
-            heartbeat_interval_s=self.options.heartbeat_interval_ms / 1000,
             now_s=world.loop.time,
             up_since_s=lambda host: self._started_s[host] if world.host(host).is_up else None,
         )
-        self.injector.on_fault = lambda: self._fences.faults_are(self.injector.active)
+        self.truth.on_lead = self._fences.leads
+        self.thin_judge = ThinJudge(self._heartbeats)
+        self._ghosts = Ghosts(self._controller_ids, world.rng("ghosts"))
+        self._readers: list[SimClient] = []
         self._shared = Shared(self.history, lambda: int(world.now_s * 1000), asyncio.Event())
         self._shared.on_committed = self._check_committed
         self._addresses = [Address(name, PORT) for name in BROKERS]
@@ -107,6 +127,14 @@ class GovernedRun:
             pace_s=self.options.administrator_pace_ms / 1000,
             record=world.record,
         )
+        self.injector.deeds |= {
+            FaultKind.GHOST: lambda fault: self._do(lambda: self._ghosts.wake(BROKERS[fault.targets[0]])),
+            FaultKind.REPLACE_TOPIC: lambda _: self._do(self.administrator.replace),
+            FaultKind.MOVE_REPLICA: lambda fault: self._do(
+                lambda: self.administrator.move_replica(BROKERS[fault.targets[0]])
+            ),
+        }
+        self._doing: set[asyncio.Task[None]] = set()
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -122,8 +150,17 @@ class GovernedRun:
 
     def tallies(self) -> Tallies:
         return Tallies(
-            dict(self.injector.injected), self.history.acknowledged, self.records_checked, self.records_excused
+            dict(self.injector.injected),
+            self.history.acknowledged,
+            self.records_checked,
+            self.records_excused,
+            dict(+self.administrator.changed),
         )
+
+    @property
+    def follower_reads(self) -> int:
+        """Fetches of consumers that followers have answered with records."""
+        return sum(client.follower_reads for client in self._readers)
 
     def option_texts(self) -> dict[str, str]:
         return {key: str(value) for key, value in asdict(self.options).items()}
@@ -134,18 +171,21 @@ class GovernedRun:
         if process is None:
             return
         self.truth.check()
+        self._tier_judge.check()
         self.losses.follow_cluster()
         if self._idle_events is not None:
             self._idle_events[process.host] += 1
-        if process.host in CONTROLLERS:
+        if process.host in self._controller_ids:
             self.quorum.on_event(process)
-        else:
+        if process.host in BROKERS:
             self.observer.on_event(process)
 
     def _on_metadata(self, metadata: MetadataImage, before: ClusterImage, after: ClusterImage) -> None:
         """A batch of the metadata log was applied first."""
         self.isr_judge.changed(before, after)
-        self._fences.changed(before, after)
+        self._fences.changed(self.truth.batch, before, after)
+        self.thin_judge.changed(self.truth.batch, before, after)
+        self._ghosts.changed(before, after)
         for broker_id, broker in after.brokers.items():
             old = before.brokers.get(broker_id)
             if old is None or old.fenced != broker.fenced:
@@ -172,19 +212,20 @@ class GovernedRun:
     # -- the run ------------------------------------------------------------------------------------------------------
 
     async def _main(self) -> None:
-        for names in (CONTROLLERS, BROKERS):
+        for names in _in_groups(self._names):
             await asyncio.gather(*(self._start(name) for name in names))
         await self._administer(
             lambda: self.administrator.create_topic(TOPIC, self.options.assignments, self.options.topic_configs)
         )
-        upkeep = [asyncio.create_task(self.injector.keep(name)) for name in (*CONTROLLERS, *BROKERS)]
+        upkeep = [asyncio.create_task(self.injector.keep(name)) for name in self._names]
         upkeep.append(asyncio.create_task(self._administer(self.administrator.rescue)))
         changes = asyncio.create_task(self._administer(self.administrator.run))
         clients = [asyncio.create_task(self._run_client(host, work), name=name) for name, host, work in self._clients()]
         try:
             await first_error(self.injector.run(self.schedule), [*upkeep, changes, *clients])
             self.world.record("faults", "all over: the liveness phase begins")
-            changes.cancel()
+            for task in (changes, *self._doing):
+                task.cancel()
             await first_error(self._calm_down(clients), [*upkeep, *clients])
         finally:
             for task in [*upkeep, changes, *clients]:
@@ -231,6 +272,10 @@ class GovernedRun:
         self.anomalies += verdict.anomalies
         self.records_checked, self.records_excused = verdict.records_checked, verdict.records_excused
         self.anomalies += self.administrator.anomalies()
+        for filled in self.administrator.filled:
+            log = await self._read_all(filled.topic_partition)
+            excused = [each.from_offset for each in self.losses.excuses if each.partition == log.partition]
+            self.anomalies += self.administrator.lost_from(filled, log, min(excused, default=None))
         files = {node_id: self.world.host(name).files for name, node_id in BROKERS.items()}
         image = self.truth.image
         for topic in image.topics.values():
@@ -253,38 +298,65 @@ class GovernedRun:
         return lambda: self._start(name)
 
     async def _start(self, name: str) -> None:
-        host = self.world.host(name)
+        host, options = self.world.host(name), self.options
         self._started_s[name] = self.world.now_s
-        if name in CONTROLLERS:
-            controller, tap = self.options.controller_config(name), self.truth.tap(name)
-            await host.start(lambda machine: ControllerProcess(controller, machine, listeners=[tap]))
-        else:
-            broker = self.options.broker_config(name)
+        tap = self.truth.tap(name)
+        if name not in self._controller_ids:
+            broker = options.broker_config(name)
             await host.start(lambda machine: Broker(broker, machine))
+        elif name in BROKERS:
+            await host.start(lambda machine: self._combine(name, machine, tap))
+        else:
+            controller = options.controller_config(name)
+            node = await host.start(lambda machine: ControllerProcess(controller, machine, listeners=[tap]))
+            self._listen_in(node.service)
+
+    def _combine(self, name: str, machine: NodeEnvironment, tap: Tap) -> CombinedProcess:
+        config, host = self.options.combined_config(name), self.world.host(name)
+        process = self._combined[name] = CombinedProcess(config, host, machine, listeners=[tap])
+        process.on_controller = self._listen_in
+        return process
+
+    def _listen_in(self, service: ControllerService) -> None:
+        self._heartbeats.watch(service)
+        tap_isr_changes(service, self._hold)
+
+    def _hold(self, broker_ids: Collection[int]) -> float:
+        return max(self.injector.joins(host) for host, broker_id in BROKERS.items() if broker_id in broker_ids)
 
     def _broker_of(self, process: Process) -> Broker | None:
-        node = self.world.host(process.host).node if process.host in BROKERS else None
-        return node if isinstance(node, Broker) else None
+        return broker_in(self.world.host(process.host).node)
+
+    def _stable_end_of(self, host: str, name: TopicIdPartition) -> int | None:
+        broker = self.world.host(host).node
+        hosted = broker.hosted.partitions.get(name.topic_partition) if isinstance(broker, Broker) else None
+        return hosted.log.last_stable_offset if hosted is not None and hosted.partition == name else None
+
+    def _controller(self, name: str) -> ControllerService | None:
+        """Also of a process of which the broker has not started yet."""
+        host, combined = self.world.host(name), self._combined.get(name)
+        if combined is not None:
+            return combined.service if combined.process is host.process else None
+        return host.node.service if isinstance(host.node, ControllerProcess) else None
 
     def _brokers(self) -> dict[int, Broker | None]:
-        nodes = {node_id: self.world.host(name).node for name, node_id in BROKERS.items()}
-        return {node_id: node if isinstance(node, Broker) else None for node_id, node in nodes.items()}
+        return {node_id: broker_in(self.world.host(name).node) for name, node_id in BROKERS.items()}
 
-    def _controllers(self) -> dict[str, ControllerProcess]:
+    def _controllers(self) -> dict[str, ControllerService]:
         """Those that run."""
-        nodes = {name: self.world.host(name).node for name in CONTROLLERS}
-        return {name: node for name, node in nodes.items() if isinstance(node, ControllerProcess)}
+        found = {name: self._controller(name) for name in self._controller_ids}
+        return {name: service for name, service in found.items() if service is not None}
 
     def _replica(self, name: str) -> QuorumNode | None:
-        node = self.world.host(name).node
-        return node.service.node if isinstance(node, ControllerProcess) else None
+        service = self._controller(name)
+        return None if service is None else service.node
 
     # -- what the injector asks and tells -----------------------------------------------------------------------------
 
     def move_leaders(self) -> None:
         """Half of the time the partitions', else the quorum's."""
         if self.world.rng(f"move/{self.world.now_s}").random() < 0.5:
-            self._moving = self.world.loop.create_task(self._administer(self.administrator.move_leaders))
+            self._do(self.administrator.move_leaders)
         elif (name := self.quorum_leader()) is not None and not self.world.host(name).is_paused:
             replica = self._replica(name)
             assert replica is not None, name
@@ -296,7 +368,7 @@ class GovernedRun:
     def quorum_leader(self) -> str | None:
         leading = {
             replica.leader_and_epoch.epoch: name
-            for name in CONTROLLERS
+            for name in self._controller_ids
             if (replica := self._replica(name)) is not None and replica.state is RaftState.LEADER
         }
         return leading[max(leading)] if leading else None
@@ -318,13 +390,26 @@ class GovernedRun:
     def process_ended(self, host: str) -> None:
         if host in BROKERS:
             self.losses.process_ended(host)
-        else:
+            self._fences.ended(BROKERS[host])
+        if host in self._controller_ids:
             self.quorum.process_ended(host)
 
     # -- clients ------------------------------------------------------------------------------------------------------
 
     async def _administer(self, work: Work) -> None:
         await self.world.host("administrator").run(work())
+
+    def _do(self, work: Work) -> None:
+        """Beside everything else, as of an administrator."""
+        task = self.world.loop.create_task(self._administer(work))
+        self._doing.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._doing.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            assert isinstance(error, Exception), error
+            self.truth.report(error)
 
     def _clients(self) -> list[tuple[str, str, Work]]:
         """Name, host, and what the client process does."""
@@ -352,8 +437,14 @@ class GovernedRun:
 
     def _reader(self, name: str, partition: TopicPartition, *, committed: bool = False) -> Reader:
         rng = self.world.rng(name)
-        client = SimClient(name, self._addresses, rng)
+        client = SimClient(name, self._addresses, rng, READERS_RACK if self.options.racks else "")
+        self._readers.append(client)
         return Reader(name, partition, client, self._shared, rng, is_read_committed=committed)
 
     async def _run_client(self, host: str, work: Work) -> None:
         await self.world.host(host).run(work())
+
+
+def _in_groups(names: Collection[str]) -> tuple[list[str], list[str]]:
+    """Who starts first: controllers alone, then whoever is a broker."""
+    return [name for name in names if name not in BROKERS], [name for name in names if name in BROKERS]

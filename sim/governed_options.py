@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
+from ..broker.combined import CombinedConfig, parse_combined
 from ..broker.config import BrokerConfig, parse
 from ..quorum.controller_config import ControllerConfig
-from .controllers import CONTROLLER_PORT, controller_config, controller_host
+from ..quorum.controller_config import parse as parse_controller
+from .chance import Chance
+from .controllers import CONTROLLER_PORT, controller_host
+from .scenes import Stage, scenes
 from .schedule import Schedule, Targets, generate
 
 BROKERS: Final = {"broker-1": 1, "broker-2": 2, "broker-3": 3}
 """Ids by host."""
-CONTROLLERS: Final = {controller_host(node_id): node_id for node_id in (11, 12, 13)}
+CONTROLLER_IDS: Final = (11, 12, 13)
+RACKS: Final = {"broker-1": "a", "broker-2": "b", "broker-3": "b"}
+READERS_RACK: Final = "b"
+RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 CLIENTS: Final = ("producers", "readers")
 PORT: Final = 9092
 SAFETY_MS: Final = 15_000
@@ -21,11 +28,17 @@ FLUSH_NEVER: Final = 2**63 - 1
 SMALL_FETCH_BYTES: Final = 1_500
 """Of a replica's fetch that brings a batch or two."""
 HEARTBEATS_A_SESSION: Final = 4
+WARMS_SHARE: Final = 0.2
+WARMER_BYTES_A_SECOND: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GovernedOptions:
-    """`replication_factor` is the main topic's; the metadata topic's is 3. Times in ms unless they say otherwise."""
+    """`replication_factor` is the main topic's; the metadata topic's is 3. Times in ms unless they say otherwise.
+
+    `combined` of the nodes are broker and controller in one process. Where thin replicas are warmed (`warms`) local
+    retention is long, or nothing would be missing. With `racks`, readers in one read from followers (KIP-392).
+    """
 
     partitions: int
     replication_factor: int
@@ -48,9 +61,34 @@ class GovernedOptions:
     transactional_producers: int
     gap_ms: int
     administrator_pace_ms: int
+    thin_warm_ms: int = 3_000
+    warms: bool = False
+    racks: bool = False
+    combined: int = 0
 
     @classmethod
-    def drawn(cls, rng: Random) -> GovernedOptions:
+    def drawn(cls, chance: Chance) -> GovernedOptions:
+        rng = chance("more options")
+        drawn = replace(
+            cls._drawn(chance("options")),
+            thin_warm_ms=rng.choice((3_000, 15_000)),
+            racks=rng.random() < 0.3,
+            combined=rng.choice((0, 0, 0, 1, 3)),
+        )
+        if rng.random() >= WARMS_SHARE:
+            return drawn
+        return replace(
+            drawn,
+            warms=True,
+            thin_warm_ms=60_000,
+            segment_bytes=3_000,
+            local_retention_ms=60_000,
+            bootstrap_policy="tier-first",
+            follows_tier=True,
+        )
+
+    @classmethod
+    def _drawn(cls, rng: Random) -> GovernedOptions:
         replication_factor = rng.choice((2, 3, 3))
         return cls(
             partitions=rng.choice((1, 1, 2)),
@@ -73,15 +111,30 @@ class GovernedOptions:
             weak_producers=rng.choice((0, 0, 1)),
             transactional_producers=rng.choice((0, 1, 1)),
             gap_ms=rng.choice((100, 200, 400)),
-            administrator_pace_ms=rng.choice((700, 3_000)),
+            administrator_pace_ms=rng.choice((400, 1_500)),
         )
 
-    @staticmethod
-    def schedule(rng: Random) -> Schedule:
-        targets = Targets(
-            nodes=(*BROKERS, *CONTROLLERS), wiped=tuple(BROKERS), clients=CLIENTS, has_store=True, has_quorum=True
+    def schedule(self, chance: Chance) -> Schedule:
+        """A disk that holds a vote is never lost: a static quorum does not promise to survive that."""
+        controllers = self.controllers
+        wiped = tuple(host for host in BROKERS if host not in controllers)
+        nodes = tuple(dict.fromkeys((*BROKERS, *controllers)))
+        targets = Targets(nodes=nodes, wiped=wiped, clients=CLIENTS, has_store=True, has_quorum=True)
+        stage = Stage(
+            brokers=tuple(BROKERS),
+            controllers=tuple(controllers),
+            wiped=wiped,
+            session_timeout_ms=self.session_timeout_ms,
+            safety_ms=SAFETY_MS,
         )
-        return generate(rng, targets, SAFETY_MS)
+        return generate(chance("faults"), targets, SAFETY_MS).with_more(scenes(chance("scenes"), stage))
+
+    @property
+    def controllers(self) -> dict[str, int]:
+        """Ids by host."""
+        combined = list(BROKERS.items())[: self.combined]
+        alone = [(controller_host(node_id), node_id) for node_id in CONTROLLER_IDS[self.combined :]]
+        return dict([*alone, *combined])
 
     @property
     def heartbeat_interval_ms(self) -> int:
@@ -113,33 +166,58 @@ class GovernedOptions:
     @property
     def _quorum_keys(self) -> dict[str, str]:
         return {
+            "controller.quorum.voters": ",".join(
+                f"{node_id}@{host}:{CONTROLLER_PORT}" for host, node_id in self.controllers.items()
+            ),
             "controller.quorum.election.timeout.ms": str(self.election_timeout_ms),
             "controller.quorum.fetch.timeout.ms": str(self.fetch_timeout_ms),
             "controller.quorum.request.timeout.ms": "1000",
+            "thin.replica.warm.ms": str(self.thin_warm_ms),
+        }
+
+    @property
+    def _controller_keys(self) -> dict[str, str]:
+        return {
+            "broker.session.timeout.ms": str(self.session_timeout_ms),
+            "fast.failover.enable": str(self.fast_failover).lower(),
+            "leader.imbalance.check.interval.seconds": "5",
+            "metadata.log.max.record.bytes.between.snapshots": str(self.snapshot_bytes),
         }
 
     def controller_config(self, name: str) -> ControllerConfig:
-        return controller_config(
-            CONTROLLERS[name],
-            tuple(CONTROLLERS.values()),
-            {
-                **self._quorum_keys,
-                "broker.session.timeout.ms": str(self.session_timeout_ms),
-                "fast.failover.enable": str(self.fast_failover).lower(),
-                "leader.imbalance.check.interval.seconds": "5",
-                "metadata.log.max.record.bytes.between.snapshots": str(self.snapshot_bytes),
-                "thin.replica.warm.ms": "3000",
-            },
-        )
+        listener = {"node.id": str(self.controllers[name]), "listeners": f"CONTROLLER://{name}:{CONTROLLER_PORT}"}
+        own = {"log.dirs": "/metadata", **listener}
+        config, warnings = parse_controller({**self._quorum_keys, **self._controller_keys, **own}, name)
+        assert not warnings, warnings
+        return config
+
+    def combined_config(self, name: str) -> CombinedConfig:
+        """Of one that is a broker, too."""
+        properties = {
+            **self._broker_keys(name),
+            **self._controller_keys,
+            "process.roles": "broker,controller",
+            "listeners": f"PLAINTEXT://{name}:{PORT},CONTROLLER://{name}:{CONTROLLER_PORT}",
+            "controller.listener.names": "CONTROLLER",
+            "metadata.log.dir": "/metadata",
+        }
+        config, warnings = parse_combined(properties, name)
+        assert not warnings, warnings
+        return config
 
     def broker_config(self, name: str) -> BrokerConfig:
-        voters = ",".join(f"{node_id}@{host}:{CONTROLLER_PORT}" for host, node_id in CONTROLLERS.items())
-        properties = {
+        config, warnings = parse(self._broker_keys(name), name)
+        assert not warnings, warnings
+        return config
+
+    def _broker_keys(self, name: str) -> dict[str, str]:
+        racks = {"broker.rack": RACKS[name], "replica.selector.class": RACK_AWARE} if self.racks else {}
+        return {
             **self._quorum_keys,
+            **racks,
             "node.id": str(BROKERS[name]),
             "listeners": f"PLAINTEXT://{name}:{PORT}",
             "log.dirs": "/data",
-            "controller.quorum.voters": voters,
             "broker.heartbeat.interval.ms": str(self.heartbeat_interval_ms),
             "controlled.shutdown.timeout.ms": "5000",
             "replica.lag.time.max.ms": str(self.lag_time_max_ms),
@@ -160,7 +238,6 @@ class GovernedOptions:
             "rlmm.config.remote.log.metadata.topic.min.isr": "2",
             "follower.fetch.last.tiered.offset.enable": str(self.follows_tier).lower(),
             "bootstrap.policy": self.bootstrap_policy,
+            "thin.replica.warmer.enable": str(self.warms).lower(),
+            "thin.replica.warmer.max.bytes.per.second": str(WARMER_BYTES_A_SECOND),
         }
-        config, warnings = parse(properties, name)
-        assert not warnings, warnings
-        return config

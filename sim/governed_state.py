@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ..controller.service import ControllerService
 from ..controller.snapshot import snapshot_records
 from ..plugins.layout import partition_directory
 from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition, TopicPartition
 from ..quorum.state import RaftState
 from .brokers_state import Brokers, not_converged
-from .controllers import ControllerProcess
 from .objects import SimObjectStore
 from .truth import ClusterTruth
 
@@ -19,7 +19,7 @@ PARTITIONS_MAX = 16
 
 
 def unrest(
-    truth: ClusterTruth, brokers: Brokers, controllers: Mapping[str, ControllerProcess], store: SimObjectStore
+    truth: ClusterTruth, brokers: Brokers, controllers: Mapping[str, ControllerService], store: SimObjectStore
 ) -> list[tuple[str, str]]:
     """What, and why."""
     return [
@@ -31,19 +31,19 @@ def unrest(
     ]
 
 
-def _of_controllers(truth: ClusterTruth, controllers: Mapping[str, ControllerProcess]) -> Iterator[tuple[str, str]]:
-    replicas = {name: process.service.node for name, process in controllers.items()}
+def _of_controllers(truth: ClusterTruth, controllers: Mapping[str, ControllerService]) -> Iterator[tuple[str, str]]:
+    replicas = {name: service.node for name, service in controllers.items()}
     leaders = [name for name, replica in replicas.items() if replica.state is RaftState.LEADER]
     if len(replicas) < CONTROLLERS_COUNT or len(leaders) != 1:
         yield "controllers", f"{sorted(replicas)} run, {leaders} lead"
         return
-    if not controllers[leaders[0]].service.controller.is_active:
+    if not controllers[leaders[0]].controller.is_active:
         yield leaders[0], "leads the quorum, and is not active"
     right = list(snapshot_records(truth.metadata))
-    for name, process in controllers.items():
+    for name, service in controllers.items():
         if replicas[name].applied_offset < truth.next_offset:
             yield name, f"has applied {replicas[name].applied_offset} of {truth.next_offset}"
-        elif list(snapshot_records(process.service.controller.core.state.image)) != right:
+        elif list(snapshot_records(service.controller.core.state.image)) != right:
             yield name, "has another image than the metadata log gives"
 
 

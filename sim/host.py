@@ -57,7 +57,8 @@ class Host:
         self.clock = WallClock(world.loop)
         self.process: Process | None = None
         self.node: Any = None
-        self.disk: SimDisk | None = None
+        self._disks: list[SimDisk] = []
+        """Of the process that runs, one for each role."""
         self._world = world
         self._rng = world.rng(f"host/{name}")
         self._runs = 0
@@ -104,8 +105,8 @@ class Host:
         if process is not None:
             world.bury(process)
             process.kill()
-        if self.disk is not None:
-            self.disk.crash()
+        for disk in self._disks:
+            disk.crash()
         at_risk = 0
         if kind == "machine":
             world.network.machine_died(self.name, process)
@@ -138,8 +139,8 @@ class Host:
 
     def discard(self) -> None:
         """The world ends: whatever still runs has no effect any more."""
-        if self.disk is not None:
-            self.disk.crash()
+        for disk in self._disks:
+            disk.crash()
         self._down()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -190,19 +191,26 @@ class Host:
         await asyncio.wait([stop_wanted, failed], return_when=asyncio.FIRST_COMPLETED)
         if failed.done():
             self._world.record(self.name, f"has failed: {failed.result()}")
+            self._world.stopped.append((self.name, failed.result()))
 
     def _environment(self, process: Process) -> NodeEnvironment:
         world = self._world
         rng = world.rng(f"node/{self.name}/{process.number}")
-        disk_rng = world.rng(f"disk/{self.name}/{process.number}")
-        self.disk = SimDisk(self.files, self.disk_faults, disk_rng, world.counters, world.network.context)
         return NodeEnvironment(
-            disk=self.disk,
+            disk=self.open_disk(),
             rng=rng,
             now_ms=self.clock.now_ms,
             lock_directory=self._lock_directory,
             open_remote_storage=lambda name, config, prefix: world.store.storage(self.name),
         )
+
+    def open_disk(self) -> SimDisk:
+        """For one role of the process that runs."""
+        world, number = self._world, len(self._disks)
+        name = f"disk/{self.name}/{self._runs}" + (f"/{number}" if number else "")
+        disk = SimDisk(self.files, self.disk_faults, world.rng(name), world.counters, world.network.context)
+        self._disks.append(disk)
+        return disk
 
     def _lock_directory(self, directory: Path) -> _Lock:
         if directory in self._locked:
@@ -211,7 +219,8 @@ class Host:
         return _Lock(self._locked, directory)
 
     def _down(self) -> None:
-        self.process = self.node = self.disk = None
+        self.process = self.node = None
+        self._disks = []
         self._locked = set()
         ended, self._ended = self._ended, None
         self._stop_wanted = self._started = None

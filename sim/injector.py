@@ -8,7 +8,8 @@ a link is blocked while any active fault blocks it, a node is down while any kee
 |------------------------------|-------------------------------------------------------------------------------------|
 | crashes, wipes, pauses       | at once; a keeper for each node starts it again when nothing keeps it down          |
 | links, clocks, disks, store  | knobs of the world, set anew after each begin and end                               |
-| who leads, who votes         | asked when the fault begins, or told while it lasts (`Leaders`)                     |
+| who leads, who votes, joins  | asked when the fault begins, or told while it lasts (`Leaders`, `has_*`, `joins`)   |
+| requests to the cluster      | made by whoever runs the scenario (`deeds`); without one for its kind, skipped      |
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ..broker.node import StartError
 from ..quorum.errors import QuorumStartError
 from .host import CrashKind, ProcessDiedError
 from .link import JITTER_S, LATENCY_S
-from .schedule import Fault, FaultKind, Schedule
+from .schedule import AT_ONCE, Fault, FaultKind, Schedule
 from .world import World
 
 DOWN_KINDS = frozenset({FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH, FaultKind.POWER_FAILURE, FaultKind.WIPE})
@@ -35,6 +36,8 @@ MOMENT_S = (0.003, 0.03)
 CUT_S = (0.3, 1.5)
 UNTIL_MISSED_S = (0.1, 0.4)
 """A leader that is back sooner was not missed by anybody."""
+JOINER_DOWN_S = 0.3
+"""Longer than what asked for it is held up."""
 START_FAILURES = (OSError, StartError, QuorumStartError, ProcessDiedError)
 
 
@@ -77,6 +80,8 @@ class FaultInjector:
         self.injected: Counter[str] = Counter()
         self.on_fault: Callable[[], None] = lambda: None
         """Called after each begin and end."""
+        self.deeds: dict[FaultKind, Callable[[Fault], None]] = {FaultKind.MOVE_LEADER: lambda _: leaders.move_leaders()}
+        """What is done at once when a fault of that kind begins."""
         self._world = world
         self._starts = nodes
         self._everyone = sorted(everyone)
@@ -131,6 +136,22 @@ class FaultInjector:
         if self._lasts(FaultKind.CUT_NEW_LEADERS):
             self._in_a_moment(self._cut_off, host, self._cut)
 
+    def joins(self, host: str) -> float:
+        """A leader asks for a replica on this host in its ISR: for how long that is held up."""
+        held_ms = max((fault.value for fault in self.active if fault.kind is FaultKind.CRASH_JOINER), default=0.0)
+        if not held_ms or not self._world.host(host).is_up:
+            return 0.0
+        loop, kernel = self._world.loop, self._world.network.context
+        self._down[host] += 1
+        loop.call_soon(self._crash_joiner, host, context=kernel)
+        loop.call_later(held_ms / 1000 + JOINER_DOWN_S, self._down.subtract, (host,), context=kernel)
+        return held_ms / 1000
+
+    def _crash_joiner(self, host: str) -> None:
+        if self._world.host(host).is_up:
+            self.injected["crash joiner, crashes"] += 1
+            self._crash((host,), "process")
+
     def _lasts(self, kind: FaultKind) -> bool:
         return any(fault.kind is kind for fault in self._active.values())
 
@@ -180,14 +201,17 @@ class FaultInjector:
                 self._wipe(fault.targets[0])
             case FaultKind.PAUSE:
                 self._world.host(fault.targets[0]).pause()
-            case FaultKind.MOVE_LEADER:
-                self._leaders.move_leaders()
+            case kind if kind in AT_ONCE:
+                self.deeds[kind](fault)
+            case FaultKind.DISCONNECT:
+                self._world.network.reset_connections(fault.targets[0])
+                self._set_links()
             case _:
                 self._set_knobs()
 
     def _end(self, index: int) -> None:
         fault = self._active.pop(index, None)
-        if fault is None or fault.kind is FaultKind.MOVE_LEADER:
+        if fault is None or fault.kind in AT_ONCE:
             return
         self._world.record("faults", f"end   {fault.kind} {','.join(fault.targets)}")
         if fault.kind in DOWN_KINDS:
@@ -203,6 +227,8 @@ class FaultInjector:
         """One that needs a running node has one."""
         if fault.kind in (FaultKind.ISOLATE_LEADER, FaultKind.CRASH_VOTER) and not fault.targets:
             return False
+        if fault.kind in AT_ONCE:
+            return fault.kind in self.deeds
         if fault.kind is FaultKind.WIPE and not self._losses.may_wipe(fault.targets[0]):
             return False
         if fault.kind in DOWN_KINDS - {FaultKind.POWER_FAILURE}:
@@ -245,6 +271,9 @@ class FaultInjector:
         blocked |= {pair for host in +self._cut for pair in self._around(host)}
         blocked |= {pair for host in +self._silent for pair in self._around(host) if pair[0] == host}
         slow = {pair: f.value for f in self.active if f.kind is FaultKind.SLOW_LINK for pair in permutations(f.targets)}
+        cut = [fault for fault in self.active if fault.kind is FaultKind.DISCONNECT]
+        slow |= {pair: fault.value for fault in cut for pair in self._around(*fault.targets)}
+        network.flaky = {fault.targets[0] for fault in cut if not fault.value}
         jitter_ms = max((f.value for f in self.active if f.kind in OVERTAKING), default=0.0)
         for source, target in permutations(self._everyone, 2):
             if (source, target) in blocked:

@@ -10,9 +10,11 @@ Every host has one address, its name. A connection belongs to the process that m
 | a host that is down, or behind a blocked link      | nothing: tried again after 1, 2, 4 ... s, and after  |
 |                                                    | `CONNECT_TIMEOUT_S` ETIMEDOUT                        |
 | a name that is no host                             | OSError, as from a failed look-up                    |
+| a host in `flaky`                                  | in turn, for each pair of hosts: a refusal, and as   |
+|                                                    | above                                                |
 
 `block` is one direction; a partition is all directions between two groups. Nothing is lost for good by a block, since
-TCP sends again; what it does to connections is in `transport`.
+TCP sends again; what it does to connections is in `transport`. `reset_connections` ends those of a host, at both ends.
 """
 
 from __future__ import annotations
@@ -95,6 +97,10 @@ class Network:
         self.listeners: dict[tuple[str, int], SimServer] = {}
         self.bytes_sent = 0
         self.connections_made = 0
+        self.flaky: Collection[str] = frozenset()
+        """Hosts of which something in between refuses every other connect."""
+        self._refused: set[tuple[str, str]] = set()
+        """By which pairs the last connect to a flaky host was refused."""
         self._running: set[str] = {OUTSIDE}
         self._known: set[str] = {OUTSIDE}
         self._links: dict[tuple[str, str], Link] = {}
@@ -129,6 +135,13 @@ class Network:
         for transport in self._transports.pop(process, {}):
             transport.kill(is_silent=True)
             silent[transport] = None
+
+    def reset_connections(self, host: str) -> None:
+        """All that it has with others; no process ends."""
+        for transports in list(self._transports.values()):
+            for transport in list(transports):
+                if host in (transport.link.source, transport.link.target):
+                    transport.reset()
 
     def forget(self, transport: SimTransport) -> None:
         """Called by a transport whose process has let go of it."""
@@ -208,6 +221,8 @@ class Network:
         transport = await self._dial(own, target, port, process)
         try:
             await asyncio.sleep(self.link(target, own).delay_s(self.rng, 0))
+            if transport.is_closing():
+                raise ConnectionResetError(errno.ECONNRESET, f"{os.strerror(errno.ECONNRESET)}: {target}:{port}")
             protocol = factory()
             transport.set_protocol(protocol)
             protocol.connection_made(transport)
@@ -228,10 +243,17 @@ class Network:
             await asyncio.sleep(retry_s)
             retry_s *= 2
         server = self.listeners.get((target, port))
-        if server is None or not server.is_serving():
+        if server is None or not server.is_serving() or self._is_refused(own, target):
             await asyncio.sleep(self.link(target, own).delay_s(self.rng, 0))
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"{os.strerror(errno.ECONNREFUSED)}: {target}:{port}")
         return self._connect((own, self._free_port()), (target, port), process, server)
+
+    def _is_refused(self, own: str, target: str) -> bool:
+        """Every other time."""
+        if target not in self.flaky:
+            return False
+        self._refused ^= {(own, target)}
+        return (own, target) in self._refused
 
     def _reaches(self, own: str, target: str) -> bool:
         is_cut = self.is_blocked(own, target) or self.is_blocked(target, own)

@@ -1,7 +1,7 @@
 """The quorum's scenario: three or five voters and an observer, appends, snapshots, and the faults of a schedule.
 
     start -> appenders begin -> safety phase: the schedule's faults -> heal, and start what is down
-          -> appenders end -> converge, within `CONVERGE_S` -> look at every log -> judge
+          -> appenders end -> converge, within `CONVERGE_S` -> look at every log -> judge -> probe (`quorum_probes`)
 
 After every event, over the tables of `quorum_watch`:
 
@@ -20,22 +20,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from random import Random
 from typing import Final, TypeVar
 
-from ..log.log_directory import CLUSTER_METADATA_TOPIC
 from ..quorum.delivery import CommittedBatch, SnapshotContent
 from ..quorum.errors import BufferFullError, NotLeaderError, QuorumFailedError
 from ..quorum.node import QuorumNode
 from ..quorum.state import LeaderAndEpoch, RaftState
+from .chance import Chance
 from .checkers import Anomaly, FinalLog, check_history
 from .controllers import QuorumProcess, controller_config, controller_host
+from .durability import DurableLogs
 from .history import ACKS_ALL, History, Poll, Send
 from .injector import FaultInjector
 from .invariants import InvariantViolationError
 from .process import Process, current_process
-from .quorum_watch import QuorumWatch
+from .quorum_probes import QuorumProbes
+from .quorum_watch import DIRECTORY, PARTITION, QuorumWatch
 from .replica_checkers import ReplicaState, batches_of, check_partition
 from .report import Tallies
 from .schedule import Schedule, Targets, generate
@@ -45,8 +45,6 @@ from .world import World
 T = TypeVar("T")
 
 OBSERVER: Final = 9
-PARTITION: Final = f"{CLUSTER_METADATA_TOPIC}-0"
-DIRECTORY: Final = Path("/metadata") / PARTITION
 SAFETY_MS: Final = 20_000
 CONVERGE_S: Final = 60.0
 CHECK_S: Final = 0.25
@@ -72,7 +70,8 @@ class QuorumOptions:
     fetch_max_bytes: int
 
     @classmethod
-    def drawn(cls, rng: Random) -> QuorumOptions:
+    def drawn(cls, chance: Chance) -> QuorumOptions:
+        rng = chance("options")
         return cls(
             voters=rng.choice((3, 3, 5)),
             appenders=rng.choice((1, 2, 3)),
@@ -93,10 +92,10 @@ class QuorumOptions:
         """Voters and the observer, by host."""
         return {controller_host(node_id): node_id for node_id in (*self.voter_ids, OBSERVER)}
 
-    def schedule(self, rng: Random) -> Schedule:
+    def schedule(self, chance: Chance) -> Schedule:
         """Without what a static quorum does not promise to survive."""
         wiped = (controller_host(OBSERVER),)
-        return generate(rng, Targets(nodes=tuple(self.nodes), wiped=wiped, has_quorum=True), SAFETY_MS)
+        return generate(chance("faults"), Targets(nodes=tuple(self.nodes), wiped=wiped, has_quorum=True), SAFETY_MS)
 
     @property
     def overrides(self) -> dict[str, str]:
@@ -146,16 +145,24 @@ class QuorumRun:
 
     def __init__(self, world: World, schedule: Schedule | None = None, options: QuorumOptions | None = None) -> None:
         self.world = world
-        self.options = options or QuorumOptions.drawn(world.rng("options"))
+        self.options = options or QuorumOptions.drawn(world.rng)
         self.history = History()
         self.anomalies: list[Anomaly] = []
         self._nodes = self.options.nodes
-        self.schedule = schedule or self.options.schedule(world.rng("faults"))
+        self.schedule = schedule or self.options.schedule(world.rng)
         self.injector = FaultInjector(
             world, {name: self._starter(name) for name in self._nodes}, tuple(self._nodes), self, self
         )
-        self._watch = QuorumWatch(PARTITION, self._nodes, self._replica, world.record)
+        disks = DurableLogs(lambda host: world.host(host).files)
+        self._watch = QuorumWatch(self._nodes, self._replica, disks, world.record)
         self._watch.on_vote, self._watch.on_win = self.injector.has_voted, self.injector.has_won
+        self._probes = QuorumProbes(
+            world.network,
+            world.rng("probes"),
+            fetch_timeout_ms=self.options.fetch_timeout_ms,
+            leading=self._leading,
+            is_leader=self._is_leader,
+        )
         self._checked = 0
         self._stopping = asyncio.Event()
         self._values = 0
@@ -196,6 +203,8 @@ class QuorumRun:
             await asyncio.gather(*upkeep, *clients, return_exceptions=True)
         if not self.anomalies:
             self._judge()
+        if not self.anomalies:
+            await self._probe()
 
     async def _calm_down(self, clients: Sequence[asyncio.Task[None]]) -> None:
         await asyncio.sleep(2.0)
@@ -206,11 +215,31 @@ class QuorumRun:
                 return
         self._stopping.set()
         await asyncio.wait(clients)
+        await self._converge(deadline_s)
+
+    async def _converge(self, deadline_s: float) -> None:
         while reasons := self._unrest():
             if self.world.now_s > deadline_s:
                 self.anomalies += [Anomaly("not converged", PARTITION, reason) for reason in reasons]
                 return
             await asyncio.sleep(CHECK_S)
+
+    async def _probe(self) -> None:
+        """Every node runs, and keeps running."""
+        voters = [controller_host(node_id) for node_id in self.options.voter_ids]
+        self.anomalies += await self._probes.disturb(voters)
+        if not self.anomalies:
+            self.anomalies += await self._probes.silence(self._nodes)
+            await self._converge(self.world.now_s + CONVERGE_S)
+
+    def _leading(self) -> tuple[str, int] | None:
+        leading = [name for name in self._nodes if self._is_leader(name)]
+        replica = self._replica(leading[0]) if len(leading) == 1 else None
+        return None if replica is None else (leading[0], replica.leader_and_epoch.epoch)
+
+    def _is_leader(self, name: str) -> bool:
+        replica = self._replica(name)
+        return replica is not None and replica.state is RaftState.LEADER
 
     def _unrest(self) -> list[str]:
         replicas = self._replicas()
@@ -267,6 +296,7 @@ class QuorumRun:
     def _on_event(self, process: Process | None) -> None:
         if process is not None and process.host in self._nodes:
             self._watch.on_event(process)
+            self._probes.on_event(process.host)
 
     def applied(self, process: str, batch: CommittedBatch, records: tuple[tuple[int, int], ...]) -> None:
         """A node has applied a committed batch."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
@@ -11,19 +11,23 @@ from .schedule import Schedule
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
-    """What a run was about: faults injected by kind; records acknowledged by all, checked, and permitted to be lost."""
+    """What a run was about: faults injected by kind; records acknowledged by all, checked, and permitted to be lost;
+    what an administrator changed, by kind.
+    """
 
     injected: dict[str, int]
     acknowledged: int
     checked: int
     excused: int
+    changed: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
     """One run of one seed. `failures` has a line for each violated invariant, anomaly and fault of our own.
 
-    `options` are the seed's choices; `injected` counts faults by kind; `digest` is the same for two runs that were the
+    `options` are the seed's choices; `injected` counts faults by kind, `changed` what was acknowledged to an
+    administrator; `digest` is the same for two runs that were the
     same in every event.
     """
 
@@ -36,6 +40,7 @@ class RunReport:
     real_s: float
     events: int
     injected: dict[str, int]
+    changed: dict[str, int] = field(default_factory=dict)
     records_acknowledged: int
     records_checked: int
     records_excused: int

@@ -32,6 +32,18 @@ fails any more and everything must converge. Each fault ends by itself; at the e
 |                 |                 |                        | connections overtake each other, so that several stand |
 | cut new leaders | -               | -                      | who wins an election is cut off a moment later, for a  |
 |                 |                 |                        | while                                                  |
+| disconnect      | node            | latency, ms, or 0      | at its start all its connections are reset; then its   |
+|                 |                 |                        | packets take that much longer, or connects to it are   |
+|                 |                 |                        | refused and taken in turn                              |
+| ghost           | broker          | -                      | at once: a process of its past wakes up, and says to   |
+|                 |                 |                        | the controllers what it was about to say               |
+| crash joiner    | -               | latency, ms            | a replica that its leader asks into the ISR crashes,   |
+|                 |                 |                        | and what asked for it is that late                     |
+| replace topic   | -               | -                      | at once: a topic is deleted, and created under the     |
+|                 |                 |                        | same name                                              |
+| move replica    | broker          | -                      | at once: a partition gets a replica there              |
+
+The last five come in scenes only (`scenes`).
 
 Swarm testing (Groce et al.): each seed takes a random subset of the kinds, so that rare combinations become common.
 """
@@ -72,6 +84,11 @@ class FaultKind(StrEnum):
     ISOLATE_LEADER = "isolate leader"
     CRASH_VOTER = "crash voter"
     CUT_NEW_LEADERS = "cut new leaders"
+    DISCONNECT = "disconnect"
+    GHOST = "ghost"
+    CRASH_JOINER = "crash joiner"
+    REPLACE_TOPIC = "replace topic"
+    MOVE_REPLICA = "move replica"
 
 
 STORE_KINDS = frozenset(
@@ -87,6 +104,20 @@ STORE_KINDS = frozenset(
 
 QUORUM_KINDS = frozenset({FaultKind.ISOLATE_LEADER, FaultKind.CRASH_VOTER, FaultKind.CUT_NEW_LEADERS})
 """These need a quorum."""
+
+SCENE_KINDS = frozenset(
+    {
+        FaultKind.DISCONNECT,
+        FaultKind.GHOST,
+        FaultKind.CRASH_JOINER,
+        FaultKind.REPLACE_TOPIC,
+        FaultKind.MOVE_REPLICA,
+    }
+)
+"""These come in scenes only."""
+
+AT_ONCE = frozenset({FaultKind.MOVE_LEADER, FaultKind.GHOST, FaultKind.REPLACE_TOPIC, FaultKind.MOVE_REPLICA})
+"""These are requests, and over when they are made."""
 
 ONE_NODE = frozenset(
     {
@@ -172,6 +203,11 @@ class Schedule:
         if list(self.faults) != sorted(self.faults, key=lambda fault: fault.at_ms):
             raise ValueError("faults are not in the order of their times")
 
+    def with_more(self, faults: Sequence[Fault]) -> Schedule:
+        """With these, as far as they are over with the safety phase."""
+        over = [fault for fault in faults if fault.end_ms <= self.safety_ms]
+        return Schedule(self.safety_ms, tuple(sorted([*self.faults, *over], key=lambda fault: fault.at_ms)))
+
     @property
     def kinds(self) -> Counter[str]:
         """How many of each kind."""
@@ -221,7 +257,7 @@ _LOSS_GAP_MS = 8_000
 
 
 def _swarm(rng: Random, targets: Targets) -> list[FaultKind]:
-    refused = frozenset() if targets.has_store else STORE_KINDS
+    refused = SCENE_KINDS if targets.has_store else SCENE_KINDS | STORE_KINDS
     refused |= frozenset() if targets.has_quorum else QUORUM_KINDS
     refused |= frozenset() if targets.wiped else {FaultKind.WIPE}
     possible = [kind for kind in FaultKind if kind not in refused]

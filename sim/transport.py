@@ -178,6 +178,14 @@ class SimTransport(asyncio.Transport):
         self._is_armed = False
         self._arm()
 
+    def reset(self) -> None:
+        """Somebody between the two ends has ended the connection; each end is told so by itself."""
+        if not self._is_closing:
+            for pieces in (self._inbox, self._outbox):
+                pieces.clear()
+            self._inbox_bytes = self._outbox_bytes = 0
+            self._lose(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
+
     def answer_with_reset(self) -> None:
         """The machine runs again and knows nothing of this connection: the peer hears so if it has sent something."""
         assert self.is_silent, self

@@ -7,6 +7,7 @@
 | invariant          | violated when                                                                          |
 |--------------------|----------------------------------------------------------------------------------------|
 | same state machine | two controllers apply different records at one offset                                  |
+| same snapshot      | a controller loads a snapshot that is not what the log says up to its offset           |
 | new topic id       | a topic has the id of one that was there before                                        |
 | last member stays  | an ISR becomes empty, and its last member has not lost its disk                        |
 | allowed election   | somebody outside of the ISR becomes leader, and no operator asked for that             |
@@ -44,7 +45,11 @@ class ClusterTruth:
         self.version = 0
         self.violation: Exception | None = None
         self.next_offset = 0
+        self.batch: CommittedBatch
+        """The one that was applied last."""
         self.on_change: list[OnChange] = []
+        self.on_lead: Callable[[int], None] = lambda _: None
+        """Told the epoch in which a controller begins to lead, as soon as it knows that itself."""
         self.wiped: set[int] = set()
         """Brokers that have lost their disks, ever."""
         self.on_unclean: Callable[[TopicIdPartition, int], None] = lambda *_: None
@@ -77,6 +82,7 @@ class ClusterTruth:
                 raise InvariantViolationError("same state machine", detail)
             return
         self._records[batch.base_offset] = batch.records
+        self.batch = batch
         self.next_offset = batch.last_offset + 1
         for value in batch.records:
             self._replay(value)
@@ -86,6 +92,24 @@ class ClusterTruth:
             self.version += 1
             for listener in self.on_change:
                 listener(self.metadata, before, self.image)
+
+    def loaded(self, host: str, snapshot: SnapshotContent) -> None:
+        """A controller begins with a snapshot. InvariantViolationError."""
+        if snapshot.offset > self.next_offset:
+            return
+        given, right = MetadataImage(), MetadataImage()
+        given.replay_all(decode_record(value).record for values in snapshot.batches for value in values)
+        for base_offset, values in self._records.items():
+            if base_offset < snapshot.offset:
+                right.replay_all(decode_record(value).record for value in values)
+        for name, (one, other) in contents_of(given, right).items():
+            if one != other:
+                detail = f"{host} loads {name} {one} up to offset {snapshot.offset}, the log says {other}"
+                raise InvariantViolationError("same snapshot", detail)
+
+    def report(self, violation: Exception) -> None:
+        """To be raised after this event; the first one counts."""
+        self.violation = self.violation or violation
 
     def _replay(self, value: bytes) -> None:
         record = decode_record(value).record
@@ -127,10 +151,32 @@ class Tap:
         try:
             self._truth.applied(self._host, batch)
         except (AssertionError, LookupError) as violation:
-            self._truth.violation = self._truth.violation or violation
+            self._truth.report(violation)
 
     def on_load_snapshot(self, snapshot: SnapshotContent) -> None:
-        """What it says was committed, and told, before."""
+        try:
+            self._truth.loaded(self._host, snapshot)
+        except (AssertionError, LookupError) as violation:
+            self._truth.report(violation)
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
-        """Who leads is asked of the replica."""
+        """Of all replicas the leader is the first to know."""
+        if leader.leader_id is not None:
+            self._truth.on_lead(leader.epoch)
+
+
+def contents_of(one: MetadataImage, other: MetadataImage) -> dict[str, tuple[object, object]]:
+    """What two images say, side by side."""
+    return {
+        "features": (one.features, other.features),
+        "brokers": (one.brokers, other.brokers),
+        "controllers": (one.controllers, other.controllers),
+        "topics": (_topics(one), _topics(other)),
+        "configs": (one.configs, other.configs),
+        "producer ids": (one.next_producer_id, other.next_producer_id),
+        "other records": (one.kept, other.kept),
+    }
+
+
+def _topics(image: MetadataImage) -> dict[UUID, tuple[str, dict[int, PartitionRegistration]]]:
+    return {topic_id: (topic.name, topic.partitions) for topic_id, topic in image.topics.items()}

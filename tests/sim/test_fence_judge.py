@@ -1,73 +1,128 @@
-"""Who may be fenced: the dead, and whoever was cut off for nearly a whole session."""
+"""Who may be fenced: the dead, few at a time, and whoever was not heard of for a whole session."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import pytest
 
 from tierfetch.broker.cluster_view import BrokerRegistration, ClusterImage
-from tierfetch.sim.fence_judge import GRACE_S, FenceJudge
+from tierfetch.quorum.delivery import CommittedBatch
+from tierfetch.sim.fence_judge import FenceJudge
+from tierfetch.sim.heartbeats import Heartbeats
 from tierfetch.sim.invariants import InvariantViolationError
-from tierfetch.sim.schedule import Fault, FaultKind
 
-PAUSE = Fault(0, FaultKind.PAUSE, ("broker-1",), 1)
-SLOW_CONTROLLER = Fault(0, FaultKind.SLOW_DISK, ("controller-11",), 1)
-OTHERS = [Fault(0, FaultKind.PAUSE, ("broker-2",), 1), Fault(0, FaultKind.STORE_OUTAGE)]
+EPOCH, SESSION_S = 5, 3.0
+HOSTS = {1: "broker-1", 2: "broker-2", 3: "broker-3"}
 
 
 class Scene:
-    """Sessions of 3 s, a heartbeat each half second, at second 100; broker 1 runs since second 0."""
+    """Three brokers that serve from second 100 on, under a controller that leads since `leads_s`."""
 
-    def __init__(self) -> None:
-        self.now_s = 100.0
-        self.up_since_s: float | None = 0.0
+    def __init__(self, leads_s: float = 10.0) -> None:
+        self.now_s = leads_s
+        self.offset = 0
+        self.fenced: set[int] = set()
+        self.up_since_s: dict[str, float | None] = dict.fromkeys(HOSTS.values(), 1.0)
+        self.heartbeats = Heartbeats(lambda: self.now_s, pytest.fail, warm_bytes=1, warm_ms=1)
         self.judge = FenceJudge(
-            {"broker-1": 1},
-            ["controller-11"],
-            session_s=3.0,
-            heartbeat_interval_s=0.5,
+            HOSTS,
+            self.heartbeats,
+            session_s=SESSION_S,
             now_s=lambda: self.now_s,
-            up_since_s=lambda _: self.up_since_s,
+            up_since_s=self.up_since_s.__getitem__,
         )
+        self.judge.leads(EPOCH)
+        self.now_s = 100.0
+        self.image = ClusterImage("c", {}, {}, {})
+        self.change({broker_id: 0 for broker_id in HOSTS})
 
-    def after(self, seconds: float, *faults: Fault) -> Scene:
-        """These last then, and no others."""
-        self.now_s += seconds
-        self.judge.faults_are(faults)
-        return self
+    def change(self, epochs: dict[int, int]) -> None:
+        """The image from now on, with these registrations."""
+        brokers = {
+            broker_id: BrokerRegistration(broker_id, "h", 9092, fenced=broker_id in self.fenced, epoch=epoch)
+            for broker_id, epoch in epochs.items()
+        }
+        before, self.image = self.image, ClusterImage("c", brokers, {}, {})
+        self.offset += 10
+        self.judge.changed(CommittedBatch(self.offset, self.offset, EPOCH, 0, ()), before, self.image)
 
-    def fence(self, seconds: float) -> None:
-        self.now_s += seconds
-        self.judge.changed(image(fenced=False), image(fenced=True))
+    def beat(self, broker_id: int, *, want_fence: bool = False, next_offset: int | None = None) -> None:
+        request = SimpleNamespace(broker_id=broker_id, broker_epoch=0, want_fence=want_fence, want_shut_down=False)
+        self.heartbeats.note(EPOCH, self.offset + 1 if next_offset is None else next_offset, request)
 
+    def die(self, broker_id: int) -> None:
+        self.up_since_s[HOSTS[broker_id]] = None
+        self.judge.ended(broker_id)
 
-def image(*, fenced: bool, epoch: int = 7) -> ClusterImage:
-    return ClusterImage("c", {1: BrokerRegistration(1, "h", 9092, fenced=fenced, epoch=epoch)}, {}, {})
-
-
-@pytest.mark.parametrize("fault", [PAUSE, SLOW_CONTROLLER])
-def test_a_session_that_is_over_is_right_and_half_of_one_is_not(fault: Fault) -> None:
-    Scene().after(0, fault).fence(2.5)
-    with pytest.raises(InvariantViolationError, match="live brokers serve"):
-        Scene().after(0, fault).fence(2.0)
-
-
-def test_faults_that_follow_each_other_are_one() -> None:
-    Scene().after(0, PAUSE).after(1).after(1, SLOW_CONTROLLER).fence(0.5)
-    with pytest.raises(InvariantViolationError):
-        Scene().after(0, PAUSE).after(1).after(GRACE_S + 1, SLOW_CONTROLLER).fence(0.5)
-
-
-def test_what_hits_others_is_no_reason() -> None:
-    with pytest.raises(InvariantViolationError):
-        Scene().after(0, *OTHERS).fence(2.5)
+    def fence(self, broker_id: int, after_s: float = 0.0) -> None:
+        self.now_s += after_s
+        self.fenced.add(broker_id)
+        self.change({broker_id: 0 for broker_id in HOSTS})
 
 
-def test_a_process_that_is_down_or_new_may_be_fenced() -> None:
-    for up_since_s in (None, 99.0):
+def test_a_session_that_is_over_is_right_and_most_of_one_is_not() -> None:
+    for silent_s in (3.0, 2.9):
         scene = Scene()
-        scene.up_since_s = up_since_s
-        scene.fence(0.5)
+        scene.beat(1)
+        if silent_s < SESSION_S:
+            with pytest.raises(InvariantViolationError, match="live brokers serve"):
+                scene.fence(1, silent_s)
+        else:
+            scene.fence(1, silent_s)
 
 
-def test_a_registration_of_another_incarnation_is_no_fencing() -> None:
-    Scene().judge.changed(image(fenced=False), image(fenced=True, epoch=8))
+def test_what_came_after_the_decision_does_not_count() -> None:
+    scene = Scene()
+    scene.beat(1)
+    scene.now_s += 3.0
+    scene.beat(1, next_offset=scene.offset + 11)
+    scene.fence(1, 0.1)
+
+
+def test_a_broker_that_asks_for_it_is_fenced_and_one_that_asked_before_it_served_is_not() -> None:
+    scene = Scene()
+    scene.beat(1, want_fence=True)
+    scene.fence(1)
+    scene = Scene()
+    scene.beat(1, want_fence=True, next_offset=1)
+    with pytest.raises(InvariantViolationError, match="live brokers serve"):
+        scene.fence(1)
+
+
+def test_the_dead_may_be_fenced_at_once_and_the_successor_of_one_that_lives_may_not() -> None:
+    scene = Scene()
+    scene.beat(1)
+    scene.die(1)
+    scene.fence(1, 0.1)
+    scene = Scene()
+    scene.beat(2)
+    scene.fenced.add(2)
+    with pytest.raises(InvariantViolationError, match="live brokers serve"):
+        scene.change({1: 0, 2: 7, 3: 0})
+
+
+def test_only_a_minority_is_fenced_within_a_session() -> None:
+    scene = Scene()
+    scene.beat(2)
+    scene.die(1)
+    scene.die(2)
+    scene.fence(1, 0.1)
+    with pytest.raises(InvariantViolationError, match="only a minority"):
+        scene.fence(2, 0.5)
+    scene = Scene()
+    scene.die(1)
+    scene.fence(1, 0.1)
+    scene.now_s += SESSION_S
+    scene.fenced.clear()
+    scene.change(dict.fromkeys(HOSTS, 0))
+    scene.beat(2)
+    scene.die(2)
+    scene.fence(2, 0.1)
+
+
+def test_a_new_controller_fences_nobody_fast() -> None:
+    scene = Scene(leads_s=98.0)
+    scene.die(1)
+    with pytest.raises(InvariantViolationError, match="patient at first"):
+        scene.fence(1, 0.5)

@@ -118,3 +118,51 @@ def test_who_has_just_won_is_cut_off_for_a_while() -> None:
         assert not cluster.blocked()
 
     simulate(Fault(10_000, FaultKind.CUT_NEW_LEADERS, (), 5_000), look)
+
+
+def test_a_disconnect_resets_connections_and_makes_the_next_ones_hard_to_get() -> None:
+    async def look(cluster: Cluster) -> None:
+        await asyncio.sleep(10.001)
+        assert cluster.world.network.flaky == {"b"}
+        await asyncio.sleep(2)
+        assert not cluster.world.network.flaky
+
+    simulate(Fault(10_000, FaultKind.DISCONNECT, ("b",), 1_000), look)
+
+
+def test_a_disconnect_may_make_the_network_slow_instead() -> None:
+    async def look(cluster: Cluster) -> None:
+        await asyncio.sleep(10.001)
+        assert not cluster.world.network.flaky
+        slow = [(one, two) for one in NODES for two in NODES if cluster.world.network.link(one, two).latency_s > 0.3]
+        assert slow == [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")]
+
+    simulate(Fault(10_000, FaultKind.DISCONNECT, ("b",), 1_000, 300), look)
+
+
+def test_who_joins_crashes_and_is_down_for_longer_than_the_request_is_held_up() -> None:
+    async def look(cluster: Cluster) -> None:
+        assert cluster.injector.joins("b") == 0.0
+        await asyncio.sleep(10.001)
+        assert cluster.injector.joins("b") == 1.5
+        await asyncio.sleep(1.5)
+        assert cluster.crashed == ["b"]
+        assert not cluster.world.host("b").is_up
+        await asyncio.sleep(2)
+        assert cluster.world.host("b").is_up
+
+    simulate(Fault(10_000, FaultKind.CRASH_JOINER, (), 5_000, 1_500), look)
+
+
+def test_a_request_is_made_by_who_runs_the_scenario() -> None:
+    fault = Fault(10_000, FaultKind.GHOST, ("b",))
+    cluster = simulate(fault, lambda _: asyncio.sleep(0))
+    assert cluster.injector.injected == {"ghost, skipped": 1}
+    done: list[Fault] = []
+
+    async def look(cluster: Cluster) -> None:
+        cluster.injector.deeds[FaultKind.GHOST] = done.append
+        await asyncio.sleep(11)
+
+    assert simulate(fault, look).injector.injected == {"ghost": 1}
+    assert done == [fault]

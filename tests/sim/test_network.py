@@ -423,3 +423,34 @@ def test_whatever_is_blocked_slowed_and_paused_the_streams_stay_whole(seed):
         assert not world.network.link("client", "server").transports
 
     simulate(scenario, seed)
+
+
+def test_a_reset_ends_connections_at_both_ends_and_no_process():
+    async def scenario(pair, world):
+        pair.ours.transport.write(b"x")
+        world.network.reset_connections("server")
+        for ear in (pair.ours, pair.theirs):
+            await ear.lost.wait()
+            assert isinstance(ear.error, ConnectionResetError)
+        assert pair.theirs.data == b""
+        await pair.dial()
+        await asyncio.sleep(0.1)
+        assert len(pair.node.accepted) == 2
+
+    simulate(scenario)
+
+
+def test_a_flaky_host_refuses_every_other_connect():
+    async def scenario(pair, world):
+        world.network.flaky = {"server"}
+        outcomes = []
+        for _ in range(4):
+            try:
+                await pair.dial()
+            except ConnectionRefusedError:
+                outcomes.append("refused")
+            else:
+                outcomes.append("taken")
+        assert outcomes == ["refused", "taken"] * 2
+
+    simulate(scenario)

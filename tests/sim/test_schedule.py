@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.sim.schedule import QUORUM_KINDS, STORE_KINDS, Fault, FaultKind, Schedule, Targets, generate
+from tierfetch.sim.schedule import QUORUM_KINDS, SCENE_KINDS, STORE_KINDS, Fault, FaultKind, Schedule, Targets, generate
 from tierfetch.sim.shrink import shrink
 
 NODES = ("broker-1", "broker-2", "broker-3")
@@ -34,7 +34,7 @@ def test_only_disks_that_may_be_lost_are_wiped() -> None:
 
 def test_every_kind_is_generated() -> None:
     kinds = {fault.kind for seed in range(60) for fault in generate(Random(seed), ALL, 20_000).faults}
-    assert kinds == set(FaultKind)
+    assert kinds == set(FaultKind) - SCENE_KINDS
 
 
 def test_a_partition_has_two_sides() -> None:
@@ -51,6 +51,12 @@ def test_faults_outside_the_safety_phase_are_refused() -> None:
         Schedule(100, (Fault(50, FaultKind.PAUSE), Fault(20, FaultKind.PAUSE)))
     with pytest.raises(ValueError, match="kind"):
         Schedule.from_json('{"safety_ms": 10, "faults": [{"at_ms": 1, "kind": "earthquake"}]}')
+
+
+def test_more_faults_are_sorted_in_as_far_as_there_is_time() -> None:
+    early, late = Fault(10, FaultKind.PAUSE, ("broker-1",), 5), Fault(90, FaultKind.PAUSE, ("broker-1",), 20)
+    schedule = Schedule(100, (Fault(50, FaultKind.PAUSE),))
+    assert [fault.at_ms for fault in schedule.with_more([late, early]).faults] == [10, 50]
 
 
 def test_shrinking_keeps_what_fails_and_little_else() -> None:

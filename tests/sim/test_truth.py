@@ -14,7 +14,8 @@ from tierfetch.controller.records import (
     TopicRecord,
     encode_record,
 )
-from tierfetch.quorum.delivery import CommittedBatch
+from tierfetch.quorum.delivery import CommittedBatch, SnapshotContent
+from tierfetch.quorum.state import LeaderAndEpoch
 from tierfetch.sim.invariants import InvariantViolationError
 from tierfetch.sim.truth import ClusterTruth
 
@@ -95,3 +96,22 @@ def test_the_last_member_goes_with_its_disk_and_the_image_tells() -> None:
     assert after is there.image
     assert after.topics["t"].partitions[0].isr == ()
     assert there.version == 2
+
+
+def test_a_snapshot_says_what_the_log_says() -> None:
+    there = truth()
+    right = tuple(encode_record(record) for record in START)
+    tap = there.tap("controller-2")
+    tap.on_load_snapshot(SnapshotContent(4, 1, 0, (right[:3], right[3:])))
+    there.check()
+    tap.on_load_snapshot(SnapshotContent(4, 1, 0, (right[:3],)))
+    with pytest.raises(InvariantViolationError, match="same snapshot: controller-2 loads topics"):
+        there.check()
+
+
+def test_who_leads_is_told_with_its_epoch() -> None:
+    there, told = truth(), []
+    there.on_lead = told.append
+    there.tap("controller-1").on_leader_change(LeaderAndEpoch(None, 4))
+    there.tap("controller-1").on_leader_change(LeaderAndEpoch(1, 5))
+    assert told == [5]

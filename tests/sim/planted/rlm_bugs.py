@@ -106,7 +106,7 @@ def metadata_not_flushed() -> Iterator[None]:
     "the remote segments of a deleted topic are left",
     file="rlm/manager.py",
     scenario="governed",
-    administrator_pace_ms=(700,),
+    administrator_pace_ms=(400,),
 )
 def left_in_the_tier() -> Iterator[None]:
     async def delete(self, partition, **_):
@@ -121,7 +121,7 @@ def left_in_the_tier() -> Iterator[None]:
     file="rlm/pending_deletions.py",
     scenario="governed",
     faults=(FaultKind.PROCESS_CRASH, FaultKind.STORE_OUTAGE),
-    administrator_pace_ms=(700,),
+    administrator_pace_ms=(400,),
 )
 def forgotten_deletions() -> Iterator[None]:
     async def load(self):

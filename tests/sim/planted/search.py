@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from tierfetch.sim.chance import derived
@@ -67,8 +67,9 @@ def promising_seeds(bug: PlantedBug) -> list[int]:
 
 
 def _promise(bug: PlantedBug, seed: int) -> float:
-    options = OPTIONS[bug.scenario].drawn(derived(seed, "options"))
-    schedule = options.schedule(derived(seed, "faults"))
+    chance = partial(derived, seed)
+    options = OPTIONS[bug.scenario].drawn(chance)
+    schedule = options.schedule(chance)
     counts = Counter(fault.kind for fault in schedule.faults)
     matches = sum(getattr(options, name) in values for name, values in bug.options.items())
     load = getattr(options, "partitions", 1) * 100 / options.gap_ms

@@ -1,0 +1,44 @@
+"""Scenes: a share of the seeds, all of them, within the safety phase."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from tierfetch.sim.chance import derived
+from tierfetch.sim.governed_options import BROKERS, GovernedOptions
+from tierfetch.sim.scenes import SCENES, Stage, scenes
+from tierfetch.sim.schedule import SCENE_KINDS, FaultKind
+
+STAGE = Stage(
+    brokers=tuple(BROKERS),
+    controllers=("c-1", "c-2", "c-3"),
+    wiped=("broker-1",),
+    session_timeout_ms=1_500,
+    safety_ms=15_000,
+)
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_scene_is_over_in_time(scene: object) -> None:
+    faults = scene(STAGE, derived(1, "scenes"), 5_000)  # type: ignore[operator]
+    assert faults
+    assert all(5_000 <= fault.at_ms <= fault.end_ms <= 5_000 + 7_000 for fault in faults)
+
+
+def test_a_share_of_the_seeds_has_scenes_and_every_kind_of_them() -> None:
+    found = [scenes(derived(seed, "scenes"), STAGE) for seed in range(100)]
+    assert 40 < sum(map(bool, found)) < 80
+    assert {fault.kind for faults in found for fault in faults} >= SCENE_KINDS
+
+
+def test_a_disk_with_votes_is_never_lost() -> None:
+    for seed in range(60):
+        chance = partial(derived, seed)
+        options = GovernedOptions.drawn(chance)
+        schedule = options.schedule(chance)
+        assert len(options.controllers) == 3
+        assert len(set(options.controllers) & set(BROKERS)) == options.combined
+        for fault in schedule.faults:
+            assert fault.kind is not FaultKind.WIPE or fault.targets[0] not in options.controllers
