@@ -27,13 +27,11 @@ from .batch_scan import BatchScan, HeaderScan
 from .cleaner_batches import BatchCleaner, Transactions, note_keys
 from .cleaner_map import OffsetMap
 from .cleaner_plan import Filth, find_filth, grouped
-from .cleaner_swap import cleaned_file, commit_cleaned, discard_cleaned, make_live
 from .disk import Buffer, DiskFile
-from .file_names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
-from .index import AbortedTransaction, TransactionIndex
+from .index import AbortedTransaction
+from .new_segment import NewSegment
 from .reader import Reader
 from .segment import LogSegment
-from .segment_indexes import SegmentIndexes
 from .state import LogState
 from .uninterrupted import uninterrupted
 
@@ -140,7 +138,7 @@ class CleanerPass:
                 after_bytes += await rewriting.run()
             except BaseException:
                 with suppress(OSError):
-                    await discard_cleaned(state.disk, state.directory, group[0].base_offset)
+                    await rewriting.segment.discard()
                 raise
             removals = state.removals
         state.clean_end_offset = offset_map.end_offset
@@ -177,37 +175,28 @@ class _Rewriting:
         self._cleaner = cleaner
         self._throttle = throttle
         self._removals = state.removals
-        self._base_offset = group[0].base_offset
         self._position = 0
         self._changed = len(group) > 1
         self._pending: list[Buffer] = []
         self._pending_bytes = 0
-        self._transactions = TransactionIndex()
-        self._indexes = SegmentIndexes(
-            self._base_offset,
-            interval_bytes=state.config.index_interval_bytes,
-            bytes_max=state.config.segment_index_bytes,
-        )
+        self.segment = NewSegment(state, group[0].base_offset, index_bytes_max=state.config.segment_index_bytes)
 
     async def run(self) -> int:
         """The bytes of the new segment; a single one of which nothing goes stays as it is."""
-        state = self._state
-        path = cleaned_file(state.directory, self._base_offset, LOG_SUFFIX)
-        await state.disk.remove(path)  # of an earlier try that failed
-        file = await state.disk.open(path, create=True)
+        file = await self.segment.open_log()
         try:
             for segment in self._group:
                 async for header, data, at in _batches(segment, self._throttle):
                     await self._take(file, header, data, at)
             if not self._changed:
-                await discard_cleaned(state.disk, state.directory, self._base_offset)
+                await self.segment.discard()
                 return self._position
             await self._flush(file)
             await file.sync()
         finally:
             await file.close()
-        await self._write_indexes()
-        await state.keeper.save_recovery_points()
+        await self.segment.save_indexes()
+        await self._state.keeper.save_recovery_points()
         await self._swap()
         return self._position
 
@@ -220,7 +209,7 @@ class _Rewriting:
             return
         kept = header if isinstance(left, memoryview) else parse_header(left)
         self._changed = self._changed or kept is not header
-        self._indexes.account((kept,), self._position)
+        self.segment.indexes.account((kept,), self._position)
         self._position += len(left)
         self._pending.append(left)
         self._pending_bytes += len(left)
@@ -230,7 +219,7 @@ class _Rewriting:
     def _note_aborted(self) -> None:
         aborted: list[AbortedTransaction] = self._cleaner.kept_aborted
         for each in aborted:
-            self._transactions.append(each)
+            self.segment.transactions.append(each)
         aborted.clear()
 
     async def _flush(self, file: DiskFile) -> None:
@@ -240,25 +229,9 @@ class _Rewriting:
             await file.write(self._position - self._pending_bytes, data)
             self._pending_bytes = 0
 
-    @property
-    def _suffixes(self) -> tuple[str, ...]:
-        always = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-        return (*always, TRANSACTION_INDEX_SUFFIX) if len(self._transactions) else always
-
-    async def _write_indexes(self) -> None:
-        self._indexes.close()
-        contents = {
-            OFFSET_INDEX_SUFFIX: self._indexes.offset.encode(),
-            TIME_INDEX_SUFFIX: self._indexes.time.encode(),
-            TRANSACTION_INDEX_SUFFIX: self._transactions.encode(),
-        }
-        for suffix in self._suffixes[1:]:
-            path = cleaned_file(self._state.directory, self._base_offset, suffix)
-            await self._state.disk.write_file(path, contents[suffix])
-
     @uninterrupted
     async def _swap(self) -> None:
-        state, base, suffixes = self._state, self._base_offset, self._suffixes
+        state, base_offset = self._state, self._group[0].base_offset
         async with state.gate, state.flush_lock:
             state.check_usable()
             if self._removals != state.removals:
@@ -266,12 +239,12 @@ class _Rewriting:
             with ExitStack() as pins:
                 await self._hold_open(pins)
                 with state.all_or_failed():
-                    await commit_cleaned(state.disk, state.directory, base, suffixes)
+                    await self.segment.commit()
                     for segment in self._group:
                         await segment.remove_files()
-                    await make_live(state.disk, state.directory, base, suffixes)
+                    await self.segment.make_live()
                     for offset in state.snapshots.offsets:
-                        if base < offset < self._group[-1].next_offset:
+                        if base_offset < offset < self._group[-1].next_offset:
                             await state.snapshots.remove(offset)
                     self._replace()
             await state.retire(list(self._group))
@@ -287,19 +260,11 @@ class _Rewriting:
     def _replace(self) -> None:
         """In memory, at once."""
         state, group = self._state, self._group
-        segment = LogSegment(
-            state.disk,
-            state.directory,
-            self._base_offset,
-            config=state.config,
-            open_segments=state.open_segments,
-            now_ms=max(each.last_modified_ms for each in group),
+        segment = self.segment.live(
             size_bytes=self._position,
             next_offset=group[-1].next_offset,
-            has_transaction_index=len(self._transactions) > 0,
+            now_ms=max(each.last_modified_ms for each in group),
         )
-        segment.max_timestamp_ms = self._indexes.max_timestamp_ms
-        segment.max_timestamp_offset = self._indexes.max_timestamp_offset
         state.segments.replace(group, segment)
         state.removals += 1
 

@@ -32,14 +32,11 @@ from typing import Final
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.records import BATCH_HEADER_SIZE, BatchHeader, parse_header
 from .batch_scan import BatchScan
-from .cleaner_swap import cleaned_file, commit_cleaned, discard_cleaned, make_live
 from .disk import DiskFile
 from .epochs import LeaderEpochCache
-from .file_names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from .index import TransactionIndex
+from .new_segment import NewSegment
 from .producers import ProducerStateManager
-from .segment import LogSegment
-from .segment_indexes import SegmentIndexes
 from .state import LogState
 from .uninterrupted import uninterrupted
 
@@ -80,7 +77,7 @@ class Warming:
             return await building.run()
         except BaseException:
             with suppress(OSError):
-                await building.discard()
+                await building.segment.discard()
             raise
 
 
@@ -95,27 +92,19 @@ class _Building:
         self._log_start_offset = state.log_start_offset
         self._size_bytes = 0
         self._next_offset = source.base_offset
-        self._is_committing = False
-        self._transactions = TransactionIndex()
-        self._indexes = SegmentIndexes(source.base_offset, interval_bytes=state.config.index_interval_bytes)
+        self.segment = NewSegment(state, source.base_offset)
 
     async def run(self) -> int:
-        await self.discard()  # of an earlier try
-        path = cleaned_file(self._state.directory, self._source.base_offset, LOG_SUFFIX)
-        file = await self._state.disk.open(path, create=True)
+        file = await self.segment.open_log()
         try:
             await self._check(file, await self._copy(file))
             await file.truncate(self._size_bytes)
             await file.sync()
         finally:
             await file.close()
-        await self._write_rest()
+        await self.segment.save_indexes()
         await self._commit()
         return self._size_bytes
-
-    async def discard(self) -> None:
-        if not self._is_committing:
-            await discard_cleaned(self._state.disk, self._state.directory, self._source.base_offset)
 
     async def _copy(self, file: DiskFile) -> int:
         """The bytes that were copied."""
@@ -152,7 +141,7 @@ class _Building:
                 if header.base_offset >= self._end_offset:
                     break
                 self._check_batch(position, header)
-                self._indexes.account((header,), position)
+                self.segment.indexes.account((header,), position)
                 self._next_offset = header.next_offset
                 self._size_bytes = position + header.size_bytes
         if self._next_offset != self._end_offset:
@@ -162,7 +151,7 @@ class _Building:
             )
         for aborted in TransactionIndex.decode(self._source.transactions, name=self._name):
             if self._source.base_offset <= aborted.last_offset < self._end_offset:
-                self._transactions.append(aborted)
+                self.segment.transactions.append(aborted)
         if self._source.producers is not None:
             ProducerStateManager.from_snapshot(self._source.producers, self._source.base_offset, name=self._name)
 
@@ -184,37 +173,22 @@ class _Building:
     def _name(self) -> str:
         return f"segment {self._source.base_offset} of {self._state.topic_partition} from the tier"
 
-    @property
-    def _suffixes(self) -> tuple[str, ...]:
-        always = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-        return (*always, TRANSACTION_INDEX_SUFFIX) if len(self._transactions) else always
-
-    async def _write_rest(self) -> None:
-        state, base = self._state, self._source.base_offset
-        self._indexes.close()
-        contents = {
-            OFFSET_INDEX_SUFFIX: self._indexes.offset.encode(),
-            TIME_INDEX_SUFFIX: self._indexes.time.encode(),
-            TRANSACTION_INDEX_SUFFIX: self._transactions.encode(),
-        }
-        for suffix in self._suffixes[1:]:
-            await state.disk.write_file(cleaned_file(state.directory, base, suffix), contents[suffix])
-
     @uninterrupted
     async def _commit(self) -> None:
-        state, base = self._state, self._source.base_offset
+        state = self._state
         async with state.gate, state.flush_lock:
             state.check_usable()
             if not self._still_fits():
                 raise _changed(state)
             if self._source.producers is not None:
-                state.snapshots.stage(base, self._source.producers)
+                state.snapshots.stage(self._source.base_offset, self._source.producers)
                 await state.snapshots.save()
-            self._is_committing = True
             with state.all_or_failed():
-                await commit_cleaned(state.disk, state.directory, base, self._suffixes)
-                await make_live(state.disk, state.directory, base, self._suffixes)
-                state.segments.prepend(self._segment())
+                await self.segment.commit()
+                await self.segment.make_live()
+                state.segments.prepend(
+                    self.segment.live(size_bytes=self._size_bytes, next_offset=self._end_offset, now_ms=state.now_ms())
+                )
         state.notify()
 
     def _still_fits(self) -> bool:
@@ -224,23 +198,6 @@ class _Building:
             and state.log_start_offset < self._end_offset
             and state.epochs.range(self._source.base_offset, self._end_offset) == self._epochs.entries
         )
-
-    def _segment(self) -> LogSegment:
-        state = self._state
-        segment = LogSegment(
-            state.disk,
-            state.directory,
-            self._source.base_offset,
-            config=state.config,
-            open_segments=state.open_segments,
-            now_ms=state.now_ms(),
-            size_bytes=self._size_bytes,
-            next_offset=self._end_offset,
-            has_transaction_index=len(self._transactions) > 0,
-        )
-        segment.max_timestamp_ms = self._indexes.max_timestamp_ms
-        segment.max_timestamp_offset = self._indexes.max_timestamp_offset
-        return segment
 
 
 def _changed(state: LogState) -> KafkaError:
