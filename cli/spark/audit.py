@@ -53,7 +53,9 @@ def audit_tier(
     another size than stated, or belong to no segment; indexes, transaction indexes, producer snapshots and leader-epoch
     checkpoints that do not fit their segment. The findings are those of `tierfetch tier verify --deep`.
 
-    Without --bootstrap the objects alone are asked, and a copy that is under way is an orphan.
+    Without --bootstrap the objects alone are asked: a copy that is under way is an orphan, and what is not checked is
+    said. Tiers of this package, of Kafka's LocalTieredStorage and of Aiven's plugin; --option layout=NAME where it is
+    not found out.
     """
     options = Tier(**tier).table_options()
     brokers = addresses(bootstrap)
@@ -87,6 +89,8 @@ def print_audit(found: TierAudit, console: Console) -> None:
         f"{len(found.partitions)} partitions, {found.segments} segments, {decimal(found.size_bytes)}, "
         f"{found.batches:,} batches, {found.records:,} records: {verdict}"
     )
+    if found.not_checked:
+        console.print(f"[dim]Not checked, without the remote log metadata: {'; '.join(found.not_checked)}[/]")
 
 
 def _ledgers(brokers: list[Address]) -> Mapping[TopicIdPartition, RemoteLogLedger]:

@@ -36,6 +36,8 @@ def audit_page(found: TierAudit) -> str:
     how = "compared with the remote log metadata" if found.by_metadata else "by its objects alone"
     lead = f"Every byte read, {how}; ended {moment(found.finished_at_ms)}."
     parts = [_verdict(found), _tiles(found)]
+    if found.not_checked:
+        parts.append(paragraph(f"Not checked, without the remote log metadata: {'; '.join(found.not_checked)}."))
     if found.findings:
         parts += [_meanings(found), _findings(found)]
     return page(f"Audit of {found.tier}", lead, [*parts, _partitions(found)])

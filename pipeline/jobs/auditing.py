@@ -6,7 +6,8 @@
 
 The rules are `remote.audit` and `remote.contents`; here is only who does what, where. Ledgers come from the remote log
 metadata where the caller can read it, else from the objects (`remote.survey`), and then a copy that is under way is an
-orphan. What a task cannot read at all, because the store does not answer, ends the job: that is no finding.
+orphan. Segments that describe themselves are judged by what they say (`audit_described`). What a task cannot read at
+all, because the store does not answer, ends the job: that is no finding.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from ...remote.contents import check_contents
 from ...remote.findings import Finding, FindingKind
 from ...remote.ledger import RemoteLogLedger
 from ...remote.segment import RemoteLogSegmentMetadata
-from ...remote.storage import ListsPartitions, RemoteStorageManager
+from ...remote.storage import ReadsSegments, RemoteStorageManager
 from ...remote.survey import survey
 from ..options import TierOptions
-from ..stores import find_stores
+from ..stores import StoreRef, find_stores, open_store
+from .audit_described import audit_described
 from .audit_report import FINDINGS_SCHEMA, SEGMENTS_SCHEMA, AuditedPartition, AuditedSegment, AuditFinding, TierAudit
 from .work import JobError, bins, display_name, job_options, spark_faults, spread
 
@@ -50,25 +52,27 @@ def audit(session: SparkSession, options: Mapping[str, str], *, read_ledgers: Re
     """
     tier = job_options(options)
     known = None if read_ledgers is None else _wanted(read_ledgers(), tier)
-    partitions = sorted({*asyncio.run(_partitions(tier)), *(known or {})})
+    place = asyncio.run(_place(tier))
+    partitions = sorted({*asyncio.run(_partitions(place)), *(known or {})})
     if not partitions:
         raise JobError(
             f"nothing of what is to be audited is in the tier {display_name(tier.location)}: is it the right one?"
         )
-    listed = _look_at(session, tier, partitions, known)
+    listed = _look_at(session, place, partitions, known)
     unseen = [partition for partition, found in listed.items() if known is None and found.is_empty]
     if unseen:
         raise JobError(f"{unseen[0]}: the driver sees objects that the executors do not; is it the same place there?")
-    contents = _read(session, tier, listed)
+    contents = _read(session, place, listed)
     reports = {partition: _joined(found, contents) for partition, found in listed.items()}
     suspects = [partition for partition in partitions if reports[partition].findings]
     if read_ledgers is not None and suspects:
         known = _wanted(read_ledgers(), tier)
-        for partition, again in _look_at(session, tier, suspects, known).items():
+        for partition, again in _look_at(session, place, suspects, known).items():
             ledger = known.get(partition, RemoteLogLedger(partition))
             reports[partition] = confirmed(reports[partition], again.report, ledger)
     return TierAudit(
         tier=display_name(tier.location),
+        layout=place.store.layout,
         finished_at_ms=time.time_ns() // 1_000_000,
         by_metadata=read_ledgers is not None,
         partitions=[_partition(listed[partition], reports[partition], contents) for partition in partitions],
@@ -85,8 +89,16 @@ def save_parquet(session: SparkSession, found: TierAudit, directory: str) -> Non
 
 
 @dataclass(frozen=True, slots=True)
-class _PartitionTask:
+class _Place:
+    """What is audited, and how it lies there."""
+
     options: TierOptions
+    store: StoreRef
+
+
+@dataclass(frozen=True, slots=True)
+class _PartitionTask:
+    place: _Place
     partitions: tuple[tuple[TopicIdPartition, RemoteLogLedger | None], ...]
 
 
@@ -105,7 +117,7 @@ class _Listed:
 
 @dataclass(frozen=True, slots=True)
 class _SegmentTask:
-    options: TierOptions
+    place: _Place
     segments: tuple[RemoteLogSegmentMetadata, ...]
 
 
@@ -122,27 +134,32 @@ _UNREAD: Final = _Contents(0, 0, ())
 _AllContents = Mapping[str, _Contents]
 
 
-async def _partitions(options: TierOptions) -> list[TopicIdPartition]:
-    (tier, *_) = await find_stores(options)
-    if tier.layout != "kafka":
-        raise JobError(f"an audit knows what belongs into a tier of the layout kafka; this one is of {tier.layout}")
-    storage = options.open_storage()
+async def _place(options: TierOptions) -> _Place:
+    (store, *_) = await find_stores(options)
+    if not store.is_remote:
+        raise JobError(
+            f"{display_name(options.location)} is the log directory of a broker: an audit is of a tier, and `tierfetch "
+            "dump-log` tells of logs"
+        )
+    return _Place(options, store)
+
+
+async def _partitions(place: _Place) -> list[TopicIdPartition]:
+    store = open_store(place.options, place.store)
     try:
-        if not isinstance(storage, ListsPartitions):
-            raise JobError(f"{type(storage).__name__} cannot list its partitions: an audit needs a plugin that can")
-        return [partition async for partition in storage.list_partitions() if options.wants(partition.topic)]
+        return await store.partitions(place.options.wants)
     finally:
-        await storage.close()
+        await store.close()
 
 
 def _look_at(
-    session: SparkSession, options: TierOptions, partitions: list[TopicIdPartition], known: Ledgers | None
+    session: SparkSession, place: _Place, partitions: list[TopicIdPartition], known: Ledgers | None
 ) -> dict[TopicIdPartition, _Listed]:
     pairs = [
         (partition, None if known is None else known.get(partition, RemoteLogLedger(partition)))
         for partition in partitions
     ]
-    tasks = [_PartitionTask(options, some) for some in bins(pairs, lambda _: 1, PARTITIONS_OF_TASK)]
+    tasks = [_PartitionTask(place, some) for some in bins(pairs, lambda _: 1, PARTITIONS_OF_TASK)]
     return {found.partition: found for some in spread(session, _audit_partitions, tasks) for found in some}
 
 
@@ -152,7 +169,16 @@ def _audit_partitions(task: _PartitionTask) -> list[_Listed]:
 
 
 async def _audit_all(task: _PartitionTask) -> list[_Listed]:
-    storage = task.options.open_storage()
+    if task.place.store.layout != "kafka":
+        store = open_store(task.place.options, task.place.store)
+        try:
+            return [
+                _Listed(partition, *await audit_described(store, partition, known))
+                for partition, known in task.partitions
+            ]
+        finally:
+            await store.close()
+    storage = task.place.options.open_storage()
     try:
         return [await _audit_one(storage, *pair) for pair in task.partitions]
     finally:
@@ -171,9 +197,7 @@ async def _audit_one(
     return _Listed(partition, report, tuple(found.ledger.finished()))
 
 
-def _read(
-    session: SparkSession, options: TierOptions, listed: Mapping[TopicIdPartition, _Listed]
-) -> dict[str, _Contents]:
+def _read(session: SparkSession, place: _Place, listed: Mapping[TopicIdPartition, _Listed]) -> dict[str, _Contents]:
     """By segment id; not of those that lack an object."""
     wanted = [
         segment
@@ -185,7 +209,7 @@ def _read(
         )
     ]
     tasks = [
-        _SegmentTask(options, some)
+        _SegmentTask(place, some)
         for some in bins(wanted, lambda one: one.segment_size_in_bytes + SEGMENT_OVERHEAD_BYTES, BYTES_OF_TASK)
     ]
     return {key: found for some in spread(session, _read_segments, tasks) for key, found in some.items()}
@@ -197,14 +221,14 @@ def _read_segments(task: _SegmentTask) -> dict[str, _Contents]:
 
 
 async def _read_all(task: _SegmentTask) -> dict[str, _Contents]:
-    storage = task.options.open_storage()
+    store = open_store(task.place.options, task.place.store)
     try:
-        return {str(segment.segment_id): await _read_one(storage, segment) for segment in task.segments}
+        return {str(segment.segment_id): await _read_one(store, segment) for segment in task.segments}
     finally:
-        await storage.close()
+        await store.close()
 
 
-async def _read_one(storage: RemoteStorageManager, segment: RemoteLogSegmentMetadata) -> _Contents:
+async def _read_one(store: ReadsSegments, segment: RemoteLogSegmentMetadata) -> _Contents:
     batches = records = 0
 
     def count(header: BatchHeader) -> None:
@@ -212,7 +236,7 @@ async def _read_one(storage: RemoteStorageManager, segment: RemoteLogSegmentMeta
         batches += 1
         records += header.record_count
 
-    findings = await check_contents(segment, storage, count)
+    findings = await check_contents(segment, store, count)
     return _Contents(batches, records, tuple(findings))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from tierfetch.cli.main import cli
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.tests import samples
+from tierfetch.tests.fakes.aiven_tier import AivenWriter, private_pem
+from tierfetch.tests.fakes.random_tier import History, consumed, segments
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 
 TIMEOUT_S = 60.0
@@ -141,6 +144,50 @@ def test_P2_audit_of_a_cluster_at_work(cluster: LocalCluster) -> None:
     assert found["partitions"][0]["segments"]
 
 
+def test_P2_the_jobs_on_a_tier_of_aivens_plugin(spark: Any, tmp_path: Path) -> None:
+    """Encrypted and compressed; what the driver reads of the key reaches the executors."""
+    pytest.importorskip("Cryptodome", reason='pip install "tierfetch[encryption]"')
+    rng = random.Random(7)
+    history = History().run([("plain", -1, 10)] * 40, rng)
+    writer = AivenWriter(tmp_path / "tier", 2000, True, "Key1")
+    for segment in segments(history, [10, 20, 30], rng):
+        writer.write(segment.metadata, segment.log, segment.indexes)
+    pem = tmp_path / "key.pem"
+    pem.write_text(private_pem("Key1"))
+    options = ("--option", f"encryption.Key1={pem}")
+    audited = command("audit", tmp_path / "tier", *options, "--json")
+    assert audited.exit_code == 0, audited.output
+    found = json.loads(audited.stdout)
+    count = len(consumed(history, "read_committed"))
+    (partition,) = found["partitions"]
+    assert found["layout"] == "aiven"
+    assert len(partition["segments"]) == 4
+    assert sum(segment["records"] for segment in partition["segments"]) == count
+    profiled = command("profile", tmp_path / "tier", *options, "--json")
+    assert json.loads(profiled.stdout)["topics"][0]["partitions"][0]["records"] == count
+    exported = command("compact-to", tmp_path / "tier", tmp_path / "out", *options, "--json")
+    assert json.loads(exported.stdout)["rows"] == count
+    writer.written[1].with_suffix(".log").write_bytes(b"")
+    damaged = command("audit", tmp_path / "tier", *options)
+    assert damaged.exit_code == 1
+    assert "wrong size" in damaged.stdout
+
+
+def test_P2_an_export_tells_what_it_passed_over(copied_tier: Path, tmp_path: Path) -> None:
+    log = objects(copied_tier, "s-trim", "log")[3]
+    content = bytearray(log.read_bytes())
+    content[70] ^= 1
+    log.write_bytes(content)
+    arguments = ("compact-to", copied_tier, tmp_path / "out", "--topic", "s-trim")
+    assert command(*arguments).exit_code == 1
+    lenient = command(*arguments, "--option", "mode=permissive", "--json")
+    assert lenient.exit_code == 0, lenient.output
+    (message,) = json.loads(lenient.stdout)["passed_over"]
+    assert "has CRC" in message
+    (commit,) = (tmp_path / "out" / "_tierfetch").glob("commit-*.json")
+    assert json.loads(commit.read_text())["passed_over"] == [message]
+
+
 def rows(spark: Any, out: Path) -> list[tuple[Any, ...]]:
     frame = spark.read.parquet(str(out))
     found = frame.selectExpr("topic", "partition", "offset", "key", "value", "unix_micros(timestamp) AS at", "date")
@@ -256,6 +303,7 @@ def test_P2_sweep_of_the_replacement_model(spark: Any, tmp_path: Path) -> None:
     [
         (("audit", "nowhere", "--option", "mood=good"), 1, "unknown option mood"),
         (("audit", "nowhere", "--option", "mood"), 2, "expected KEY=VALUE"),
+        (("audit", samples.BROKER), 1, "is the log directory of a broker: an audit is of a tier"),
         (("audit", "nowhere"), 1, "nothing of what is to be audited is in the tier nowhere"),
         (("profile", "nowhere", "--topic", "orders"), 1, "nothing of topic orders is in the tier"),
         (("profile", "nowhere", "--topic", "a", "--topics-pattern", "b"), 2, "either --topic or --topics-pattern"),
@@ -264,7 +312,7 @@ def test_P2_sweep_of_the_replacement_model(spark: Any, tmp_path: Path) -> None:
         (("sweep", "--before", "tier-frist"), 2, "no policy 'tier-frist'"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(arguments: tuple[str, ...], exit_code: int, message: str) -> None:
+def test_what_is_wrong_is_said_in_a_line(arguments: tuple[object, ...], exit_code: int, message: str) -> None:
     result = command(*arguments)
     assert result.exit_code == exit_code, result.output
     assert message in result.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,39 @@ def test_damage_is_named_or_passed_over(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="are in no segment of the tier; set failOnDataLoss"):
         table(spark, tmp_path, **options).count()
     assert table(spark, tmp_path, failOnDataLoss="false", **options).count() < len(whole)
+
+
+def test_what_is_passed_over_is_a_row_of_the_column_that_spark_has_for_it(spark: Any, tmp_path: Path) -> None:
+    shutil.copytree(samples.TIER, tmp_path / samples.TIER.name)
+    log = sorted((tmp_path / samples.TIER.name).glob("s-none-0-*/*.log"))[3]
+    content = bytearray(log.read_bytes())
+    content[100] ^= 1
+    log.write_bytes(content)
+    options = {"topics": "s-none", "isolation": "read_uncommitted", "mode": "permissive"}
+    records = table(spark, tmp_path, **options)
+    with_reports = table(spark, tmp_path, columnNameOfCorruptRecord="wrong", **options)
+    assert with_reports.columns == [*records.columns, "wrong"]
+    (row,) = with_reports.where("wrong IS NOT NULL").collect()
+    assert (row.topic, row.partition, row.offset) == ("s-none", 0, int(log.name[:20]))
+    assert row.wrong.endswith("(batch at byte 0)")
+    assert with_reports.where("wrong IS NULL").count() == records.count()
+    few = spark.read.schema("offset LONG, _corrupt_record STRING").format("tierfetch").options(**options)
+    (row,) = few.load(str(tmp_path)).where("_corrupt_record IS NOT NULL").collect()
+    assert row.offset == int(log.name[:20])
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("offfset LONG", "the schema names offfset, which is no column; did you mean offset?"),
+        ("offset INT", "column offset is bigint, the schema says int: read it as it is, and cast it"),
+        ("value STRING", "column value is binary, the schema says string"),
+    ],
+)
+def test_a_schema_that_cannot_be(spark: Any, schema: str, said: str) -> None:
+    frame = spark.read.schema(schema).format("tierfetch").option("topics", "s-none").load(str(samples.TIER.parent))
+    with pytest.raises(Exception, match=re.escape(said)):
+        frame.count()
 
 
 # With a tail on live brokers.

@@ -30,7 +30,7 @@ def audited(*findings: AuditFinding, segments: int = 3) -> TierAudit:
     listed = [segment(number * 10, number * 10 + 9, is_sound=not findings or number != 1) for number in range(segments)]
     damaged = AuditedPartition(topic="orders", partition=0, topic_id="x", segments=listed, findings=list(findings))
     sound = AuditedPartition(topic="a-first", partition=0, topic_id="y", segments=listed[:1], findings=[])
-    return TierAudit(tier="tier", finished_at_ms=0, by_metadata=False, partitions=[sound, damaged])
+    return TierAudit(tier="tier", layout="kafka", finished_at_ms=0, by_metadata=False, partitions=[sound, damaged])
 
 
 def test_every_kind_of_finding_is_explained() -> None:

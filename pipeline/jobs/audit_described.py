@@ -1,0 +1,63 @@
+"""The audit of a partition in a layout whose segments describe themselves (Aiven's manifests): what is found without
+reading their logs.
+
+| finding     | means                                                                           |
+|-------------|---------------------------------------------------------------------------------|
+| MISSING     | a manifest without its log or indexes; a finished segment that has no manifest   |
+| WRONG_SIZE  | the log's object has another size than its manifest says                        |
+| CORRUPT     | a manifest that is none, or that contradicts the remote log metadata            |
+| GAP, OFF_LINEAGE | as everywhere (`remote.audit`)                                             |
+| ORPHAN      | objects without a manifest; a segment that the remote log metadata does not know |
+| FOREIGN     | an object whose name is none of the layout's                                    |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...protocol.topics import TopicIdPartition
+from ...remote.audit import AuditReport, check_lineage
+from ...remote.findings import Finding, FindingKind
+from ...remote.ledger import RemoteLogLedger
+from ...remote.segment import RemoteLogSegmentMetadata
+from ...remote.survey import Sighting, enter
+from ..stores import SegmentStore
+
+
+async def audit_described(
+    store: SegmentStore, partition: TopicIdPartition, known: RemoteLogLedger | None
+) -> tuple[AuditReport, tuple[RemoteLogSegmentMetadata, ...]]:
+    """And the segments, as they describe themselves. `known` is the remote log metadata's. RemoteStorageError."""
+    sighting = await store.sight(partition)
+    there = RemoteLogLedger(partition)
+    for segment in sighting.described:
+        enter(there, segment)
+    findings = [*sighting.findings] if known is None else [*_compare(known, sighting)]
+    findings += await check_lineage(there, store)
+    segments = tuple(there.finished())
+    return AuditReport(len(segments), there.finished_size_bytes, tuple(findings)), segments
+
+
+def _compare(known: RemoteLogLedger, sighting: Sighting) -> Iterator[Finding]:
+    """What is being copied or deleted right now is nobody's fault."""
+    finished = {segment.segment_id: segment for segment in known.finished()}
+    states = {str(segment.segment_id) for segment in known.segments()}
+    under_way = states - {str(segment_id) for segment_id in finished}
+    told = {finding.subject for finding in sighting.findings}
+    yield from (finding for finding in sighting.findings if finding.subject not in under_way)
+    there = {segment.segment_id: segment for segment in sighting.described}
+    for segment_id, segment in there.items():
+        if str(segment_id) not in states:
+            message = f"{segment.segment_size_in_bytes} bytes of a segment that the remote log metadata does not know"
+            yield Finding(FindingKind.ORPHAN, str(segment_id), message, segment.start_offset)
+    for segment_id, segment in finished.items():
+        if segment_id in there:
+            if (found := _told(there[segment_id])) != (stated := _told(segment)):
+                message = f"its manifest says {found}, the remote log metadata {stated}"
+                yield Finding(FindingKind.CORRUPT, str(segment_id), message, segment.start_offset)
+        elif str(segment_id) not in told:
+            yield Finding(FindingKind.MISSING, str(segment_id), f"{_told(segment)}: no manifest", segment.start_offset)
+
+
+def _told(segment: RemoteLogSegmentMetadata) -> str:
+    return f"offsets [{segment.start_offset}, {segment.end_offset}], {segment.segment_size_in_bytes} bytes"
