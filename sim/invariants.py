@@ -9,6 +9,7 @@
 | no divergence         | any replica's log differs from the committed one below its own high watermark               |
 | no phantom commit     | a follower's high watermark lies above all that leaders ever reported                       |
 | ordered offsets       | log start <= local log start <= log end, high watermark <= log end                          |
+| truncated epochs      | a truncation leaves a leader epoch that begins above the log's new end                      |
 
 "Differs" is told by leader epochs: an offset and the epoch of its record name one record for ever, as long as no epoch
 has two leaders. The bytes are compared when the run has ended. Losses that the fault model permits (`forgive`) take
@@ -69,6 +70,7 @@ class PartitionInvariants:
         self._check_offsets(now)
         self._check_epochs(now)
         self._check_watermark(now)
+        self._check_truncation(now)
         if now.leads_epoch is not None:
             self._check_leader(now)
             self._commit(now)
@@ -131,6 +133,15 @@ class PartitionInvariants:
                 f"its watermark went from {before.high_watermark} to {now.high_watermark}"
             )
             raise self._violated("monotonic watermark", detail)
+
+    def _check_truncation(self, now: ReplicaStatus) -> None:
+        """Only then: an append of several epochs notes them all before its first batch is there."""
+        before = self._before(now)
+        if before is None or now.log_end_offset >= before.log_end_offset or not now.epochs:
+            return
+        if now.epochs[-1].start_offset > now.log_end_offset:
+            detail = f"node {now.node_id} was cut from {before.log_end_offset}: {now}"
+            raise self._violated("truncated epochs", detail)
 
     def _check_leader(self, now: ReplicaStatus) -> None:
         is_newest = now.leads_epoch == max(self._leaders, default=-1) and not self._is_forgiven(now)

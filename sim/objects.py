@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -34,6 +34,9 @@ JITTER_S: Final = 0.010
 BYTES_PER_S: Final = 100e6
 PIECE_BYTES: Final = 1024 * 1024
 HUNG_SHARE: Final = 0.5
+
+UploadEnds = Callable[[bytes], None]
+"""Told what an upload has read of its source."""
 
 
 @dataclass(slots=True)
@@ -70,6 +73,8 @@ class SimObjectStore:
         self.unfinished: dict[str, bytes] = {}
         self.late: set[str] = set()
         """What was put by uploads that hung: nobody may know of it."""
+        self.on_upload: Callable[[str, str], UploadEnds | None] = lambda *_: None
+        """Told the host and the key when an upload begins."""
         self.faults = StoreFaults()
         self.network = network
         self.rng = rng
@@ -120,6 +125,7 @@ class _Way:
 
     async def put(self, key: str, source: SegmentSource) -> None:
         store, parts, size = self._store, [], 0
+        ends = store.on_upload(self._host, key)
         await self._begin("put")
         store.unfinished[key] = b""
         while size < source.size:
@@ -133,6 +139,8 @@ class _Way:
             raise RemoteStorageError(f"{key}: the upload broke off (injected)")
         store.unfinished.pop(key, None)
         data = b"".join(parts)
+        if ends is not None:
+            ends(data)
         if store.faults.hung_upload_s and self._hits("hung upload", HUNG_SHARE):
             await store.put_late(key, data, store.faults.hung_upload_s)
         else:

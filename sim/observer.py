@@ -2,28 +2,51 @@
 
     event of a process -> its broker's partitions -> those whose fingerprint changed -> `ReplicaStatus` -> invariants
 
-A fingerprint is a few offsets and identities, so that an event that changed nothing costs little. Between two events
-nothing can change: that is what asyncio promises.
+A fingerprint is a few offsets and identities, so that an event that changed nothing costs little: it is read without a
+call into Python for each part. Between two events nothing can change: that is what asyncio promises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Final
 
 from ..broker.node import Broker
 from ..broker.partition import Partition
-from ..protocol.topics import TopicIdPartition
-from .invariants import PartitionInvariants, ReplicaStatus
+from ..fetcher.leader_replicas import LeaderReplicas
+from ..protocol.topics import TopicIdPartition, TopicPartition
+from .invariants import InvariantViolationError, PartitionInvariants, ReplicaStatus
 from .losses import PartitionLosses
 from .process import Process
+
+_FINGERPRINT: Final = attrgetter(
+    "log",
+    "log._state.high_watermark",
+    "log._state.log_end_offset",
+    "log._state.log_start_offset",
+    "log._state.segments.first_base_offset",
+    "log._state.epochs._version",
+    "leadership",
+    "registration",
+)
 
 Record = Callable[[str, str], None]
 """Host and text: a line of the trace."""
 
 
+@dataclass(slots=True)
+class _Watched:
+    """A broker that is up. `count`: how many replicas it had at the last event."""
+
+    node_id: int
+    hosted: Mapping[TopicPartition, Partition]
+    count: int = 0
+
+
 class ReplicaObserver:
-    """Of all replicas of a run. `hosts` gives the broker that runs as a process, None while it is not up."""
+    """Of all replicas of a run. `broker_of` gives the broker that runs as a process, None while it is not up."""
 
     def __init__(self, broker_of: Callable[[Process], Broker | None], record: Record) -> None:
         self.invariants: dict[TopicIdPartition, PartitionInvariants] = {}
@@ -34,43 +57,56 @@ class ReplicaObserver:
         self._fingerprints: dict[Partition, tuple[Any, ...]] = {}
         """By what hashes at no cost: this is looked up after every event."""
         self._replicas: dict[tuple[int, TopicIdPartition], Partition] = {}
-        self._hosted: dict[int, int] = {}
-        """How many replicas a node had."""
+        self._watched: dict[Process, _Watched] = {}
+        """By the process: its broker, from the moment on that it is up."""
         self.on_commit: Callable[[TopicIdPartition, ReplicaStatus], None] = lambda *_: None
         """Told when a leader's high watermark rose."""
+        self.on_truncation: Callable[[TopicIdPartition, ReplicaStatus, ReplicaStatus], None] = lambda *_: None
+        """Told when a log became shorter: before and after."""
+        self.on_joiners: Callable[[TopicIdPartition, ReplicaStatus, Collection[int]], None] = lambda *_: None
+        """Told when a leader begins to ask for new members of its ISR: who they are."""
+        self._pending_isrs: dict[Partition, frozenset[int] | None] = {}
+        self._cut: dict[Partition, None] = {}
+        """Whose truncation is under way."""
         self._statuses: dict[tuple[int, TopicIdPartition], ReplicaStatus] = {}
 
     def on_event(self, process: Process | None) -> None:
         """InvariantViolationError if something must not be."""
-        broker = None if process is None else self._broker_of(process)
-        if process is None or broker is None:
+        if process is None or process.is_dead:
             return
-        node_id = broker.config.node_id
-        hosted = broker.hosted.partitions
-        if len(hosted) < self._hosted.get(node_id, 0):
-            self._forget_what_left(node_id, {partition.partition for partition in hosted.values()})
-        self._hosted[node_id] = len(hosted)
+        watched = self._watched.get(process) or self._begin_to_watch(process)
+        if watched is None:
+            return
+        hosted = watched.hosted
+        if len(hosted) != watched.count:
+            if len(hosted) < watched.count:
+                self._forget_what_left(watched.node_id, {partition.partition for partition in hosted.values()})
+            watched.count = len(hosted)
+        fingerprints, pending_isrs = self._fingerprints, self._pending_isrs
         for partition in hosted.values():
-            log = partition.log
-            fingerprint = (
-                log.high_watermark,
-                log.log_end_offset,
-                partition.leadership,
-                log.epochs.version,
-                log.local_log_start_offset,
-                log.log_start_offset,
-                partition.registration,
-                log,
-            )
-            if self._fingerprints.get(partition) != fingerprint:
-                self._fingerprints[partition] = fingerprint
-                self._look((node_id, partition.partition), partition, process)
+            fingerprint = _FINGERPRINT(partition)
+            if fingerprints.get(partition) != fingerprint:
+                fingerprints[partition] = fingerprint
+                self._look((watched.node_id, partition.partition), partition, process)
+            leadership = partition.leadership
+            if leadership is not None and leadership.replicas.pending_isr is not pending_isrs.get(partition):
+                self._look_at_joiners((watched.node_id, partition.partition), partition, leadership.replicas)
+        if self._cut:
+            self._look_at_cut(hosted)
+
+    def _begin_to_watch(self, process: Process) -> _Watched | None:
+        broker = self._broker_of(process)
+        if broker is None:
+            return None
+        watched = self._watched[process] = _Watched(broker.config.node_id, broker.hosted.partitions)
+        return watched
 
     def process_ended(self, node_id: int) -> None:
         """What it believed is gone."""
         for key in [key for key in self._replicas if key[0] == node_id]:
             self._forget(key)
-        self._hosted.pop(node_id, None)
+        for process in [process for process, watched in self._watched.items() if watched.node_id == node_id]:
+            del self._watched[process]
 
     def _forget_what_left(self, node_id: int, hosted: set[TopicIdPartition]) -> None:
         """Replicas that are hosted no more."""
@@ -78,12 +114,18 @@ class ReplicaObserver:
             self._forget(key)
 
     def _forget(self, key: tuple[int, TopicIdPartition]) -> None:
-        del self._fingerprints[self._replicas.pop(key)]
+        partition = self._replicas.pop(key)
+        del self._fingerprints[partition]
+        self._pending_isrs.pop(partition, None)
+        self._cut.pop(partition, None)
         self._statuses.pop(key, None)
         self.of(key[1]).forget(key[0])
 
     def of(self, name: TopicIdPartition) -> PartitionInvariants:
-        return self.invariants.setdefault(name, PartitionInvariants(str(name.topic_partition)))
+        found = self.invariants.get(name)
+        if found is None:
+            found = self.invariants[name] = PartitionInvariants(str(name.topic_partition))
+        return found
 
     def status(self, node_id: int, name: TopicIdPartition) -> ReplicaStatus | None:
         """As of the last event; None if the node is down or has no such replica."""
@@ -95,6 +137,8 @@ class ReplicaObserver:
         replaced = self._replicas.get(key)
         if replaced is not None and replaced is not partition:
             del self._fingerprints[replaced]
+            self._pending_isrs.pop(replaced, None)
+            self._cut.pop(replaced, None)
         self._replicas[key] = partition
         now = _status(node_id, process.number, partition)
         before = self._statuses.get(key)
@@ -109,6 +153,35 @@ class ReplicaObserver:
             losses.is_running(node_id, now.log_end_offset, invariants.committed_end)
         if now.leads_epoch is not None and (before is None or now.high_watermark > before.high_watermark):
             self.on_commit(name, now)
+        if before is not None and before.incarnation == now.incarnation and now.log_end_offset < before.log_end_offset:
+            self._cut[partition] = None
+            self.on_truncation(name, before, now)
+
+    def _look_at_joiners(
+        self, key: tuple[int, TopicIdPartition], partition: Partition, replicas: LeaderReplicas
+    ) -> None:
+        pending = self._pending_isrs[partition] = replicas.pending_isr
+        if pending is not None and (joiners := pending - replicas.isr):
+            self.on_joiners(key[1], self._statuses[key], joiners)
+
+    def _look_at_cut(self, hosted: Mapping[TopicPartition, Partition]) -> None:
+        """Those whose truncation is over: producer state was rebuilt."""
+        for partition in [each for each in self._cut if each.partition.topic_partition in hosted]:
+            if not partition.log._state.gate.locked():
+                del self._cut[partition]
+                check_producers(partition)
+
+
+def check_producers(partition: Partition) -> None:
+    """No producer is known beyond the end of a log that was cut, unless it failed half-way. InvariantViolationError."""
+    log, next_offset = partition.log, partition.log._state.next_offset
+    for entry in log.producers.entries.values() if log.failure is None else ():
+        seen = [batch.last_offset for batch in entry.batches]
+        if entry.current_txn_first_offset is not None:
+            seen.append(entry.current_txn_first_offset)
+        if max(seen, default=-1) >= next_offset:
+            detail = f"{partition.partition.topic_partition} was cut at {next_offset}, and knows of {entry}"
+            raise InvariantViolationError("truncated producers", detail)
 
 
 def _status(node_id: int, incarnation: int, partition: Partition) -> ReplicaStatus:

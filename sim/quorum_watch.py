@@ -5,6 +5,10 @@ those of `invariants` for the one partition, and
 |-------------------|---------------------------------------------------------------------------------------|
 | one vote an epoch | a process votes for two candidates in one epoch; or two candidates (or leaders) count |
 |                   | the vote of one voter in one epoch, whatever crashed in between                       |
+| durable vote      | a candidate counts a vote that is not on the voter's disk                             |
+| durable majority  | a leader's high watermark rises above what a majority of the voters has on its disks  |
+| own epoch commits | a leader's high watermark rises to the end of an earlier leader's records: these may  |
+|                   | still be overwritten (Raft 5.4.2)                                                     |
 
 A vote that no candidate ever heard of binds nobody: it may not have been on the disk.
 """
@@ -12,34 +16,43 @@ A vote that no candidate ever heard of binds nobody: it may not have been on the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
 
+from ..log.log_directory import CLUSTER_METADATA_TOPIC
 from ..quorum.node import QuorumNode
 from ..quorum.state import RaftState
+from .durability import DurableLogs
 from .invariants import InvariantViolationError, PartitionInvariants, ReplicaStatus
 from .process import Process
 
+PARTITION: Final = f"{CLUSTER_METADATA_TOPIC}-0"
+DIRECTORY: Final = Path("/metadata") / PARTITION
+"""Where simulated voters keep the quorum's log."""
+
 
 class QuorumWatch:
-    """Of the replicas on `nodes`, node ids by host; `replica_of` gives what runs there.
+    """Of the replicas on `nodes`, node ids by host; `replica_of` gives what runs there, `disks` what would survive.
 
     `on_vote(host, candidate)` is told when a node has voted for another one, `on_win(host)` when one begins to lead.
     """
 
     def __init__(
         self,
-        partition: str,
         nodes: Mapping[str, int],
         replica_of: Callable[[str], QuorumNode | None],
+        disks: DurableLogs,
         record: Callable[[str, str], None],
     ) -> None:
-        self.invariants = PartitionInvariants(partition)
+        self.invariants = PartitionInvariants(PARTITION)
         self.on_vote: Callable[[str, str], None] = lambda *_: None
         self.on_win: Callable[[str], None] = lambda _: None
         self._nodes = nodes
         self._hosts = {node_id: host for host, node_id in nodes.items()}
         self._replica_of = replica_of
+        self._disks = disks
         self._record = record
-        self._fingerprints: dict[str, tuple[object, ...]] = {}
+        self._fingerprints: dict[str, tuple[Any, ...]] = {}
         self._voted: dict[tuple[str, int, int], int] = {}
         """By host, process and epoch: for whom."""
         self._counted: dict[tuple[int, int], int] = {}
@@ -65,6 +78,8 @@ class QuorumWatch:
         if replica.state is RaftState.LEADER and (before is None or before[0] is not RaftState.LEADER):
             self.on_win(host)
         self._check_votes(process, replica)
+        if replica.state is RaftState.LEADER and before is not None and before[3][0] < replica.high_watermark:
+            self._check_commit(process, replica)
         self.invariants.observe(
             ReplicaStatus(
                 node_id=self._nodes[host],
@@ -93,7 +108,27 @@ class QuorumWatch:
             self._check_one(self._voted.setdefault(key, voted_id), voted_id, node_id, epoch)
         counted = replica.granting_voters
         for voter in counted if len(counted) > 1 else ():  # its own alone may not be on its disk yet
+            if (voter, epoch) not in self._counted:
+                self._check_on_disk(voter, epoch, node_id)
             self._check_one(self._counted.setdefault((voter, epoch), node_id), node_id, voter, epoch)
+
+    def _check_on_disk(self, voter: int, epoch: int, candidate: int) -> None:
+        """One that has gone on to a later epoch had to forget this one."""
+        vote = self._disks.vote(self._hosts[voter], DIRECTORY)
+        if vote is None or vote.epoch < epoch or (vote.epoch == epoch and vote.voted_id != candidate):
+            detail = f"{candidate} counts the vote of {voter} in {epoch}, whose disk says {vote}"
+            raise InvariantViolationError("durable vote", detail)
+
+    def _check_commit(self, process: Process, replica: QuorumNode) -> None:
+        end, epoch = replica.high_watermark, replica.leader_and_epoch.epoch
+        if replica.log.epochs.epoch_for_offset(end - 1) != epoch:
+            detail = f"{process.host} leads {epoch} and commits up to {end} of {replica.log.epochs}"
+            raise InvariantViolationError("own epoch commits", detail)
+        voters = [self._hosts[node.id] for node in replica.voters.voters if node.id in self._hosts]
+        holders = [host for host in voters if self._disks.holds(host, DIRECTORY, end)]
+        if 2 * len(holders) <= len(voters):
+            detail = f"{process.host} commits up to {end}, which is on the disks of {holders} of {voters} only"
+            raise InvariantViolationError("durable majority", detail)
 
     @staticmethod
     def _check_one(earlier: int, candidate: int, voter: int, epoch: int) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
@@ -18,6 +20,7 @@ from .workload import UnexpectedError
 from .world import World
 
 Sink = Callable[[str], None]
+DISK_FULL: Final = os.strerror(errno.ENOSPC)
 
 
 class Run(Protocol):
@@ -61,6 +64,7 @@ def run_seed(
         run = SCENARIOS[name](world, schedule)
         failures = _failures(run)
         failures += [f"unexpected: {each.get('exception') or each['message']!r}" for each in _faults(world)]
+        failures += [f"stopped by itself: {host}: {reason}" for host, reason in _stopped(world)]
         for failure in failures:
             world.say("judge", failure)
         tallies = run.tallies()
@@ -74,6 +78,7 @@ def run_seed(
             real_s=time.perf_counter() - began_s,
             events=world.loop.events,
             injected=dict(tallies.injected),
+            changed=dict(tallies.changed),
             records_acknowledged=tallies.acknowledged,
             records_checked=tallies.checked,
             records_excused=tallies.excused,
@@ -89,6 +94,11 @@ def _faults(world: World) -> list[dict[str, Any]]:
         for each in world.loop.failures
         if not (each["message"] in ends and isinstance(each.get("exception"), OSError | KafkaError))
     ]
+
+
+def _stopped(world: World) -> list[tuple[str, str]]:
+    """Nodes that gave up although their disks do what they should."""
+    return [(host, reason) for host, reason in world.stopped if DISK_FULL not in reason]
 
 
 def _failures(run: Run) -> list[str]:

@@ -66,6 +66,8 @@ class World:
         self.counters: Counter[str] = Counter()
         self.store = SimObjectStore(self.network, self.rng("store"), self.counters)
         self.hosts: dict[str, Host] = {}
+        self.stopped: list[tuple[str, str]] = []
+        """Nodes that have stopped by themselves: host and reason."""
         self.lines = 0
         self._sink = sink
         self._digest = blake2b(digest_size=16)

@@ -97,6 +97,13 @@ def test_offsets_out_of_order() -> None:
     assert violated(committed(), status(2, hw=1, end=10, log_start_offset=5)) == "ordered offsets"
 
 
+def test_a_truncation_leaves_an_epoch_above_the_end() -> None:
+    invariants = committed()
+    invariants.observe(status(3, hw=8, end=14, epoch=1, epochs=((0, 0), (1, 12))))
+    assert violated(invariants, status(3, hw=8, end=10, epoch=2, epochs=((0, 0), (1, 12)))) == "truncated epochs"
+    committed().observe(status(3, hw=8, end=10, epochs=((0, 0), (1, 12))))
+
+
 def test_forgiven_losses() -> None:
     invariants = committed()
     invariants.forget(1)

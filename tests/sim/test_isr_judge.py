@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -17,9 +19,10 @@ from tierfetch.sim.observer import ReplicaObserver
 NAME = TopicIdPartition(UUID(int=1), "t", 0)
 
 
-def image(*isr: int, leader_epoch: int = 3) -> ClusterImage:
+def image(*isr: int, leader_epoch: int = 3, flush_messages: int = 2**63 - 1) -> ClusterImage:
+    configs = {"flush.messages": str(flush_messages)}
     registration = PartitionRegistration(1, leader_epoch, 5, (1, 2, 3), isr)
-    return ClusterImage("c", {}, {"t": TopicImage("t", NAME.topic_id, {}, {0: registration})}, {})
+    return ClusterImage("c", {}, {"t": TopicImage("t", NAME.topic_id, configs, {0: registration})}, {})
 
 
 def status(node_id: int, end: int, high_watermark: int = 0, leads_epoch: int | None = None) -> ReplicaStatus:
@@ -29,7 +32,18 @@ def status(node_id: int, end: int, high_watermark: int = 0, leads_epoch: int | N
 class Scene:
     def __init__(self, now: ClusterImage) -> None:
         self.observer = ReplicaObserver(lambda _: None, lambda *_: None)
-        self.judge = IsrJudge(self.observer, lambda: now)
+        self.durable: dict[int, int] = {}
+        hosts = {node_id: str(node_id) for node_id in (1, 2, 3)}
+        self.judge = IsrJudge(self.observer, lambda: now, self, hosts, Path("/data"))  # type: ignore[arg-type]
+
+    def holds(self, host: str, directory: Path, end_offset: int) -> bool:
+        assert directory == Path("/data/t-0")
+        return self.durable.get(int(host), 10) >= end_offset
+
+    def lies(self, node_id: int, end: int) -> Scene:
+        """On its disk."""
+        self.durable[node_id] = end
+        return self
 
     def has(self, node_id: int, end: int) -> Scene:
         self.observer._statuses[node_id, NAME] = status(node_id, end)
@@ -66,3 +80,35 @@ def test_who_joins_is_level() -> None:
     scene.judge.changed(image(1), image(1, 2))
     with pytest.raises(InvariantViolationError, match="joins level"):
         scene.judge.changed(image(1), image(1, 3))
+
+
+def test_who_is_asked_to_join_is_level_with_the_leader() -> None:
+    scene = Scene(image(1)).has(2, 7).has(3, 6)
+    leader = status(1, 10, 7, 3)
+    scene.observer.on_joiners(NAME, leader, {2})
+    with pytest.raises(InvariantViolationError, match="joins level"):
+        scene.observer.on_joiners(NAME, leader, {2, 3})
+
+
+def test_members_have_flushed_what_the_topic_wants_flushed() -> None:
+    Scene(image(1, 2, flush_messages=1)).has(2, 7).lies(2, 7).lead(7)
+    Scene(image(1, 2, flush_messages=3)).has(2, 7).lies(2, 5).lead(7)
+    Scene(image(1, 2)).has(2, 7).lies(2, 0).lead(7)
+    with pytest.raises(InvariantViolationError, match=r"flushed ISR: .* 2 in the ISR .* has not 5 on its disk"):
+        Scene(image(1, 2, flush_messages=3)).has(2, 7).lies(2, 4).lead(7)
+
+
+def test_a_member_takes_nothing_committed_off_its_log() -> None:
+    scene = Scene(image(1, 2)).has(2, 7).has(3, 6)
+    scene.lead(7)
+    scene.observer.on_truncation(NAME, status(2, 9), status(2, 7))
+    scene.observer.on_truncation(NAME, status(3, 9), status(3, 6))
+    with pytest.raises(InvariantViolationError, match="keeps whole"):
+        scene.observer.on_truncation(NAME, status(2, 9), status(2, 6))
+
+
+def test_what_was_different_may_go() -> None:
+    scene = Scene(image(1, 2)).has(2, 7)
+    scene.lead(7)
+    other = replace(status(2, 9), epochs=(EpochEntry(2, 0), EpochEntry(3, 6)))
+    scene.observer.on_truncation(NAME, other, replace(other, log_end_offset=0, epochs=()))

@@ -2,30 +2,61 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
 from tierfetch.quorum.state import LeaderAndEpoch, RaftState
+from tierfetch.sim.durability import DurableVote
 from tierfetch.sim.invariants import InvariantViolationError
 from tierfetch.sim.process import Process
 from tierfetch.sim.quorum_watch import QuorumWatch
 
 NODES = {"one": 1, "two": 2, "three": 3}
+HOSTS = {node_id: host for host, node_id in NODES.items()}
 
 
 class Scene:
     def __init__(self) -> None:
         self.replicas: dict[str, Any] = {}
         self.told: list[tuple[str, ...]] = []
-        self.watch = QuorumWatch("log-0", NODES, self.replicas.get, lambda *_: None)
+        self.on_disk: dict[str, DurableVote] = {}
+        self.durable: dict[str, int] = {}
+        self.watch = QuorumWatch(NODES, self.replicas.get, self, lambda *_: None)  # type: ignore[arg-type]
         self.watch.on_vote = lambda *hosts: self.told.append(hosts)
         self.watch.on_win = lambda host: self.told.append((host,))
+
+    def vote(self, host: str, _: Path) -> DurableVote | None:
+        return self.on_disk.get(host)
+
+    def holds(self, host: str, _: Path, end_offset: int) -> bool:
+        return self.durable.get(host, 0) >= end_offset
+
+    def commit(self, high_watermark: int, *epochs: tuple[int, int], epoch: int = 5) -> None:
+        """Node 1 leads, first with nothing committed."""
+        for offset in (0, high_watermark):
+            entries = LeaderEpochCache(EpochEntry(*entry) for entry in epochs)
+            log = SimpleNamespace(log_start_offset=0, log_end_offset=10, epochs=entries)
+            self.replicas["one"] = SimpleNamespace(
+                state=RaftState.LEADER,
+                leader_and_epoch=LeaderAndEpoch(1, epoch),
+                voted_id=1,
+                granting_voters=(),
+                high_watermark=offset,
+                voters=SimpleNamespace(voters=[SimpleNamespace(id=node_id) for node_id in NODES.values()]),
+                log=log,
+            )
+            self.watch.on_event(Process("one", 1))
 
     def see(
         self, host: str, epoch: int, *counted: int, voted: int | None = None, leads: bool = False, run: int = 1
     ) -> None:
+        if voted is not None:
+            for each in counted:
+                self.on_disk[HOSTS[each]] = DurableVote(epoch, voted)
         epochs = SimpleNamespace(version=0, entries=())
         self.replicas[host] = SimpleNamespace(
             state=RaftState.LEADER if leads else RaftState.CANDIDATE,
@@ -59,3 +90,39 @@ def test_a_process_does_not_change_its_mind() -> None:
     scene.see("two", 5, voted=1)
     with pytest.raises(InvariantViolationError, match="one vote an epoch"):
         scene.see("two", 5, voted=3)
+
+
+@pytest.mark.parametrize("disk", [None, DurableVote(4, 1), DurableVote(5, 3), DurableVote(5, -1)])
+def test_a_vote_that_is_counted_is_on_the_voters_disk(disk: DurableVote | None) -> None:
+    scene = Scene()
+    scene.on_disk = {"one": DurableVote(5, 1)}
+    if disk is not None:
+        scene.on_disk["two"] = disk
+    with pytest.raises(InvariantViolationError, match="durable vote: 1 counts the vote of 2 in 5"):
+        scene.see("one", 5, 1, 2)
+
+
+def test_a_voter_that_has_gone_on_had_voted() -> None:
+    scene = Scene()
+    scene.on_disk = {"one": DurableVote(5, 1), "two": DurableVote(6, 3)}
+    scene.see("one", 5, 1, 2)
+
+
+def test_a_leader_commits_what_a_majority_has_on_its_disks() -> None:
+    scene = Scene()
+    scene.durable = {"one": 7, "two": 3, "three": 7}
+    scene.commit(7, (5, 2))
+    scene = Scene()
+    scene.durable = {"one": 7, "two": 3, "three": 6}
+    with pytest.raises(InvariantViolationError, match=r"durable majority: .*7, which is on the disks of \['one'\]"):
+        scene.commit(7, (5, 2))
+
+
+def test_a_leader_commits_by_records_of_its_own_epoch() -> None:
+    scene = Scene()
+    scene.durable = dict.fromkeys(NODES, 10)
+    scene.commit(3, (4, 0), (5, 2))
+    scene = Scene()
+    scene.durable = dict.fromkeys(NODES, 10)
+    with pytest.raises(InvariantViolationError, match="own epoch commits"):
+        scene.commit(2, (4, 0), (5, 2))

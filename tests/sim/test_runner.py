@@ -85,3 +85,30 @@ def test_a_process_may_end_because_its_disk_fails(fake: type[FakeRun], error: Ex
 def test_a_failure_is_shrunk_to_what_matters(fake: type[FakeRun]) -> None:
     shrunk = runner.shrink_failure(runner.run_seed(1), runs_max=20)
     assert [fault.kind for fault in shrunk.schedule.faults] == [FaultKind.PROCESS_CRASH]
+
+
+def test_a_node_that_gives_up_on_a_sound_disk_fails_its_run(fake: type[FakeRun]) -> None:
+    class Node:
+        async def __aenter__(self) -> Node:
+            self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+            self.failed.set_result(reason)
+            return self
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+    class Run(fake):  # type: ignore[misc]
+        def run(self) -> None:
+            self.world.run(self._run())
+
+        async def _run(self) -> None:
+            await self.world.host("broker-1").start(lambda _: Node())
+            await asyncio.sleep(1)
+
+        def findings(self) -> list[str]:
+            return []
+
+    runner.SCENARIOS["fake"] = Run  # type: ignore[index]
+    reason = "a fault of ours"
+    assert runner.run_seed(1, "fake").failures == ("stopped by itself: broker-1: a fault of ours",)
+    reason = f"[Errno 28] {runner.DISK_FULL}: /data"
+    assert not runner.run_seed(1, "fake").has_failed

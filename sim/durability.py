@@ -1,0 +1,100 @@
+"""What of a log is on a machine's disk, whatever its process believes: durable names, and durable bytes below them.
+
+    file system -> segment files whose names are durable -> whole batches among their durable bytes -> an end offset
+
+Written anew from the format: it asks neither the log nor its recovery. Batches are told by their headers alone, so that
+judges can ask after every event; where a file was scanned up to is remembered as long as what follows fits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from struct import Struct
+from typing import Final
+
+from .filesystem import Inode, SimFilesystem
+
+LOG_SUFFIX: Final = ".log"
+QUORUM_STATE: Final = "quorum-state"
+_HEADER: Final = Struct(">qi11xi")
+"""Base offset, length behind these two, last offset delta."""
+_LENGTH_AT: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class DurableVote:
+    """`voted_id` -1: for nobody."""
+
+    epoch: int
+    voted_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Scanned:
+    """Whole batches that follow each other fill the first `position` bytes, and end at `end_offset`; the last of them
+    begins at byte `last_position`.
+    """
+
+    last_position: int
+    position: int
+    end_offset: int
+
+
+class DurableLogs:
+    """Of the machines of a world, by host."""
+
+    def __init__(self, files_of: Callable[[str], SimFilesystem]) -> None:
+        self._files_of = files_of
+        self._scanned: dict[Inode, _Scanned] = {}
+
+    def holds(self, host: str, directory: Path, end_offset: int) -> bool:
+        """Whether everything below `end_offset` would survive a crash now, or is no part of this log any more: what
+        lies below its first segment is in a snapshot, or in the tier. The segments before the one that holds it were
+        asked about when they were the last.
+        """
+        segments = {
+            int(name.removesuffix(LOG_SUFFIX)): inode
+            for name, inode in self._files_of(host).durable_files(directory).items()
+            if name.endswith(LOG_SUFFIX)
+        }
+        below = [base_offset for base_offset in segments if base_offset < end_offset]
+        if not below:
+            return bool(segments) or end_offset == 0
+        base_offset = max(below)
+        return self._end_of(segments[base_offset], base_offset) >= end_offset
+
+    def vote(self, host: str, directory: Path) -> DurableVote | None:
+        """What the `quorum-state` there would say after a crash; None if there is none."""
+        inode = self._files_of(host).durable_files(directory).get(QUORUM_STATE)
+        if inode is None or not inode.durable:
+            return None
+        document = json.loads(bytes(inode.durable))
+        return DurableVote(document["leaderEpoch"], document["votedId"])
+
+    def _end_of(self, inode: Inode, base_offset: int) -> int:
+        data = inode.durable
+        known = self._scanned.get(inode)
+        if known is None or not _is_still_there(data, known):
+            known = _Scanned(0, 0, base_offset)
+        while (batch := _batch_at(data, known.position)) is not None and batch[0] >= known.end_offset:
+            known = _Scanned(known.position, *batch[1:])
+        self._scanned[inode] = known
+        return known.end_offset
+
+
+def _batch_at(data: bytearray, position: int) -> tuple[int, int, int] | None:
+    """Base offset of the whole batch there, where it ends in the file, and its end offset."""
+    if position + _HEADER.size > len(data):
+        return None
+    base_offset, length, last_delta = _HEADER.unpack_from(data, position)
+    end = position + _LENGTH_AT + length
+    return (base_offset, end, base_offset + last_delta + 1) if length > 0 and end <= len(data) else None
+
+
+def _is_still_there(data: bytearray, known: _Scanned) -> bool:
+    """Whether the last batch is: one that was cut off, and others written in its place, would show."""
+    batch = _batch_at(data, known.last_position)
+    return batch is not None and batch[1:] == (known.position, known.end_offset)

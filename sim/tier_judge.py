@@ -1,0 +1,53 @@
+"""Whether only what is stable goes to the tier: judged with each upload of a segment's records.
+
+| invariant    | violated when                                                                                      |
+|--------------|----------------------------------------------------------------------------------------------------|
+| stable tier  | an upload that begins reaches beyond the last stable offset of the log it comes from: into what is |
+|              | not committed yet, or into an open transaction (KIP-405)                                           |
+
+An upload runs in the broker's own process, which would take a violation for a fault of the store: it is kept until
+`check`, after the event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ..plugins.layout import LOG_SUFFIX, partition_of
+from ..protocol.records import iter_batches
+from ..protocol.topics import TopicIdPartition
+from .invariants import InvariantViolationError
+from .objects import UploadEnds
+
+StableEndOf = Callable[[str, TopicIdPartition], int | None]
+"""Host and partition: the last stable offset there, None if it is not hosted any more."""
+_LOG: Final = f".{LOG_SUFFIX}"
+
+
+class TierJudge:
+    """`SimObjectStore.on_upload` is `begins`."""
+
+    def __init__(self, stable_end_of: StableEndOf) -> None:
+        self._stable_end_of = stable_end_of
+        self._violation: InvariantViolationError | None = None
+
+    def check(self) -> None:
+        """After every event. InvariantViolationError."""
+        if self._violation is not None:
+            raise self._violation
+
+    def begins(self, host: str, key: str) -> UploadEnds | None:
+        """What to tell the bytes to; None of an object that holds no records."""
+        directory, _, name = key.rpartition("/")
+        partition = partition_of(directory)
+        if partition is None or not name.endswith(_LOG):
+            return None
+        stable_end = self._stable_end_of(host, partition)
+        return None if stable_end is None else lambda data: self._ends(host, key, stable_end, data)
+
+    def _ends(self, host: str, key: str, stable_end: int, data: bytes) -> None:
+        end = max((header.next_offset for _, header in iter_batches(data)), default=0)
+        if end > stable_end:
+            detail = f"{host} uploads {key}, which ends at {end}; its last stable offset was {stable_end}"
+            self._violation = self._violation or InvariantViolationError("stable tier", detail)

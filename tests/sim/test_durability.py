@@ -1,0 +1,115 @@
+"""What would survive a crash of the machine, read from its disk alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tierfetch.protocol.records import Record, build_batch
+from tierfetch.quorum.election_file import encode_quorum_state
+from tierfetch.quorum.state import NO_DIRECTORY_ID, ElectionState, ReplicaKey
+from tierfetch.quorum.voters import VoterSet
+from tierfetch.sim.durability import DurableLogs, DurableVote
+from tierfetch.sim.filesystem import Inode, SimFilesystem
+
+DIRECTORY = Path("/data/t-0")
+
+
+def batch(base_offset: int, count: int = 2, size: int = 10) -> bytes:
+    records = [Record(base_offset + index, 0, None, bytes(size)) for index in range(count)]
+    return build_batch(records, base_offset=base_offset)
+
+
+class Machine:
+    def __init__(self) -> None:
+        self.files = SimFilesystem()
+        self.files.make_directory(DIRECTORY)
+        for path in (DIRECTORY, *DIRECTORY.parents[:-1]):
+            self.files.sync_names(path.parent)
+        self.logs = DurableLogs(lambda _: self.files)
+
+    def segment(self, base_offset: int) -> Inode:
+        return self.files.open(DIRECTORY / f"{base_offset:020}.log", create=True)
+
+    def append(self, inode: Inode, *batches: bytes) -> None:
+        for data in batches:
+            inode.change(len(inode.content), data)
+
+    def holds(self, end_offset: int) -> bool:
+        return self.logs.holds("a", DIRECTORY, end_offset)
+
+
+def test_only_what_was_synced_counts_and_only_under_a_durable_name() -> None:
+    machine = Machine()
+    first = machine.segment(0)
+    machine.append(first, batch(0), batch(2))
+    first.sync(1)
+    assert not machine.holds(2)
+    machine.files.sync_names(DIRECTORY)
+    assert machine.holds(2)
+    assert not machine.holds(3)
+    first.sync(2)
+    assert machine.holds(4)
+    assert not machine.holds(5)
+
+
+def test_a_half_written_batch_does_not_count() -> None:
+    machine = Machine()
+    first = machine.segment(0)
+    machine.files.sync_names(DIRECTORY)
+    machine.append(first, batch(0), batch(2)[:-1])
+    first.sync(2)
+    assert machine.holds(2)
+    assert not machine.holds(3)
+    machine.append(first, batch(2)[-1:])
+    first.sync(3)
+    assert machine.holds(4)
+
+
+def test_a_file_that_was_cut_and_written_again_is_read_again() -> None:
+    machine = Machine()
+    first = machine.segment(0)
+    machine.files.sync_names(DIRECTORY)
+    machine.append(first, batch(0), batch(2), batch(4))
+    first.sync(3)
+    assert machine.holds(6)
+    first.change(len(batch(0)), None)
+    machine.append(first, batch(2, 1, 3))
+    first.sync(5)
+    assert machine.holds(3)
+    assert not machine.holds(4)
+    first.change(len(batch(0)), None)
+    machine.append(first, batch(2, 3, 10), batch(5))
+    first.sync(8)
+    assert machine.holds(7)
+
+
+def test_the_segment_that_has_the_last_record_is_asked() -> None:
+    machine = Machine()
+    machine.append(machine.segment(0), batch(0))
+    second = machine.segment(2)
+    machine.append(second, batch(2))
+    machine.files.sync_names(DIRECTORY)
+    assert not machine.holds(3)
+    second.sync(1)
+    assert machine.holds(3)
+
+
+def test_what_lies_below_the_first_segment_is_not_asked_for() -> None:
+    machine = Machine()
+    assert machine.holds(0)
+    assert not machine.holds(1)
+    machine.segment(10)
+    machine.files.sync_names(DIRECTORY)
+    assert machine.holds(10)
+    assert not machine.holds(11)
+
+
+def test_the_vote_is_that_of_the_durable_file() -> None:
+    machine = Machine()
+    path = DIRECTORY / "quorum-state"
+    assert machine.logs.vote("a", DIRECTORY) is None
+    for voted_id, is_synced in ((2, True), (3, False)):
+        state = ElectionState(7, None, ReplicaKey(voted_id, NO_DIRECTORY_ID))
+        data = encode_quorum_state(state, kraft_version=0, voters=VoterSet())
+        machine.files.replace(path, data, sync=is_synced)
+    assert machine.logs.vote("a", DIRECTORY) == DurableVote(7, 2)

@@ -1,0 +1,129 @@
+"""What the observer tells of a truncation, and of an ISR that is asked for."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.log.producer_state import BatchMetadata, ProducerStateEntry
+from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.sim.invariants import InvariantViolationError, ReplicaStatus
+from tierfetch.sim.observer import ReplicaObserver
+from tierfetch.sim.process import Process
+
+NAME = TopicIdPartition(UUID(int=1), "t", 0)
+
+
+class Partition:
+    """A replica that does what a test says."""
+
+    def __init__(self, end: int) -> None:
+        self.partition = NAME
+        self.leadership: Any = None
+        self.registration: Any = None
+        self.leader_epoch = 3
+        self.log = Log(end)
+
+
+class Log:
+    def __init__(self, end: int) -> None:
+        self.failure: str | None = None
+        self.epochs = LeaderEpochCache([EpochEntry(3, 0)])
+        self.producers = SimpleNamespace(entries={})
+        self._state = SimpleNamespace(
+            high_watermark=0,
+            log_end_offset=end,
+            log_start_offset=0,
+            segments=SimpleNamespace(first_base_offset=0),
+            epochs=self.epochs,
+            next_offset=end,
+            gate=SimpleNamespace(locked=lambda: self.is_busy),
+        )
+        self.is_busy = False
+
+    log_start_offset = local_log_start_offset = high_watermark = 0
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._state.log_end_offset
+
+    def cut(self, end: int) -> None:
+        self._state.log_end_offset = self._state.next_offset = end
+
+
+class Scene:
+    def __init__(self, end: int = 10) -> None:
+        self.partition = Partition(end)
+        hosted = SimpleNamespace(partitions={NAME.topic_partition: self.partition})
+        broker = SimpleNamespace(config=SimpleNamespace(node_id=2), hosted=hosted)
+        self.observer = ReplicaObserver(lambda _: broker, lambda *_: None)  # type: ignore[arg-type, return-value]
+        self.process = Process("broker-2", 1)
+        self.event()
+
+    def event(self) -> None:
+        self.observer.on_event(self.process)
+
+    def knows(self, last_offset: int, transaction: int | None = None) -> None:
+        batch = BatchMetadata(0, last_offset, 0, 0)
+        self.partition.log.producers.entries[7] = ProducerStateEntry(
+            7, 0, current_txn_first_offset=transaction, batches=(batch,)
+        )
+
+
+def test_a_truncation_is_told_and_producers_are_looked_at_when_it_is_over() -> None:
+    scene = Scene()
+    told: list[tuple[int, int]] = []
+    scene.observer.on_truncation = lambda _, before, after: told.append((before.log_end_offset, after.log_end_offset))
+    scene.knows(9)
+    scene.partition.log.is_busy = True
+    scene.partition.log.cut(6)
+    scene.event()
+    assert told == [(10, 6)]
+    scene.event()
+    scene.partition.log.is_busy = False
+    with pytest.raises(InvariantViolationError, match="truncated producers: t-0 was cut at 6"):
+        scene.event()
+
+
+@pytest.mark.parametrize(("last_offset", "transaction", "failure"), [(5, None, None), (5, 5, None), (9, 9, "no disk")])
+def test_producers_within_the_log_or_of_one_that_failed(
+    last_offset: int, transaction: int | None, failure: str | None
+) -> None:
+    scene = Scene()
+    scene.knows(last_offset, transaction)
+    scene.partition.log.failure = failure
+    scene.partition.log.cut(6)
+    scene.event()
+
+
+def test_a_transaction_that_was_cut_off_may_not_stay_open() -> None:
+    scene = Scene()
+    scene.knows(5, 6)
+    scene.partition.log.cut(6)
+    with pytest.raises(InvariantViolationError, match="truncated producers"):
+        scene.event()
+
+
+def test_who_is_asked_to_join_is_told_once() -> None:
+    scene = Scene()
+    told: list[tuple[int, set[int]]] = []
+
+    def joiners(_: TopicIdPartition, leader: ReplicaStatus, who: Any) -> None:
+        told.append((leader.node_id, set(who)))
+
+    scene.observer.on_joiners = joiners
+    replicas = SimpleNamespace(pending_isr=None, isr=frozenset({2}))
+    scene.partition.leadership = SimpleNamespace(leader_epoch=3, replicas=replicas)
+    scene.event()
+    assert not told
+    replicas.pending_isr = frozenset({1, 2})
+    scene.event()
+    scene.event()
+    assert told == [(2, {1})]
+    replicas.pending_isr = frozenset({2})
+    scene.event()
+    assert told == [(2, {1})]
