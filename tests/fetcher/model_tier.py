@@ -9,7 +9,6 @@ from tierfetch.log.epochs import EpochEntry
 from tierfetch.log.producers import ProducerStateManager
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.memory import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.remote.segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
@@ -17,6 +16,7 @@ from tierfetch.remote.segment import (
     RemoteLogSegmentState,
 )
 from tierfetch.remote.storage import IndexType
+from tierfetch.tests.fakes.remote_metadata import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.fetcher.model_log import ModelLog
 

@@ -16,13 +16,13 @@ from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.memory import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.remote.segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from tierfetch.remote.storage import IndexType
 from tierfetch.rlm.config import RemoteLogManagerConfig
 from tierfetch.rlm.manager import RemoteLogManager
 from tierfetch.rlm.pending_deletions import PendingDeletions
 from tierfetch.tests.fakes.disk import MemoryDisk
+from tierfetch.tests.fakes.remote_metadata import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.log.logs import DIRECTORY, TP, Clock, append, open_log, read_bytes
 

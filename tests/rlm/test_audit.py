@@ -12,7 +12,6 @@ from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.remote.audit import AuditReport, audit, compare
 from tierfetch.remote.findings import Finding, FindingKind
 from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.memory import SharedMetadata
 from tierfetch.remote.segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
@@ -22,6 +21,7 @@ from tierfetch.remote.segment import (
 from tierfetch.remote.storage import IndexType, RemoteObject, RemoteStorageError
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.faults import FailNth
+from tierfetch.tests.fakes.remote_metadata import SharedMetadata
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.log.logs import NOW_MS
 

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from tierfetch.remote.ledger import IllegalTransitionError
-from tierfetch.remote.memory import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.remote.segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from tierfetch.rlm.deadlines import MetadataWriter
 from tierfetch.rlm.expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter
 from tierfetch.rlm.metrics import RemoteLogCounters
 from tierfetch.rlm.plan import RollActive
 from tierfetch.tests.fakes.disk import MemoryDisk
+from tierfetch.tests.fakes.remote_metadata import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.log.logs import append, open_log
 

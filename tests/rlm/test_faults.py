@@ -16,7 +16,6 @@ from itertools import count
 
 import pytest
 
-from tierfetch.remote.memory import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.remote.metadata import RemoteLogMetadataError
 from tierfetch.remote.segment import (
     RemoteLogSegmentMetadata,
@@ -28,6 +27,7 @@ from tierfetch.remote.storage import LogSegmentData, RemoteStorageError
 from tierfetch.rlm.config import RemoteLogManagerConfig
 from tierfetch.tests.fakes.disk import DiskCrash
 from tierfetch.tests.fakes.faults import FailNth, failures
+from tierfetch.tests.fakes.remote_metadata import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.log.logs import read_bytes
 

@@ -11,7 +11,6 @@ import pytest
 from tierfetch.log.config import LogConfig
 from tierfetch.protocol.control import ControlType
 from tierfetch.remote.lineage import earliest_pending_upload
-from tierfetch.remote.memory import SharedMetadata
 from tierfetch.remote.segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
@@ -20,6 +19,7 @@ from tierfetch.remote.segment import (
 )
 from tierfetch.remote.storage import IndexType, LogSegmentData
 from tierfetch.rlm.pending_deletions import PENDING_DELETIONS_FILE
+from tierfetch.tests.fakes.remote_metadata import SharedMetadata
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.log.logs import DIRECTORY, NOW_MS, append, end_transaction, read_bytes
 

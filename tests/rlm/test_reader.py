@@ -18,7 +18,6 @@ from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.index_cache import RemoteIndexCache
-from tierfetch.remote.memory import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.remote.metadata import RemoteLogMetadataManager
 from tierfetch.remote.records import decode_event
 from tierfetch.remote.segment import RemoteLogSegmentMetadata
@@ -31,6 +30,7 @@ from tierfetch.rlm.times import OffsetsByTime
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.disk import MemoryDisk
 from tierfetch.tests.fakes.faults import FailNth
+from tierfetch.tests.fakes.remote_metadata import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.log.logs import (
     DIRECTORY,

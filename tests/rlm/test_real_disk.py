@@ -11,13 +11,13 @@ from tierfetch.plugins.layout import partition_directory
 from tierfetch.plugins.local import STORAGE_DIRECTORY, LocalTieredStorage
 from tierfetch.remote.audit import audit
 from tierfetch.remote.index_cache import RemoteIndexCache
-from tierfetch.remote.memory import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.rlm.chunks import RemoteChunks
 from tierfetch.rlm.manager import RemoteLogManager
 from tierfetch.rlm.metrics import RemoteLogCounters
 from tierfetch.rlm.pending_deletions import PendingDeletions
 from tierfetch.rlm.rate_limit import RateLimit
 from tierfetch.rlm.reader import RemoteLogReader, RemoteRead
+from tierfetch.tests.fakes.remote_metadata import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.tests.log.logs import NOW_MS, Clock, append, open_log, read_bytes
 
 from .brokers import PARTITION, QUICK, until

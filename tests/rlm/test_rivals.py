@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import pytest
 
-from tierfetch.remote.memory import SharedMetadata
 from tierfetch.remote.segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from tierfetch.remote.storage import LogSegmentData
+from tierfetch.tests.fakes.remote_metadata import SharedMetadata
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 
 from .brokers import PARTITION, QUICK, Broker, check_tier, until

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tierfetch.remote.memory import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.remote.metadata import RemoteLogMetadataError
 from tierfetch.tests.conformance.remote_log_metadata import (
     FINISHED,
@@ -18,6 +17,7 @@ from tierfetch.tests.conformance.remote_log_metadata import (
     make_segment,
     make_update,
 )
+from tierfetch.tests.fakes.remote_metadata import InMemoryRemoteLogMetadataManager, SharedMetadata
 
 
 class TestInMemory(RemoteLogMetadataConformance):

@@ -1,7 +1,7 @@
 """A `RemoteLogMetadataManager` in memory: one list of events, shared by the managers of all nodes.
 
-For tests and simulations. `SharedMetadata` takes the place of the `__remote_log_metadata` topic: what is appended is
-committed. Each node's manager applies the events in their order, at once or, while it is held, later.
+`SharedMetadata` takes the place of the `__remote_log_metadata` topic: what is appended is committed. Each node's manager
+applies the events in their order, at once or, while it is held, later.
 
     metadata = SharedMetadata()
     leader, follower = InMemoryRemoteLogMetadataManager(metadata), InMemoryRemoteLogMetadataManager(metadata)
@@ -16,11 +16,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 
-from ..protocol.topics import TopicIdPartition
-from .ledger import RemoteLogLedger
-from .ledger_book import LedgerBook, partition_of
-from .metadata import RemoteLogMetadataError
-from .segment import (
+from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.remote.ledger import RemoteLogLedger
+from tierfetch.remote.ledger_book import LedgerBook, partition_of
+from tierfetch.remote.metadata import RemoteLogMetadataError
+from tierfetch.remote.segment import (
     RemoteLogEvent,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
