@@ -1,7 +1,7 @@
 """A `RemoteLogMetadataManager` in memory: one list of events, shared by the managers of all nodes.
 
-`SharedMetadata` takes the place of the `__remote_log_metadata` topic: what is appended is committed. Each node's manager
-applies the events in their order, at once or, while it is held, later.
+`SharedMetadata` takes the place of the `__remote_log_metadata` topic: what is appended is committed. Each node's
+manager applies the events in their order, at once or, while it is held, later.
 
     metadata = SharedMetadata()
     leader, follower = InMemoryRemoteLogMetadataManager(metadata), InMemoryRemoteLogMetadataManager(metadata)
