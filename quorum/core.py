@@ -18,7 +18,7 @@ role stays the same. States and their legal transitions are the table in `state`
     leader_fetch      what Fetch, FetchSnapshot and DescribeQuorum are answered
     membership        changes of the voter set, and of kraft.version
     voter_requests    what a follower asks for about itself: UpdateRaftVoter, auto-join
-    proof             when a static voter that began with an empty disk may vote
+    proof             when a voter that began with an empty disk may vote
     resignation       EndQuorumEpoch, shutdown
 
 Invariants, on which the simulator and the model checker insist:

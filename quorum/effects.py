@@ -22,9 +22,13 @@ from .voters import VoterSet
 
 @dataclass(frozen=True, slots=True)
 class PersistState:
-    """Write and flush `quorum-state`. Confirmed by `StatePersisted`; until then no later effect is returned."""
+    """Write and flush `quorum-state`. Confirmed by `StatePersisted`; until then no later effect is returned.
+
+    `is_proven`: then take the mark of an unproven voter away, durably, before that. (Were it there again after a power
+    failure, voters whose logs are not empty any more would wait for each other.)"""
 
     state: ElectionState
+    is_proven: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +218,7 @@ class VotersChanged:
 
 @dataclass(frozen=True, slots=True)
 class VoterProven:
-    """The log of a voter that began with an empty disk can be relied on: its mark may go, after what was persisted."""
+    """A replica that began with an empty disk can be relied on: its mark may go, after what was persisted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ A pre-vote binds nobody and is refused by whoever still hears a leader, so a rep
     FOLLOWER                before its first fetch from the leader, or when it has reason to doubt the leader
     others                  always
 
-A static voter that began with an empty disk votes for empty logs only, until it has proven its own (`proof`).
+A voter that began with an empty disk votes for empty logs only, until it has proven its own (`proof`).
 
 An election that can no longer be won ends at once. A candidate then waits a random time, growing with every election
 lost in a row, before it asks again; a prospective that knew a leader goes back to following it, on probation.

@@ -27,8 +27,8 @@ _NOBODY: Final = -1
 _INT32_MAX: Final = 2**31 - 1
 _VERSIONS: Final = (0, 1)
 _ADVICE: Final = (
-    "Restore the file from a backup, or remove the whole metadata log directory and format it again, which makes this "
-    "node a new replica; never remove the file alone: the node could vote a second time in one epoch"
+    "Remove the file, and leave the log where it is: this node then votes again when all other voters have answered it "
+    "and it has followed a leader. Do not put an old copy in its place: it may lack the last vote"
 )
 
 

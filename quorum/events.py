@@ -35,8 +35,8 @@ class RecoveredState:
     `log_start`: the offset at which the log begins and the epoch of the record before it (a snapshot's id, or 0@0).
     `voters`: the sets that the configuration (offset -1), the latest snapshot (its last offset, or -1 for the one that
     formatting wrote) and the log tell, in order; at least one. `latest_snapshot` None: there is no snapshot.
-    `high_watermark`: a lower bound, such as the latest snapshot's offset. `is_unproven`: a static voter that began with
-    an empty disk, and has not shown yet that nothing is missing (`proof`).
+    `high_watermark`: a lower bound, such as the latest snapshot's offset. `is_unproven`: it began with an empty disk,
+    or without its `quorum-state`, and has not shown yet that nothing is missing (`proof`).
     """
 
     voters: tuple[VotersAt, ...]

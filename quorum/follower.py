@@ -16,7 +16,7 @@ done: a slow disk starts no election.
 A truncation below the high watermark would undo what is committed: the leader, or this log, is not of this quorum.
 
 A replica without a leader asks voters at random; a leader answers as such, any other voter names the leader it knows.
-What it asks about the voter set is in `voter_requests`, what a voter of a static set must prove first in `proof`.
+What it asks about the voter set is in `voter_requests`, what one that began with nothing must prove first in `proof`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .messages import (
     FetchResponse,
 )
 from .proof import prove_by_catching_up
-from .replica import Replica
+from .replica import NOBODY, Replica
 from .requests import is_foreign_voter, is_other_cluster
 from .roles import Follower, Unattached
 from .snapshot_fetch import begin_download, hear_leader, poll_download
@@ -142,7 +142,7 @@ def on_fetch_response(replica: Replica, peer_id: int, request: FetchRequest, res
         return
     advance_high_watermark(replica, role)
     prove_by_catching_up(replica, role)
-    if replica.doubt is not None:  # nobody's fetch is not made to wait
+    if replica.fetching_key == NOBODY:  # whose fetch is not made to wait
         role.fetch_at_ms = replica.now_ms + max(replica.config.fetch_max_wait_ms, replica.config.retry_backoff_ms)
 
 

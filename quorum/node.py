@@ -155,8 +155,8 @@ class QuorumNode(Service):
 
     async def _start(self) -> None:
         await self._open_directory()
-        is_voter = bool(self.config.endpoints) and self._configured.voters.contains(self.config.key)
-        recovered = await recover(self.log, self._votes, self._configured, is_voter=is_voter)
+        can_vote = bool(self.config.endpoints)
+        recovered = await recover(self.log, self._votes, self._configured, self.config.key, can_vote=can_vote)
         self._core = RaftCore(self.config, recovered, self._rng)
         self._owner = LogOwner(
             self.log,

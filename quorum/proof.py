@@ -1,9 +1,10 @@
-"""What a voter of a static set has to prove that began with nothing on its disk (kraft.version 0).
+"""What a replica that can vote has to prove when it began without what it had: an empty disk, or no `quorum-state`.
 
-Such a voter may be one of a new cluster. Or its disk was replaced: then it has acknowledged records, given votes and
-seen epochs that it knows nothing of any more, and has the same name as before. With directory ids (kraft.version 1) a
-replaced disk is another replica, which does not vote; without them only the replica itself can know. So it doubts its
-log, and while it does it counts as if it were not there:
+It may be a voter of a new cluster. Or its disk was replaced, or emptied: then it has acknowledged records, given votes
+and seen epochs that it knows nothing of any more, and has the same name as before. A new directory id makes a replaced
+disk another replica, which does not vote (kraft.version 1). But static voters have none (kraft.version 0), and one that
+is formatted again may be given the directory id that it had. Nobody else can tell; only the replica itself knows that
+it began with nothing. So it doubts itself, and while it does it counts as if it were not there:
 
     is asked for its vote, or a pre-vote             grants it only to a candidate whose log is empty
     could stand for election                         does so only while its own log is empty
@@ -13,17 +14,21 @@ log, and while it does it counts as if it were not there:
 The doubt ends when
 
     it votes for an empty log, or stands with one    this is the beginning of a cluster
+    it is the only voter                             there is nobody whom it could contradict
     every other voter has told its epoch, and a      nothing that it ever acknowledged is missing, nor a vote: whoever
     leader of no older one, which has committed a    made a majority with it, or has its vote and may yet win by it,
     record of its own epoch, had nothing more for    has told its epoch. And what this leader counts as acknowledged
     it                                               by the one that was, committed or not, it has again
+    such a leader's voters are others, and most of   it is a new replica: a leader of a newer epoch, which might know
+    them have told an epoch that is no newer         it as a voter, there was not when they told
 
-A majority of the others is not enough: of five the fourth may be a candidate that has the forgotten vote. It asks by
-pre-votes, which bind nobody. So one wiped disk among three or five loses nothing, whoever fails with it, if the others'
-logs hold anything (as many empty logs as make a majority are a new cluster, whatever the others have). What it costs:
-all others must be there once before this one counts.
+A majority of the others is not enough for a voter: of five the fourth may be a candidate that has the forgotten vote.
+Others are all of the voter sets that may be in effect: one whose removal is not committed may have that vote, too. It
+asks by pre-votes, which bind nobody. So one wiped disk among three or five loses nothing, whoever fails with it, if the
+others' logs hold anything (as many empty logs as make a majority are a new cluster, whatever the others have). What it
+costs: all others must be there once before this one counts.
 
-The mark of such a voter is a file (`unproven_voter`), which a restart does not take away; an operator may, and says
+The mark of such a replica is a file (`unproven_voter`), which a restart does not take away; an operator may, and says
 with it that records may be lost.
 """
 
@@ -32,10 +37,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..protocol.errors import ErrorCode
-from .effects import VoterProven
 from .messages import VoteRequest, VoteResponse
 from .replica import Replica
-from .roles import IN_FLIGHT, Follower
+from .roles import IN_FLIGHT, Doubt, Follower
 from .state import OffsetAndEpoch
 
 _TELLING = frozenset({ErrorCode.none, ErrorCode.fenced_leader_epoch})
@@ -47,10 +51,9 @@ def may_vote_for(replica: Replica, candidate_end: OffsetAndEpoch) -> bool:
 
 
 def prove(replica: Replica) -> None:
-    """This replica's log is all that it ever had."""
+    """This replica's log and votes are all that it ever had."""
     if replica.doubt is not None:
-        replica.doubt = None
-        replica.emit(VoterProven())
+        replica.end_doubt()
 
 
 def prove_by_catching_up(replica: Replica, role: Follower) -> None:
@@ -58,15 +61,24 @@ def prove_by_catching_up(replica: Replica, role: Follower) -> None:
     doubt, log = replica.doubt, replica.log
     if doubt is None:
         return
-    others = replica.other_voters()
-    heard = [doubt.epochs[node.id] for node in others if node.id in doubt.epochs]
-    if len(heard) < len(others) or replica.epoch < max(heard, default=0):
-        return
     latest = log.epochs.latest_entry
     start_offset = log.log_start.offset - 1 if latest is None else latest.start_offset
     is_of_this_leader = log.last.epoch == replica.epoch and replica.high_watermark > start_offset
-    if is_of_this_leader and replica.high_watermark >= role.leader_high_watermark:
+    if not is_of_this_leader or replica.high_watermark < role.leader_high_watermark:
+        return
+    if _have_told(replica, doubt) if replica.was_voter else _is_new(replica, doubt):
         prove(replica)
+
+
+def _have_told(replica: Replica, doubt: Doubt) -> bool:
+    others = replica.others_that_may_vote()
+    return all(node.id in doubt.epochs and doubt.epochs[node.id] <= replica.epoch for node in others)
+
+
+def _is_new(replica: Replica, doubt: Doubt) -> bool:
+    """Of one that is no voter. In a static quorum nobody tells it who the voters are: there it stays nobody."""
+    told = [doubt.epochs[node.id] for node in replica.voters if node.id in doubt.epochs]
+    return len(told) >= replica.voters.majority and max(told) <= replica.epoch
 
 
 def poll_doubt(replica: Replica) -> None:
@@ -74,7 +86,10 @@ def poll_doubt(replica: Replica) -> None:
     doubt = replica.doubt
     if doubt is None:
         return
-    for node in replica.other_voters():
+    others = replica.others_that_may_vote()
+    if replica.is_voter and not others:
+        prove(replica)
+    for node in others:
         at_ms = doubt.ask_at_ms.setdefault(node.id, replica.now_ms)
         if node.id in doubt.epochs or at_ms == IN_FLIGHT or replica.now_ms < at_ms:
             continue
@@ -95,7 +110,7 @@ def deadlines(replica: Replica) -> Iterator[int]:
         epochs, ask_at_ms = replica.doubt.epochs, replica.doubt.ask_at_ms
         yield from (
             at_ms
-            for node in replica.other_voters()
+            for node in replica.others_that_may_vote()
             if node.id not in epochs and (at_ms := ask_at_ms[node.id]) != IN_FLIGHT
         )
 

@@ -2,12 +2,14 @@
 
 | found | done |
 |---|---|
-| no `quorum-state` | epoch 0, or the log's last epoch, and no vote |
-| its epoch is below the log's last one | the log's epoch, without a vote: the file is older than the log |
+| no `quorum-state` | epoch 0, or the log's last epoch, and no vote; marked |
+| its epoch is below the log's last one | the log's epoch, without a vote: the file is older than the log; marked |
 | voters in the latest snapshot, or behind it in the log | these, by the offsets of their records |
 | no voters there | the configured ones |
-| a voter of a static set, neither `quorum-state` nor log | it is marked |
-| the mark, whatever the configuration says by now | it has to prove its log (`proof`) |
+| the mark | it has to prove its log and its votes (`proof`), if it can vote at all |
+
+`quorum-state` is written before anything else. So a replica without it, or with one from a backup, may have forgotten
+what it acknowledged, or a vote; or it is new, which nothing here can tell.
 """
 
 from __future__ import annotations
@@ -21,26 +23,28 @@ from ..protocol.records import iter_records
 from .control_batches import voters_after, voters_of_snapshot
 from .events import RecoveredState
 from .metadata_log import MetadataLog
-from .state import ElectionState, OffsetAndEpoch
+from .state import ElectionState, OffsetAndEpoch, ReplicaKey
 from .vote_keeper import VoteKeeper
 from .voters import VotersAt, VoterSet
 
 UNPROVEN = (
-    "this voter began with an empty directory: unless the cluster is new it has lost what it had, and helps to elect "
-    "nobody before it has followed a leader"
+    "this controller began without quorum-state, or with an old one: unless it or the cluster is new it has forgotten "
+    "what it acknowledged and voted, and helps to elect nobody before it has followed a leader"
 )
 
 _logger = logging.getLogger(__name__)
 
 
-async def recover(log: MetadataLog, votes: VoteKeeper, configured: VotersAt, *, is_voter: bool) -> RecoveredState:
-    """`is_voter`: by the configuration. CorruptFileError for a `quorum-state` or a snapshot that cannot be used."""
+async def recover(
+    log: MetadataLog, votes: VoteKeeper, configured: VotersAt, key: ReplicaKey, *, can_vote: bool
+) -> RecoveredState:
+    """`can_vote`: it is a controller. CorruptFileError for a `quorum-state` or a snapshot that cannot be used."""
     latest = log.snapshots.latest
+    is_voter = can_vote and configured.voters.contains(key)
     found = await votes.election_file.read(configured.voters if is_voter else VoterSet())
-    is_empty = found is None and log.log_end_offset == 0 and latest is None
-    if is_voter and is_empty:
+    if can_vote and (found is None or found.epoch < log.last_epoch):
         await votes.unproven_mark.put()
-    is_unproven = await votes.unproven_mark.is_there()
+    is_unproven = can_vote and await votes.unproven_mark.is_there()
     if is_unproven:
         _logger.warning(UNPROVEN)
     return RecoveredState(

@@ -21,6 +21,7 @@ from .effects import (
     Reply,
     Send,
     Truncate,
+    VoterProven,
     VotersChanged,
 )
 from .events import RecoveredState
@@ -52,8 +53,8 @@ class Replica:
         "_changing",
         "_effects",
         "_held",
+        "_is_proven_with_state",
         "_persisted",
-        "_was_voter",
         "chance",
         "config",
         "doubt",
@@ -74,6 +75,7 @@ class Replica:
         "voted_key",
         "voter_history",
         "voters",
+        "was_voter",
     )
 
     def __init__(self, config: RaftConfig, recovered: RecoveredState, chance: Chance) -> None:
@@ -83,7 +85,7 @@ class Replica:
         self.log = LogView(recovered)
         self.voter_history = VoterHistory(recovered.voters)
         self.voters: VoterSet = VoterSet()
-        self.is_voter = self._was_voter = False
+        self.is_voter = self.was_voter = False
         self.doubt = Doubt() if recovered.is_unproven else None
         self.high_watermark = max(recovered.high_watermark, recovered.log_start.offset)
         self.epoch = election.epoch
@@ -103,6 +105,7 @@ class Replica:
         self._held: deque[Effect] = deque()
         self._awaited: PersistState | None = None
         self._changing: PersistState | None = None
+        self._is_proven_with_state = False
         self._apply_voters()
 
     # --- effects
@@ -144,15 +147,26 @@ class Replica:
             self.emit(self._changing)
 
     def _settle(self, provisional: PersistState) -> None:
-        effect = PersistState(self._persisted)
+        effect = PersistState(self._persisted, self._is_proven_with_state)
+        self._is_proven_with_state = False
         if self._awaited is provisional:
             self._effects[self._effects.index(provisional)] = self._awaited = effect
         else:
             self._held[self._held.index(provisional)] = effect
         self._changing = None
 
+    def end_doubt(self) -> None:
+        """Together with the state that this step changes, if it changes one."""
+        self.doubt = None
+        if self._changing is not None:
+            self._is_proven_with_state = True
+        else:
+            self.emit(VoterProven())
+
     def confirm_persisted(self, state: ElectionState) -> None:
-        assert self._awaited == PersistState(state), f"{state} was persisted, {self._awaited} is awaited"
+        awaited = self._awaited
+        assert awaited is not None, f"{state} was persisted, nothing is awaited"
+        assert awaited.state == state, f"{state} was persisted, {awaited} is awaited"
         self._awaited = None
         while self._held and self._awaited is None:
             self.emit(self._held.popleft())
@@ -230,14 +244,14 @@ class Replica:
     def _know_own_part(self) -> None:
         key, has_listener = self.config.key, bool(self.config.endpoints)
         self.is_voter = has_listener and self.voters.contains(key)
-        self._was_voter = has_listener and any(entry.voters.contains(key) for entry in self.voter_history.entries)
+        self.was_voter = has_listener and any(entry.voters.contains(key) for entry in self.voter_history.entries)
 
     @property
     def may_stand(self) -> bool:
         """For election. A voter that was removed may until it knows that this is committed: it may be the only one
         whose log is long enough (Raft dissertation 4.2.2). Pre-votes keep it from disturbing. One whose log may lack
         what it acknowledged must not (`proof`)."""
-        return self._was_voter and not (self.doubt is not None and self.log.end_offset > 0)
+        return self.was_voter and not (self.doubt is not None and self.log.end_offset > 0)
 
     @property
     def fetching_key(self) -> ReplicaKey:
@@ -246,6 +260,11 @@ class Replica:
 
     def other_voters(self) -> list[VoterNode]:
         return [node for node in self.voters if node.id != self.config.key.id]
+
+    def others_that_may_vote(self) -> list[VoterNode]:
+        """Also those of older voter sets that may yet be in effect again."""
+        nodes = {node.id: node for entry in self.voter_history.entries for node in entry.voters}
+        return [nodes[node_id] for node_id in sorted(nodes) if node_id != self.config.key.id]
 
     def is_this_replica(self, key: ReplicaKey | None) -> bool:
         """Whether a request that names its receiver means this one; a directory id of nil is not compared."""
@@ -257,8 +276,8 @@ class Replica:
             return self.config.bootstrap_servers[FIRST_BOOTSTRAP_ID - peer_id]
         if peer_id == self.leader_id and self.leader_endpoint is not None:
             return self.leader_endpoint
-        node = self.voters.by_id.get(peer_id)
-        return None if node is None else node.endpoint
+        entries = reversed(self.voter_history.entries)
+        return next((entry.voters.by_id[peer_id].endpoint for entry in entries if peer_id in entry.voters.by_id), None)
 
     def known_leader_endpoint(self) -> Endpoint | None:
         """Where the leader listens, for whoever asks this replica."""

@@ -30,8 +30,8 @@ IN_FLIGHT = -1
 
 @dataclass(slots=True)
 class Doubt:
-    """Of a static voter in its own log (`proof`), whatever its role. `epochs`: those of other voters, as heard since
-    the start; `ask_at_ms`: when to ask one (again)."""
+    """Of a replica in its own memory (`proof`), whatever its role. `epochs`: those of other voters, as heard since the
+    start; `ask_at_ms`: when to ask one (again)."""
 
     epochs: dict[int, int] = field(default_factory=dict)
     ask_at_ms: dict[int, int] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""`unproven-voter`: the mark of a static voter that began with an empty disk (see `proof`).
+"""`unproven-voter`: the mark of a replica that began with an empty disk, or without its `quorum-state` (see `proof`).
 
 An empty file beside `quorum-state`, which Apache Kafka passes over. It is made before anything else is written, so that
-a log or a `quorum-state` without it says that the voter was there before.
+a `quorum-state` without it says that the replica was there before.
 """
 
 from __future__ import annotations
@@ -29,5 +29,6 @@ class UnprovenVoterMark:
         await self._disk.write_file(self._path, b"")
 
     async def remove(self) -> None:
-        """A crash may bring it back, which does no harm."""
+        """Durable when this returns."""
         await self._disk.remove(self._path)
+        await self._disk.sync_directory(self._path.parent)

@@ -39,6 +39,8 @@ class VoteKeeper:
                     continue
                 now = voters()
                 await self.election_file.write(effect.state, kraft_version=now.kraft_version, voters=now.voters)
+                if effect.is_proven:
+                    await self.unproven_mark.remove()
             except OSError as error:
                 tell(LogFailed(f"quorum-state could not be written: {error}"))
                 return

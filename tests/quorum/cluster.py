@@ -215,12 +215,12 @@ class Cluster:
                 self._later(self.random.randint(1, 20), other, ConnectionLost(node_id))
 
     def wipe(self, node_id: int, incarnation: int) -> None:
-        """A new, empty directory; a static voter is marked by it, as its shell does."""
+        """An empty directory, which has the directory id of that incarnation; marked, as the shell does it."""
         node = self.nodes[node_id]
         node.core = None
         node.key = key_of(node_id, incarnation)
         node.config = replace(node.config, key=node.key)
-        node.disk = MemoryDisk(self.bootstrap, is_unproven=self.bootstrap.kraft_version == KRAFT_VERSION_STATIC)
+        node.disk = MemoryDisk(self.bootstrap, is_unproven=True)
 
     def cut(self, one: int, other: int, *, both_ways: bool = True) -> None:
         self.cuts.add((one, other))
@@ -339,7 +339,9 @@ class Cluster:
     def _persisted(self, node: Node, effect: PersistState) -> None:
         if effect.state.epoch < node.disk.election.epoch:
             raise InvariantBroken(f"{node.id} persists {effect.state} over {node.disk.election}")
-        node.disk = replace(node.disk, election=effect.state)
+        node.disk = replace(
+            node.disk, election=effect.state, is_unproven=node.disk.is_unproven and not effect.is_proven
+        )
         self.step(node, StatePersisted(effect.state))
 
     def _logged(self, node: Node, effect: LogEffect) -> None:

@@ -259,6 +259,51 @@ async def test_Q15_a_wiped_static_voter_votes_again_when_it_has_followed_a_leade
         await quorum.until(lambda: not (wiped.log_directory / "unproven-voter").exists())
 
 
+def all_but_its_id(voter: Replica) -> None:
+    """As if it had been formatted again, with the same --initial-controllers."""
+    bootstrap = voter.log_directory / f"{0:020d}-{0:010d}.checkpoint"
+    kept = bootstrap.read_bytes()
+    shutil.rmtree(voter.log_directory)
+    voter.log_directory.mkdir()
+    bootstrap.write_bytes(kept)
+
+
+def the_whole_log(voter: Replica) -> None:
+    """It does not even know that it is a voter."""
+    shutil.rmtree(voter.log_directory)
+
+
+def the_vote(voter: Replica) -> None:
+    (voter.log_directory / "quorum-state").unlink()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", [all_but_its_id, the_whole_log, the_vote], ids=lambda lost: lost.__name__)
+async def test_Q15_a_voter_that_lost_its_memory_but_not_its_directory_id_does_not_count(
+    tmp_path: Path, lost: Callable[[Replica], None]
+) -> None:
+    async with Quorum(tmp_path, dynamic=True) as quorum:
+        await quorum.start()
+        leader = await append_somewhere(quorum, b"kept")
+        await quorum.until(lambda: all(item.state.records == [b"kept"] for item in quorum.voters))
+        marks = [item.log_directory / "unproven-voter" for item in quorum.voters]
+        await quorum.until(lambda: not any(path.exists() for path in marks), "the marks of a new cluster to go")
+        hurt, third = [item for item in quorum.voters if item is not leader]
+        await stop_all(quorum)
+        lost(hurt)
+        await hurt.start()
+        assert (hurt.log_directory / "unproven-voter").exists()
+        answer = await ask(quorum, hurt, ApiKey.VOTE, vote(replica_id=third.node_id))
+        assert not answer.topics[0].partitions[0].vote_granted
+        await leader.start()
+        await asyncio.sleep(0.5)
+        assert leader.node.state is not RaftState.LEADER, "with the vote of one that may have forgotten another"
+        await third.start()
+        await append_somewhere(quorum, b"more")
+        await quorum.until(lambda: hurt.state.records == [b"kept", b"more"])
+        await quorum.until(lambda: not (hurt.log_directory / "unproven-voter").exists())
+
+
 @pytest.mark.slow
 async def test_Q15_raised_to_kraft_version_1_a_wiped_voter_joins_by_itself(tmp_path: Path) -> None:
     async with Quorum(tmp_path) as quorum:

@@ -187,9 +187,9 @@ def test_Q15_an_upgrade_that_is_not_committed_is_not_said_to_be_done() -> None:
     assert cluster.leader().core.voters_at_end.kraft_version == 0
 
 
-def committed_on_two_of_three(seed: int) -> tuple[Cluster, Node, Node, Node]:
+def committed_on_two_of_three(seed: int, kraft_version: int = 0) -> tuple[Cluster, Node, Node, Node]:
     """The leader and one voter have a record that the third has not; then the leader and that voter stop."""
-    cluster = Cluster([1, 2, 3], seed=seed, kraft_version=0)
+    cluster = Cluster([1, 2, 3], seed=seed, kraft_version=kraft_version)
     ready(cluster)
     leader = cluster.leader()
     second, third = [node for node in cluster.nodes.values() if node is not leader]
@@ -203,10 +203,18 @@ def committed_on_two_of_three(seed: int) -> tuple[Cluster, Node, Node, Node]:
     return cluster, leader, second, third
 
 
+FORMATTED_AGAIN = pytest.mark.parametrize(
+    ("kraft_version", "incarnation"), [(0, 1), (1, 0)], ids=["static", "with the same directory id"]
+)
+
+
+@FORMATTED_AGAIN
 @pytest.mark.parametrize("seed", range(10))
-def test_Q15_a_wiped_static_voter_helps_to_elect_nobody_without_what_it_had_acknowledged(seed: int) -> None:
-    cluster, leader, second, third = committed_on_two_of_three(seed)
-    cluster.wipe(second.id, 1)
+def test_Q15_a_wiped_voter_helps_to_elect_nobody_without_what_it_had_acknowledged(
+    seed: int, kraft_version: int, incarnation: int
+) -> None:
+    cluster, leader, second, third = committed_on_two_of_three(seed, kraft_version)
+    cluster.wipe(second.id, incarnation)
     cluster.start(second.id)
     cluster.run_until(for_ms=30_000)
     assert third.core.state is not RaftState.LEADER
@@ -219,9 +227,10 @@ def test_Q15_a_wiped_static_voter_helps_to_elect_nobody_without_what_it_had_ackn
     assert not second.disk.is_unproven, "it has all, and votes again"
 
 
-def test_Q15_without_its_mark_a_wiped_static_voter_loses_what_was_committed() -> None:
-    cluster, _, second, third = committed_on_two_of_three(1)
-    cluster.wipe(second.id, 1)
+@FORMATTED_AGAIN
+def test_Q15_without_its_mark_a_wiped_voter_loses_what_was_committed(kraft_version: int, incarnation: int) -> None:
+    cluster, _, second, third = committed_on_two_of_three(1, kraft_version)
+    cluster.wipe(second.id, incarnation)
     second.disk = replace(second.disk, is_unproven=False)
     cluster.start(second.id)
     assert cluster.run_until(lambda: cluster.leader() is third, for_ms=30_000)
@@ -287,9 +296,9 @@ def test_Q15_a_wiped_static_voter_gives_no_second_vote_in_an_epoch() -> None:
     assert not giver.disk.is_unproven, "it has all, and votes again"
 
 
-def wipe_one(seed: int, *, is_marked: bool = True) -> None:
-    """Static voters under faults; one disk is replaced, once everybody has something that is committed."""
-    cluster = Cluster([1, 2, 3], seed=seed, kraft_version=0)
+def wipe_one(seed: int, kraft_version: int, incarnation: int, *, is_marked: bool = True) -> None:
+    """Voters under faults; one disk is replaced, once everybody has something that is committed."""
+    cluster = Cluster([1, 2, 3], seed=seed, kraft_version=kraft_version)
     ready(cluster)
     chance = cluster.random
     wiped_in = chance.randint(1, 15)
@@ -304,7 +313,7 @@ def wipe_one(seed: int, *, is_marked: bool = True) -> None:
         if number == wiped_in:
             node = cluster.nodes[chance.choice(sorted(cluster.nodes))]
             cluster.crash(node.id)
-            cluster.wipe(node.id, 1)
+            cluster.wipe(node.id, incarnation)
             node.disk = replace(node.disk, is_unproven=is_marked)
             cluster.start(node.id)
     converge(cluster)
@@ -313,30 +322,38 @@ def wipe_one(seed: int, *, is_marked: bool = True) -> None:
     cluster.check_acknowledged()
 
 
+@FORMATTED_AGAIN
 @pytest.mark.parametrize("seed", range(10))
-def test_Q15_invariants_hold_while_a_static_voters_disk_is_replaced(seed: int) -> None:
-    wipe_one(seed)
+def test_Q15_invariants_hold_while_a_voters_disk_is_replaced(seed: int, kraft_version: int, incarnation: int) -> None:
+    wipe_one(seed, kraft_version, incarnation)
 
 
-def without_marks() -> None:
-    for seed in range(200):
-        wipe_one(seed, is_marked=False)
+def without_marks(seeds: range, kraft_version: int, incarnation: int) -> None:
+    for seed in seeds:
+        wipe_one(seed, kraft_version, incarnation, is_marked=False)
 
 
-def test_Q15_the_mark_is_what_holds_them() -> None:
+@pytest.mark.parametrize(
+    ("seeds", "kraft_version", "incarnation"), [(range(20), 0, 1), (range(140, 160), 1, 0)], ids=["static", "dynamic"]
+)
+def test_Q15_the_mark_is_what_holds_them(seeds: range, kraft_version: int, incarnation: int) -> None:
     with pytest.raises(AssertionError):
-        without_marks()
+        without_marks(seeds, kraft_version, incarnation)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_Q15_invariants_hold_while_a_static_voters_disk_is_replaced_for_many_seeds() -> None:
+@FORMATTED_AGAIN
+def test_Q15_invariants_hold_while_a_voters_disk_is_replaced_for_many_seeds(
+    kraft_version: int, incarnation: int
+) -> None:
     for seed in range(100, 300):
-        wipe_one(seed)
+        wipe_one(seed, kraft_version, incarnation)
 
 
-def test_Q1_a_new_cluster_of_static_voters_with_marks_elects_a_leader_with_two_of_three() -> None:
-    cluster = Cluster([1, 2, 3], seed=9, kraft_version=0)
+@pytest.mark.parametrize("kraft_version", [0, 1])
+def test_Q1_a_new_cluster_of_voters_with_marks_elects_a_leader_with_two_of_three(kraft_version: int) -> None:
+    cluster = Cluster([1, 2, 3], seed=9, kraft_version=kraft_version)
     for node_id in cluster.nodes:
         cluster.wipe(node_id, 0)
     for node_id in (1, 2):
@@ -347,6 +364,49 @@ def test_Q1_a_new_cluster_of_static_voters_with_marks_elects_a_leader_with_two_o
     converge(cluster)
     assert cluster.values() == [b"first", b"last"]
     assert not any(node.disk.is_unproven for node in cluster.nodes.values())
+
+
+@pytest.mark.parametrize("kraft_version", [0, 1])
+def test_Q1_a_new_cluster_that_loses_its_power_at_any_time_elects_a_leader_afterwards(kraft_version: int) -> None:
+    """Marks of voters whose logs hold something by then would make them wait for each other."""
+    for crash_ms in range(1_000, 1_600, 20):
+        cluster = Cluster([1, 2, 3], seed=crash_ms, kraft_version=kraft_version)
+        for node_id in cluster.nodes:
+            cluster.wipe(node_id, 0)
+            cluster.start(node_id)
+        cluster.run_until(for_ms=crash_ms)
+        for node_id in cluster.nodes:
+            cluster.crash(node_id)
+        for node_id in cluster.nodes:
+            cluster.start(node_id)
+        assert cluster.run_until(lambda cluster=cluster: cluster.leader() is not None), crash_ms
+
+
+@pytest.mark.parametrize("kraft_version", [0, 1])
+def test_Q1_a_lone_voter_has_nobody_to_prove_itself_to(kraft_version: int) -> None:
+    cluster = Cluster([1], kraft_version=kraft_version)
+    ready(cluster)
+    node = cluster.nodes[1]
+    cluster.crash(1)
+    node.disk = replace(node.disk, is_unproven=True)
+    cluster.start(1)
+    ready(cluster)
+    assert not node.disk.is_unproven
+
+
+def test_Q15_a_new_replica_is_added_while_a_voter_is_down() -> None:
+    """It began with nothing, but was no voter before: it need not hear all of them."""
+    cluster = Cluster([1, 2, 3], seed=4, observers=(4,))
+    cluster.crash(4)
+    cluster.wipe(4, 1)
+    ready(cluster)
+    down = next(node for node in cluster.nodes.values() if node not in (cluster.leader(), cluster.nodes[4]))
+    cluster.crash(down.id)
+    cluster.start(4)
+    assert change(cluster, add(4, 1)) is ErrorCode.none
+    cluster.append(cluster.leader(), b"needs three of four")
+    assert cluster.run_until(lambda: not cluster.unanswered, for_ms=2_000)
+    assert not cluster.nodes[4].disk.is_unproven
 
 
 def shuffle(seed: int, rounds: int) -> None:

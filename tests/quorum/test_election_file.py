@@ -70,7 +70,7 @@ def test_Q1_a_foreign_or_corrupt_file_is_refused_with_advice(data: bytes, said: 
     with pytest.raises(CorruptFileError, match=said) as caught:
         decode_quorum_state(data, name="/d/quorum-state")
     assert str(caught.value).startswith("/d/quorum-state: ")
-    assert "never remove the file alone" in str(caught.value)
+    assert "Remove the file, and leave the log where it is" in str(caught.value)
 
 
 @given(st.dictionaries(st.sampled_from(["leaderId", "leaderEpoch", "votedId", "data_version", "x"]), st.integers()))

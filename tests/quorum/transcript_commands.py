@@ -444,7 +444,7 @@ def sender(options: Options) -> ReplicaKey:
 def show(effect: Effect) -> str:
     """One line: what it is, and its fields that say something."""
     if isinstance(effect, PersistState):
-        return f"persist {shown(effect.state)}"
+        return f"persist {shown(effect.state)}{' proven' if effect.is_proven else ''}"
     if isinstance(effect, Send):
         return f"send to {effect.peer_id}: {shown(effect.request)}"
     if isinstance(effect, Reply):

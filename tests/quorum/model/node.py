@@ -243,10 +243,14 @@ def react(index: int, node: ModelNode, event: Event | str, *, now_ms: int = 0, d
 
 def begin(index: int, disk: MemoryDisk, *, disk_is_instant: bool) -> Result:
     """A replica that starts from what its disk holds."""
-    core = RaftCore(model_config(index + 1), disk.recovered(), NoChance())
-    reaction = _Reaction(index, ModelNode(core, disk))
-    reaction.step(Started())
-    return _finish(reaction, disk_is_instant)
+    key = (index, disk, disk_is_instant)
+    result = _MEMORY.get(key)
+    if result is None:
+        core = RaftCore(model_config(index + 1), disk.recovered(), NoChance())
+        reaction = _Reaction(index, ModelNode(core, disk))
+        reaction.step(Started())
+        result = _MEMORY[key] = _finish(reaction, disk_is_instant)
+    return result
 
 
 def _finish(reaction: _Reaction, disk_is_instant: bool) -> Result:
