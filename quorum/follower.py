@@ -22,6 +22,7 @@ What it asks about the voter set is in `voter_requests`, what one that began wit
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..fetcher.epoch_fetch import DivergingEpoch, truncation_for
 from ..log.epochs import EpochEnd
@@ -43,6 +44,8 @@ from .state import LeaderAndEpoch
 from .transitions import become_follower, become_prospective
 from .voter_requests import poll_voter_request
 
+LEADER_WANTED_BYTES = 1
+"""Of a Fetch that is sent only to hear who leads."""
 SUSPICION_JITTER = 5
 """A follower whose leader's sockets closed waits up to this many retry back-offs, so that not all stand at once."""
 
@@ -55,7 +58,7 @@ def poll_unattached(replica: Replica, role: Unattached) -> None:
     if peer_id is None:
         role.fetch_at_ms = replica.retry_at()
         return
-    role.fetch = _fetch_request(replica, max_wait_ms=0)
+    role.fetch = replace(_fetch_request(replica, max_wait_ms=0), max_bytes=LEADER_WANTED_BYTES)
     replica.send(peer_id, role.fetch)
 
 

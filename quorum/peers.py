@@ -157,16 +157,23 @@ class Peers:
         self._tell(ResponseReceived(peer_id, request, response))
 
     def _look_for_double(self, effect: Send, asked: Endpoint, response: PeerResponse) -> None:
-        """A node refuses the Fetch of one that is called as it is, or as another one that fetches; or it is not who
-        fetches from this node under its id (`identity`). Only a person can tell which of the two is right."""
+        """A node refuses the Fetch of one that is called as it is, or as another one that fetches; it leads under this
+        node's id; or it is not who fetches from this node under its id (`identity`). Only a person can tell which of
+        the two is right."""
         if response.error is ErrorCode.invalid_voter_key and isinstance(effect.request, BeginQuorumEpochRequest):
             message = "%s:%d is not %s, which fetches as voter %d: two nodes must not have the same node.id"
             _log.error(message, asked.host, asked.port, effect.request.voter, effect.peer_id)
             return
-        is_double = response.error is ErrorCode.duplicate_voter and isinstance(response, FetchResponse)
-        if asked in self._doubles or not (is_double or response.error is ErrorCode.invalid_request):
+        is_fetch = isinstance(response, FetchResponse)
+        is_double = is_fetch and response.error is ErrorCode.duplicate_voter
+        is_served = is_fetch and response.error is ErrorCode.none and response.leader.leader_id == self._own_id
+        if asked in self._doubles or not (is_double or is_served or response.error is ErrorCode.invalid_request):
             return
         self._doubles.add(asked)
+        if is_served:
+            message = "%s:%d leads as node %d, as which this one runs: two nodes must not have the same node.id"
+            _log.error(message, asked.host, asked.port, self._own_id)
+            return
         message = "%s:%d refuses what node %d asks (%s): two nodes must not have the same node.id"
         _log.error(message, asked.host, asked.port, self._own_id, response.error.name.upper())
 

@@ -41,6 +41,7 @@ from .messages import VoteRequest, VoteResponse
 from .replica import Replica
 from .roles import IN_FLIGHT, Doubt, Follower
 from .state import OffsetAndEpoch
+from .voters import VoterNode
 
 _TELLING = frozenset({ErrorCode.none, ErrorCode.fenced_leader_epoch})
 """Answers to a vote that say in which epoch the voter is."""
@@ -86,10 +87,9 @@ def poll_doubt(replica: Replica) -> None:
     doubt = replica.doubt
     if doubt is None:
         return
-    others = replica.others_that_may_vote()
-    if replica.is_voter and not others:
+    if replica.is_voter and not replica.others_that_may_vote():
         prove(replica)
-    for node in others:
+    for node in _asked(replica):
         at_ms = doubt.ask_at_ms.setdefault(node.id, replica.now_ms)
         if node.id in doubt.epochs or at_ms == IN_FLIGHT or replica.now_ms < at_ms:
             continue
@@ -105,13 +105,18 @@ def poll_doubt(replica: Replica) -> None:
         replica.send(node.id, request)
 
 
+def _asked(replica: Replica) -> list[VoterNode]:
+    """Also another directory of this node's id: where one runs, it refuses, and the shell says that there are two."""
+    double = replica.voters.by_id.get(replica.key.id)
+    is_other = double is not None and not replica.voters.contains(replica.key)
+    return [*replica.others_that_may_vote(), *([double] if double is not None and is_other else [])]
+
+
 def deadlines(replica: Replica) -> Iterator[int]:
     if replica.doubt is not None:
         epochs, ask_at_ms = replica.doubt.epochs, replica.doubt.ask_at_ms
         yield from (
-            at_ms
-            for node in replica.others_that_may_vote()
-            if node.id not in epochs and (at_ms := ask_at_ms[node.id]) != IN_FLIGHT
+            at_ms for node in _asked(replica) if node.id not in epochs and (at_ms := ask_at_ms[node.id]) != IN_FLIGHT
         )
 
 

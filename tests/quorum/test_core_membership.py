@@ -379,7 +379,7 @@ def test_Q1_a_new_cluster_that_loses_its_power_at_any_time_elects_a_leader_after
             cluster.crash(node_id)
         for node_id in cluster.nodes:
             cluster.start(node_id)
-        assert cluster.run_until(lambda cluster=cluster: cluster.leader() is not None), crash_ms
+        ready(cluster)
 
 
 @pytest.mark.parametrize("kraft_version", [0, 1])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tierfetch.log.disk_os import OsDisk
+from tierfetch.protocol.batch_header import Buffer
 from tierfetch.quorum.effects import PersistState, VoterProven
 from tierfetch.quorum.events import LogFailed
 from tierfetch.quorum.state import ElectionState, ReplicaKey
@@ -26,7 +27,7 @@ class Diary(OsDisk):
         super().__init__()
         self.lines: list[str] = []
 
-    async def write_file(self, path: Path, data: bytes, *, sync: bool = True) -> None:
+    async def write_file(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
         await super().write_file(path, data, sync=sync)
         self.lines.append(f"{path.name} written")
 

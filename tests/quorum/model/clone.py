@@ -72,6 +72,7 @@ _BOOKKEEPING = frozenset(
         "_effects",
         "_persisted",
         "_changing",
+        "_is_proven_with_state",
         "_version",
         "voters",
         "is_voter",

@@ -116,19 +116,23 @@ class World:
 
     def is_met(self) -> bool:
         """Whether the search has come to this very world; from now on it has."""
-        identity = self.identity()
+        identity = (self.identity(), self.used)
         is_known = identity in self.met
         self.met.add(identity)
         return is_known
 
+    @property
+    def used(self) -> tuple[int, int, int]:
+        """Crashes, losses and appends so far."""
+        return self.crashes, self.losses, self.appends
+
     def identity(self) -> tuple[object, ...]:
-        """Equal for equal worlds, and cheap."""
+        """Equal for equal worlds, whatever they have used, and cheap."""
         numbers = tuple([node.numbers[0] for node in self.nodes])
-        budgets = (self.crashes, self.losses, self.appends)
-        return (numbers, self.net, self.leaders, number_of(self.committed), budgets)
+        return (numbers, self.net, self.leaders, number_of(self.committed))
 
     def fingerprint(self) -> tuple[object, ...]:
-        """The same for worlds that differ only in what their nodes are called."""
+        """The same for worlds that differ only in what their nodes are called, and in what they have used."""
         voters = len(self.nodes)
         net = [message_numbers(number, voters) for number in self.net]
         return min(self._renamed(index, names, net) for index, names in enumerate(renamings(voters)))
@@ -139,8 +143,7 @@ class World:
             numbers[names[own + 1] - 1] = node.numbers[index]
         leaders = tuple([(epoch, names[leader + 1]) for epoch, leader in self.leaders])
         messages = tuple(sorted([message[index] for message in net]))
-        budgets = (self.crashes, self.losses, self.appends)
-        return (*numbers, messages, leaders, number_of(self.committed), budgets)
+        return (*numbers, messages, leaders, number_of(self.committed))
 
 
 @dataclass(slots=True)
@@ -212,7 +215,9 @@ class _Action:
         for node in self.nodes:
             if node.core.epoch > self.bounds.epochs or node.core.log_end_offset > self.bounds.entries:
                 return None
-        world = self.world.after(self.nodes, frozenset(self.net), self.leaders, self.committed, budget)
+        left_epoch = min(min(node.core.epoch, node.disk.election.epoch) for node in self.nodes)
+        leaders = {epoch: leader for epoch, leader in self.leaders.items() if epoch >= left_epoch}
+        world = self.world.after(self.nodes, frozenset(self.net), leaders, self.committed, budget)
         if world.is_met():
             return None
         world.net = frozenset(number for number in self.net if not is_inert(self.nodes, value_of(number)))
