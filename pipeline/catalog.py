@@ -4,12 +4,12 @@
 
 A segment never changes under its id, so that a look describes only what is new; a stream lists only from where it
 stands. What is no longer listed leaves the ledger. A topic that was deleted and made anew has two ids: whoever asks
-says which one lives, else it is the one last written.
+says which one lives, else it is the one last written, in all partitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -173,13 +173,14 @@ class TierCatalog:
         )
 
 
-def _latest_incarnations(found: Iterable[TieredPartition]) -> list[TieredPartition]:
-    latest: dict[TopicPartition, TieredPartition] = {}
+def _latest_incarnations(found: Sequence[TieredPartition]) -> list[TieredPartition]:
+    """Of each topic the partitions of one id: what another one has of others is not of the same topic."""
+    newest: dict[str, tuple[int, UUID]] = {}
     for partition in found:
-        other = latest.get(partition.name)
-        if other is None or _newest(partition) > _newest(other):
-            latest[partition.name] = partition
-    return [latest[name] for name in sorted(latest)]
+        topic = partition.name.topic
+        newest[topic] = max(newest.get(topic, (-2, UUID(int=0))), (_newest(partition), partition.partition.topic_id))
+    latest = (one for one in found if newest[one.name.topic][1] == one.partition.topic_id)
+    return sorted(latest, key=lambda one: one.name)
 
 
 def _newest(partition: TieredPartition) -> int:

@@ -30,10 +30,13 @@ Layout = Literal["kafka", "aiven", "logdir"]
 CORRUPT_COLUMN: Final = "_corrupt_record"
 """As Spark's own sources name it."""
 SPLIT_BYTES: Final = 32 * 1024 * 1024
+SPLIT_BYTES_MAX: Final = 512 * 1024 * 1024
+"""A window of twice as many bytes is still addressed by 32 bits."""
 ENCRYPTION_PREFIX: Final = "encryption."
 _PREFIXED: Final = (STORAGE_PREFIX, ENCRYPTION_PREFIX)
 _PEM: Final = "-----BEGIN "
-_LOCAL: Final = re.compile(r"(?:file://)?(/.*|[^:]*)")
+_LOCAL: Final = re.compile(r"(?:file:(?://)?(?=/))?(/.*|[^:]*)")
+"""Spark writes file:/tmp/x."""
 _S3: Final = re.compile(r"s3a?://([^/]+)/?(.*)")
 _KAFKA_DIRECTORY: Final = "kafka-tiered-storage"
 
@@ -71,7 +74,9 @@ class TierOptions(BaseModel):
     )
     brokers: str | None = Field(None, description="HOST:PORT,...: go on with what is not in the tier yet.")
     metadata: bool = Field(False, description="Also leader_epoch producer_id producer_epoch sequence segment_id.")
-    splitbytes: int = Field(SPLIT_BYTES, ge=1024, description="Bytes of a segment that one task reads.")
+    splitbytes: int = Field(
+        SPLIT_BYTES, ge=1024, le=SPLIT_BYTES_MAX, description="Bytes of a segment that one task reads."
+    )
     maxoffsetspertrigger: int | None = Field(None, ge=1, description="Offsets of one micro-batch, in all partitions.")
 
     @field_validator("location")
@@ -101,6 +106,12 @@ class TierOptions(BaseModel):
     def _read_keys(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
         """Here, in the driver: executors need not see the files."""
         return {key_id: _pem(key_id, pem) for key_id, pem in value.items()}
+
+    @field_validator("layout", "isolation", "mode", "startingoffsets", "endingoffsets", mode="before")
+    @classmethod
+    def _fold_case(cls, value: object) -> object:
+        """Of words: Spark's own sources take PERMISSIVE and Latest. JSON stays as it is."""
+        return value.strip().lower() if isinstance(value, str) and "{" not in value else value
 
     @field_validator("startingoffsets", "endingoffsets", mode="before")
     @classmethod

@@ -1,16 +1,15 @@
 """The streaming source: micro-batches of the same table, each offset exactly once across restarts.
 
-    offset of the stream    {"topic": {"partition": next offset to read}}
-
 Spark writes each batch's end before it runs the batch and asks for the same range after a restart; the plan of a range
 depends on nothing but the range, so the rows are the same. A batch ends at what is readable when it is planned (with
 `brokers` the live end, else the tier's), or earlier by `maxOffsetsPerTrigger`, which is shared out by what each
-partition has left. With the trigger availableNow that end is taken once, at the start.
+partition has left. With the trigger availableNow that end is taken once, at the start. `stream_offsets` has what is
+noted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import pyarrow as pa
@@ -18,19 +17,27 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from ..protocol.topics import TopicPartition
+from ..protocol.topics import TopicPartition, uuid_to_text
 from .batch_table import OFFSET_END
 from .catalog import TierCatalog
 from .columns import check_schema
 from .options import TierOptions
 from .partition import SplitPartition
 from .planning import Question, catalog_of, planning
-from .stream_offsets import Extents, Positions, advance, from_json, to_json
+from .stream_offsets import (
+    Extents,
+    Positions,
+    StreamOffset,
+    TopicIds,
+    advance,
+    from_json,
+    to_json,
+    topic_ids_of,
+)
 from .table_plan import PartitionExtent, TablePlanner, TableSplit
 from .tier_plan import Bounds, TierError
 
 T = TypeVar("T")
-StreamOffset = dict[str, dict[str, int]]
 
 
 class TierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -48,10 +55,11 @@ class TierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return type(self), (self._options, self._schema)
 
     def initialOffset(self) -> StreamOffset:
-        async def first(planner: TablePlanner) -> Positions:
-            return {extent.name: (await planner.bounds(extent)).first_offset for extent in await planner.extents()}
+        async def first(planner: TablePlanner) -> tuple[Positions, TopicIds]:
+            extents = await planner.extents()
+            return {extent.name: (await planner.bounds(extent)).first_offset for extent in extents}, _ids(extents)
 
-        return to_json(self._ask(first))
+        return to_json(*self._ask(first))
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._until = self._look({})
@@ -61,20 +69,22 @@ class TierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return super().getDefaultReadLimit() if limit is None else ReadMaxRows(limit)
 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
-        positions = from_json(start)
+        positions, ids = from_json(start), topic_ids_of(start)
         extents = self._look(positions) if self._until is None else self._until
+        self._check_same(positions, ids)
         count = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return to_json(advance(positions, extents, count))
+        return to_json(advance(positions, extents, count), _ids(self._seen.values()) | ids)
 
     def reportLatestOffset(self) -> StreamOffset:
         """As of the last look."""
         extents = _bounds(self._seen) if self._seen else self._look({})
-        return to_json({name: bounds.end_offset for name, bounds in extents.items()})
+        return to_json({name: bounds.end_offset for name, bounds in extents.items()}, _ids(self._seen.values()))
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
         first, upto = from_json(start), from_json(end)
         if not _holds(self._seen, first, upto):
             self._look(first)
+        self._check_same(upto, topic_ids_of(end))
 
         async def splits(planner: TablePlanner) -> list[TableSplit]:
             return await _splits(planner, self._seen, first, upto)
@@ -84,6 +94,23 @@ class TierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SplitPartition), partition
         return partition.read(self._options, self._schema)
+
+    def _check_same(self, positions: Positions, topic_ids: TopicIds) -> None:
+        """TierError where a partition is of another topic than the stream has read, or lacks what it has read."""
+        there = _ids(self._seen.values())
+        for name in positions.keys() & self._seen.keys():
+            noted, found = topic_ids.get(name.topic), there.get(name.topic)
+            if None not in (noted, found) and noted != found:
+                raise TierError(
+                    f"{name}: the topic was deleted and made anew since the stream began (its id was {noted} and is "
+                    f"{found}): read the new one with a checkpoint of its own"
+                )
+            extent = self._seen[name]
+            if extent.start_offset < extent.end_offset < positions[name] and self._options.failondataloss:
+                raise TierError(
+                    f"{name} ends at offset {extent.end_offset}, and the stream has read up to {positions[name]}: its "
+                    "end is lost, or another history survived; set failOnDataLoss to false to wait until it has grown"
+                )
 
     def _look(self, positions: Positions) -> Extents:
         """What is there now; what ends below `positions` is not looked for."""
@@ -109,6 +136,10 @@ def _holds(seen: Mapping[TopicPartition, PartitionExtent], first: Positions, upt
         name in seen and seen[name].start_offset <= first.get(name, OFFSET_END) and end <= seen[name].end_offset
         for name, end in upto.items()
     )
+
+
+def _ids(extents: Iterable[PartitionExtent]) -> TopicIds:
+    return {extent.name.topic: uuid_to_text(extent.topic_id) for extent in extents if extent.topic_id is not None}
 
 
 async def _splits(

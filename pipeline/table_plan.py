@@ -11,8 +11,9 @@ ends at the moment of planning. Without brokers the table ends with the tier.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from ..protocol.topics import TopicPartition
@@ -21,6 +22,8 @@ from .catalog import TierCatalog, TieredPartition
 from .options import EARLIEST, LATEST, Offsets, TierOptions
 from .pruning import EVERYTHING, Pruning
 from .tier_plan import Bounds, PlannedSplit, TierError, TierPlanner
+
+NAMES_SHOWN_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +46,12 @@ class LostSplit:
 
 @dataclass(frozen=True, slots=True)
 class PartitionExtent:
-    """Where a partition's table begins, where the tier's part of it ends, where it ends. `tiered` None: no part."""
+    """Where a partition's table begins, where the tier's part of it ends, where it ends. `tiered` None: no part.
+    `topic_id` None: of brokers too old to tell.
+    """
 
     name: TopicPartition
+    topic_id: UUID | None
     tiered: TieredPartition | None
     start_offset: int
     tier_end_offset: int
@@ -77,6 +83,8 @@ class TablePlanner:
         if absent:
             where = "in the tier" if self._brokers is None else "in the tier or on the brokers"
             raise TierError(f"nothing of topic {', '.join(absent)} is {where} at {self._options.location}")
+        if positions is None and self._pruning.topics is None:
+            self._check_asked({extent.name for extent in extents})
         partitions = self._pruning.partitions
         return [extent for extent in extents if partitions is None or extent.name.partition in partitions]
 
@@ -109,6 +117,15 @@ class TablePlanner:
             self._tier.check_start(extent.tiered)
         return Bounds(first, min(end, extent.end_offset, self._pruning.end_offset))
 
+    def _check_asked(self, there: Collection[TopicPartition]) -> None:
+        """TierError for an offset of a partition that is none: a misspelt topic would be read from its begin on."""
+        options = self._options
+        for option, asked in (("startingOffsets", options.startingoffsets), ("endingOffsets", options.endingoffsets)):
+            named = {} if isinstance(asked, str) else asked
+            names = [TopicPartition(topic, partition) for topic, some in named.items() for partition in some]
+            if absent := [name for name in names if name not in there]:
+                raise TierError(f"{option} names {absent[0]}, which is not in the table: {_some(there)}")
+
     def _wants(self, topic: str) -> bool:
         return self._options.wants(topic) and (self._pruning.topics is None or topic in self._pruning.topics)
 
@@ -120,7 +137,7 @@ class TablePlanner:
     def _of_tier(self, tiered: TieredPartition) -> PartitionExtent:
         self._tier.check_end(tiered)
         end = self._tier.readable_end(tiered)
-        return PartitionExtent(tiered.name, tiered, tiered.start_offset, end, end)
+        return PartitionExtent(tiered.name, tiered.partition.topic_id, tiered, tiered.start_offset, end, end)
 
     async def _live_extents(
         self, brokers: Brokers, positions: Mapping[TopicPartition, int] | None
@@ -131,22 +148,22 @@ class TablePlanner:
         found = await self._tiered(ids, positions)
         tiered = {partition.name: partition for partition in found if partition.partition.topic in wanted}
         names = [TopicPartition(name, number) for name, topic in wanted.items() for number in topic.leaders]
-        return [await self._live_extent(brokers, name, tiered.get(name)) for name in sorted(names)]
+        return [await self._live_extent(brokers, name, ids.get(name.topic), tiered.get(name)) for name in sorted(names)]
 
     async def _live_extent(
-        self, brokers: Brokers, name: TopicPartition, tiered: TieredPartition | None
+        self, brokers: Brokers, name: TopicPartition, topic_id: UUID | None, tiered: TieredPartition | None
     ) -> PartitionExtent:
         start = await brokers.offset(name, EARLIEST)
         end = await brokers.offset(name, LATEST)
         if tiered is None or tiered.end_offset == 0:
-            return PartitionExtent(name, None, start, start, end)
+            return PartitionExtent(name, topic_id, None, start, start, end)
         if start < tiered.start_offset and self._options.failondataloss:
             raise TierError(
                 f"{name}: the brokers have it from offset {start} on, and the tier from {tiered.start_offset}: is "
                 f"{self._options.location} the whole of it? Set failOnDataLoss to false to begin there"
             )
         start = max(start, tiered.start_offset)
-        return PartitionExtent(name, tiered, start, max(start, self._tier.readable_end(tiered)), end)
+        return PartitionExtent(name, topic_id, tiered, start, max(start, self._tier.readable_end(tiered)), end)
 
     async def _offset_for(self, extent: PartitionExtent, timestamp_ms: int) -> int:
         if extent.tiered is not None:
@@ -156,6 +173,12 @@ class TablePlanner:
         assert self._brokers is not None, extent
         found = await self._brokers.offset(extent.name, timestamp_ms)
         return found if found >= 0 else extent.end_offset
+
+
+def _some(names: Collection[TopicPartition]) -> str:
+    ordered = sorted(names)
+    shown = ", ".join(map(str, ordered[:NAMES_SHOWN_MAX])) or "nothing"
+    return f"{shown} and {len(ordered) - NAMES_SHOWN_MAX} more" if len(ordered) > NAMES_SHOWN_MAX else shown
 
 
 def _asked(extent: PartitionExtent, asked: Offsets, option: str, default: int) -> int:

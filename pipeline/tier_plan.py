@@ -17,11 +17,12 @@ from functools import partial
 from typing import Final
 
 from ..log.index import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
+from ..protocol.errors import CorruptRecordError
 from ..protocol.topics import TopicPartition
 from ..remote.lineage import Gap
 from ..remote.storage import IndexType
 from ..remote.survey import at_once
-from .batch_table import OFFSET_END, TIMESTAMP_MIN, Selection
+from .batch_table import OFFSET_END, TIMESTAMP_MIN, FaultListener, Selection
 from .catalog import TierCatalog, TieredPartition
 from .decode import decode
 from .options import TierOptions
@@ -132,7 +133,7 @@ class TierPlanner:
         pieces, _ = partition.pieces(partition.start_offset, partition.end_offset)
         for piece in pieces:
             if piece.segment.max_timestamp_ms >= timestamp_ms:
-                found = await self._search(self._store_of(partition, piece), piece, timestamp_ms)
+                found = await self._search(partition, piece, timestamp_ms)
                 if found is not None:
                     return found
         return partition.end_offset
@@ -182,22 +183,35 @@ class TierPlanner:
         store = self._store_of(partition, piece)
         return TransactionIndex.decode(await store.fetch_index(piece.segment, IndexType.TRANSACTION))
 
-    async def _search(self, store: SegmentStore, piece: Piece, timestamp_ms: int) -> int | None:
-        segment = piece.segment
+    async def _search(self, partition: TieredPartition, piece: Piece, timestamp_ms: int) -> int | None:
+        store, segment = self._store_of(partition, piece), piece.segment
         times = TimeIndex.decode(await store.fetch_index(segment, IndexType.TIMESTAMP), segment.start_offset)
         index = OffsetIndex.decode(await store.fetch_index(segment, IndexType.OFFSET), segment.start_offset)
         first = max(piece.first_offset, times.lookup(timestamp_ms).offset)
         selection = Selection(first, piece.end_offset)
+        on_fault = _pass_over if self._options.mode == "permissive" else None
         for split in cut(Piece(segment, first, piece.end_offset), list(index), SEARCH_BYTES, selection):
-            found = await _first_at_or_after(store, split, timestamp_ms)
+            try:
+                found = await _first_at_or_after(store, split, timestamp_ms, on_fault)
+            except CorruptRecordError as error:
+                raise TierError(
+                    f"{partition.name}, segment {segment.segment_id}, where the offset of {timestamp_ms} ms is looked "
+                    f"for: {error.at(split.start + error.position)}"
+                ) from None
             if found is not None:
                 return found
         return None
 
 
-async def _first_at_or_after(store: SegmentStore, split: Split, timestamp_ms: int) -> int | None:
+def _pass_over(_: CorruptRecordError) -> None:
+    """Whoever reads the batch will tell."""
+
+
+async def _first_at_or_after(
+    store: SegmentStore, split: Split, timestamp_ms: int, on_fault: FaultListener | None
+) -> int | None:
     data = memoryview(await store.fetch_log_segment(split.segment, split.start, split.end))
-    for columns in decode(data, ("offset", "timestamp"), split.selection):
+    for columns in decode(data, ("offset", "timestamp"), split.selection, on_fault):
         late = columns["timestamp"].cast("int64").to_numpy() >= timestamp_ms * 1000
         if late.any():
             return int(columns["offset"].to_numpy()[late.argmax()])

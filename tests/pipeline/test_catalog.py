@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -14,7 +16,7 @@ from tierfetch.pipeline.layouts.kafka import KafkaLayout
 from tierfetch.pipeline.stores import StoreRef
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.segment import RemoteLogSegmentMetadata
+from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.remote.storage import IndexType
 from tierfetch.remote.survey import Sighting
 from tierfetch.tests.fakes.random_tier import PARTITION, History, Segment, segments, write_kafka_tier
@@ -108,3 +110,29 @@ async def test_a_topic_that_is_gone_is_no_longer_there(tmp_path: Path, layout: C
     assert len(await catalog.refresh(lambda _: True)) == 1
     assert await catalog.refresh(lambda topic: topic == "other") == []
     assert await catalog.refresh(lambda _: True, topic_ids={PARTITION.topic: UUID(int=1)}) == []
+
+
+def of_another(segment: Segment, partition: TopicIdPartition, max_timestamp_ms: int) -> Segment:
+    segment_id = RemoteLogSegmentId(partition, UUID(int=segment.metadata.segment_id.id.int ^ 1))
+    return replace(
+        segment,
+        metadata=replace(segment.metadata, segment_id=segment_id),
+        indexes={**segment.indexes, IndexType.TIMESTAMP: struct.pack(">qi", max_timestamp_ms, 0)},
+    )
+
+
+async def test_a_topic_made_anew_has_nothing_of_the_one_before(tmp_path: Path, layout: CountingLayout) -> None:
+    """Which had more partitions, and more in them."""
+    for number in range(3):
+        old = TopicIdPartition(PARTITION.topic_id, PARTITION.topic, number)
+        write_kafka_tier(tmp_path, [of_another(one, old, 1000) for one in copies(4)])
+    new = UUID(int=0xBE)
+    for number in range(2):
+        write_kafka_tier(tmp_path, [of_another(copies(1)[0], TopicIdPartition(new, PARTITION.topic, number), 2000)])
+    found = await catalog_of(layout).refresh(lambda _: True)
+    assert [(one.partition.topic_id, one.name.partition, one.end_offset) for one in found] == [
+        (new, 0, 10),
+        (new, 1, 10),
+    ]
+    living = await catalog_of(layout).refresh(lambda _: True, topic_ids={PARTITION.topic: PARTITION.topic_id})
+    assert [one.end_offset for one in living] == [40, 40, 40]

@@ -18,7 +18,7 @@ from tierfetch.pipeline.tier_plan import TierError
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import iter_batches
 from tierfetch.remote.registry import PluginError
-from tierfetch.tests.fakes.random_tier import PARTITION, History, segments, write_kafka_tier
+from tierfetch.tests.fakes.random_tier import PARTITION, START_MS, History, segments, write_kafka_tier
 
 from .tables import all_splits, offsets, options_of, plan, read, rows
 
@@ -209,6 +209,44 @@ def test_a_misspelt_option_of_the_storage_is_named_with_the_right_one() -> None:
     options = parse({"location": "s3://bucket", "topics": "t", "storage.regoin": "x"})
     with pytest.raises(PluginError, match=r"storage\.regoin: unknown key; did you mean storage\.region\?"):
         planning(options, all_splits)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"randon": {"0": 5}}, "startingOffsets names randon-0, which is not in the table: random-0"),
+        ({"random": {"0": 5, "1": 5}}, "startingOffsets names random-1, which is not in the table: random-0"),
+        ({"random": {"0": 301}}, r"startingOffsets of random-0: offset 301 is not there; the table holds \[0, 300\)"),
+    ],
+)
+def test_offsets_of_what_is_not_there(tier: Path, asked: dict[str, dict[str, int]], said: str) -> None:
+    with pytest.raises(TierError, match=said):
+        plan(options_of(tier, topics=TOPIC, startingOffsets=json.dumps(asked)))
+
+
+def test_words_are_taken_in_any_case() -> None:
+    written = {"mode": "PERMISSIVE", "startingOffsets": "Latest ", "layout": "Kafka"}
+    options = parse({"location": "/t", "topics": "T", **written})
+    assert (options.mode, options.startingoffsets, options.layout) == ("permissive", "latest", "kafka")
+    assert parse({"location": "/t", "topics": "T", "startingOffsets": '{"T":{"0":1}}'}).startingoffsets == {"T": {0: 1}}
+
+
+@pytest.mark.parametrize("written", ["{}", "file:{}", "file://{}", "{}/", "{}/kafka-tiered-storage"])
+@pytest.mark.parametrize("name", ["plain", "with space", "per%20cent", "h#sh?", "ümläut", "a:b", "{braces}", "*"])
+def test_places_with_any_name(tmp_path: Path, name: str, written: str) -> None:
+    rng = random.Random(1)
+    history = History().run([("plain", -1, RECORDS)] * BATCHES, rng)
+    write_kafka_tier(tmp_path / name, segments(history, [10, 20], rng))
+    options = parse({"location": written.replace("{}", str(tmp_path / name)), "topics": TOPIC})
+    assert len(plan(options)) == 3
+
+
+def test_a_time_is_looked_for_in_a_damaged_batch(tier: Path) -> None:
+    damage(logs(tier)[0], 0, 65, 0x7F)
+    asked = {"topics": TOPIC, "startingTimestamp": START_MS}
+    with pytest.raises(TierError, match=r"random-0, segment \S+, where the offset of .*batch at byte 0"):
+        plan(options_of(tier, **asked))
+    assert plan(options_of(tier, mode="permissive", **asked))
 
 
 def test_secrets_are_never_shown(tmp_path: Path) -> None:

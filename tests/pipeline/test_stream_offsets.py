@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.pipeline.stream_offsets import Positions, advance, from_json, to_json
+from tierfetch.pipeline.stream_offsets import Positions, advance, from_json, to_json, topic_ids_of
 from tierfetch.pipeline.tier_plan import Bounds
 from tierfetch.protocol.topics import TopicPartition
 
@@ -15,13 +17,29 @@ positions = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 1000))
 
 @given(positions)
 def test_positions_survive_their_checkpoint(at: Positions) -> None:
-    assert from_json(to_json(at)) == at
+    ids = {"a": "one", "b": "two"}
+    noted = to_json(at, ids)
+    assert from_json(json.loads(json.dumps(noted))) == at
+    assert topic_ids_of(noted) == {name.topic: ids[name.topic] for name in at}
+
+
+def test_a_checkpoint_from_before_topic_ids_were_noted() -> None:
+    assert from_json({"a": {"0": 17}}) == {NAMES[0]: 17}
+    assert topic_ids_of({"a": {"0": 17}}) == {}
 
 
 def test_without_a_limit_everything_that_is_there() -> None:
     a, b, c = NAMES[:3]
     extents = {a: Bounds(0, 50), b: Bounds(5, 20), c: Bounds(7, 9)}
-    assert advance({a: 10, b: 20}, extents, None) == {a: 50, b: 20, c: 9}
+    assert advance({a: 10, b: 20, c: 7}, extents, None) == {a: 50, b: 20, c: 9}
+
+
+def test_a_new_partition_is_noted_before_it_is_read() -> None:
+    a, b = NAMES[:2]
+    extents = {a: Bounds(0, 50), b: Bounds(5, 20)}
+    noted = advance({a: 10}, extents, 10)
+    assert noted == {a: 20, b: 5}
+    assert advance(noted, extents, None) == {a: 50, b: 20}
 
 
 def test_a_partition_that_is_gone_or_behind_stays_where_it_was() -> None:
@@ -41,7 +59,7 @@ def test_a_limited_batch_gets_on_and_never_takes_more(
     before = {name: start.get(name, bounds.first_offset) for name, bounds in extents.items()}
     after = advance(start, extents, limit)
     taken = {name: after[name] - before[name] for name in extents}
-    left = sum(max(0, extents[name].end_offset - before[name]) for name in extents)
+    left = sum(max(0, extents[name].end_offset - before[name]) for name in extents if name in start)
     assert all(count >= 0 for count in taken.values())
     assert sum(taken.values()) == min(limit, left)
     assert all(after[name] <= max(before[name], extents[name].end_offset) for name in extents)

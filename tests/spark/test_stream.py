@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from tierfetch.cli.processes import poll
+from tierfetch.protocol.topics import uuid_to_text
 
 from .tiers import GrowingTier, stream
 
@@ -87,3 +89,22 @@ def test_what_was_deleted_before_it_was_read_is_said(spark: Any, tier: GrowingTi
         segment.unlink()
     with pytest.raises(Exception, match="what the stream has not read yet was deleted"):
         run(spark, tier, tmp_path)
+
+
+def test_a_topic_that_was_made_anew_is_said(spark: Any, tier: GrowingTier, tmp_path: Path) -> None:
+    """However much of it there is by then."""
+    run(spark, tier, tmp_path)
+    (directory,) = tier.root.glob("*/random-0-*")
+    directory.rename(directory.with_name(f"random-0-{uuid_to_text(UUID(int=7))}"))
+    for stream_of in (lambda: run(spark, tier, tmp_path), lambda: run(spark, tier, tmp_path, failOnDataLoss="false")):
+        with pytest.raises(Exception, match="the topic was deleted and made anew since the stream began"):
+            stream_of()
+
+
+def test_an_end_that_was_lost_is_said(spark: Any, tier: GrowingTier, tmp_path: Path) -> None:
+    run(spark, tier, tmp_path)
+    for path in tier.root.glob(f"*/*/{tier.log(-1).stem}*"):
+        path.unlink()
+    with pytest.raises(Exception, match="ends at offset 160, and the stream has read up to 200: its end is lost"):
+        run(spark, tier, tmp_path)
+    run(spark, tier, tmp_path, failOnDataLoss="false")
