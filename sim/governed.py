@@ -96,6 +96,7 @@ class GovernedRun:
         starters = {name: self._starter(name) for name in self._names}
         self.injector = FaultInjector(world, starters, (*starters, *CLIENTS), self, self)
         self.quorum.on_vote, self.quorum.on_win = self.injector.has_voted, self.injector.has_won
+        self.observer.on_lead = lambda node_id: self.injector.leads(hosts[node_id])
         self.truth.on_change.append(self._on_metadata)
         self.truth.on_unclean = self.losses.elected_uncleanly
         self._started_s: dict[str, float] = {}

@@ -19,14 +19,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ..broker.node import StartError
 from ..quorum.errors import QuorumStartError
 from .host import CrashKind, ProcessDiedError
 from .link import JITTER_S, LATENCY_S
-from .schedule import AT_ONCE, Fault, FaultKind, Schedule
+from .schedule import AT_ONCE, OF_LEADER, Fault, FaultKind, Schedule
 from .world import World
+
+T = TypeVar("T")
 
 DOWN_KINDS = frozenset({FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH, FaultKind.POWER_FAILURE, FaultKind.WIPE})
 OVERTAKING = frozenset({FaultKind.REORDERING, FaultKind.CRASH_VOTER})
@@ -34,6 +36,12 @@ RESTART_RETRY_S = 0.5
 MOMENT_S = (0.003, 0.03)
 """Between a vote, or a victory, and what it brings about: its messages are on their way, or have just arrived."""
 CUT_S = (0.3, 1.5)
+LATE_S = (0.1, 1.0)
+"""Of a vote: about as long as a candidate waits for it."""
+RELIEF_S = (0.05, 0.6)
+"""Between a victory and the next election: for a few records."""
+DEPOSED_S = (1.0, 4.0)
+DEPOSED_SHARE = 0.7
 UNTIL_MISSED_S = (0.1, 0.4)
 """A leader that is back sooner was not missed by anybody."""
 JOINER_DOWN_S = 0.3
@@ -92,8 +100,24 @@ class FaultInjector:
         self._down: Counter[str] = Counter()
         self._cut: Counter[str] = Counter()
         self._silent: Counter[str] = Counter()
-        """How often a host is cut off by what has just happened, or nobody hears it."""
+        self._deposed: Counter[str] = Counter()
+        """How often a host is cut off by what has just happened, or nobody hears it, or only clients reach it."""
+        self._late: Counter[tuple[str, str]] = Counter()
+        """From voters to their candidates."""
+        self._relieved: str | None = None
         self._rng = world.rng("injector")
+        self._begins: Mapping[FaultKind, Callable[[Fault], None]] = {
+            FaultKind.PROCESS_CRASH: lambda fault: self._crash(fault.targets, "process"),
+            FaultKind.MACHINE_CRASH: lambda fault: self._crash(fault.targets, "machine"),
+            FaultKind.POWER_FAILURE: lambda fault: self._crash(fault.targets, "machine"),
+            FaultKind.WIPE: lambda fault: self._wipe(fault.targets[0]),
+            FaultKind.PAUSE: lambda fault: world.host(fault.targets[0]).pause(),
+            FaultKind.CRASH_VOTER: self._lose_voters,
+            FaultKind.RELIEVE_LEADERS: lambda fault: self._relieve(fault.targets[0]),
+            FaultKind.DISCONNECT: self._disconnect,
+            **dict.fromkeys(AT_ONCE, lambda fault: self.deeds[fault.kind](fault)),
+        }
+        """How those begin that are more than a knob."""
 
     async def run(self, schedule: Schedule) -> None:
         """From the schedule's beginning to the end of its safety phase, when everything is undone."""
@@ -130,11 +154,26 @@ class FaultInjector:
         if self._lasts(FaultKind.CRASH_VOTER):
             self._cut_off(candidate, self._silent)
             self._in_a_moment(self._crash_voter, host)
+        if self._lasts(FaultKind.LATE_VOTES):
+            self.injected["late votes, votes"] += 1
+            self._hold(self._late, (host, candidate), LATE_S)
 
     def has_won(self, host: str) -> None:
         """A node begins to lead the quorum."""
         if self._lasts(FaultKind.CUT_NEW_LEADERS):
             self._in_a_moment(self._cut_off, host, self._cut)
+        if self._lasts(FaultKind.RELIEVE_LEADERS):
+            self._world.loop.call_later(self._rng.uniform(*RELIEF_S), self._relieve, host)
+
+    def leads(self, host: str) -> None:
+        """A node begins to lead a partition. One is deposed at a time, or there would be nobody left."""
+        if self._lasts(FaultKind.DEPOSE_LEADERS) and not +self._deposed and self._rng.random() < DEPOSED_SHARE:
+            self.injected["depose leaders, cut off"] += 1
+            self._world.record("faults", f"only clients reach {host} for a while")
+            if self._rng.random() < 0.5:
+                self._hold(self._deposed, host, DEPOSED_S)
+            else:
+                self._in_a_moment(self._hold, self._deposed, host, DEPOSED_S)
 
     def joins(self, host: str) -> float:
         """A leader asks for a replica on this host in its ISR: for how long that is held up."""
@@ -166,18 +205,29 @@ class FaultInjector:
     def _cut_off(self, host: str, how: Counter[str]) -> None:
         self.injected["cut off"] += 1
         self._world.record("faults", f"{host} is {'silent' if how is self._silent else 'cut off'} for a while")
-        how[host] += 1
-        self._set_links()
-        self._world.loop.call_later(self._rng.uniform(*CUT_S), self._reconnect, host, how)
+        self._hold(how, host, CUT_S)
 
-    def _reconnect(self, host: str, how: Counter[str]) -> None:
-        how[host] -= 1
+    def _hold(self, held: Counter[T], what: T, for_s: tuple[float, float]) -> None:
+        held[what] += 1
         self._set_links()
+        self._world.loop.call_later(self._rng.uniform(*for_s), self._release, held, what)
+
+    def _release(self, held: Counter[T], what: T) -> None:
+        held[what] -= 1
+        self._set_links()
+
+    def _relieve(self, host: str) -> None:
+        """It is cut off, and the one before it is so no more."""
+        if self._lasts(FaultKind.RELIEVE_LEADERS):
+            self.injected["relieve leaders, cut off"] += 1
+            self._world.record("faults", f"{host} is cut off, {self._relieved} is back")
+            self._relieved = host
+            self._set_links()
 
     # -- begin and end ------------------------------------------------------------------------------------------------
 
     def _begin(self, index: int, fault: Fault) -> None:
-        if fault.kind in (FaultKind.ISOLATE_LEADER, FaultKind.CRASH_VOTER):
+        if fault.kind in OF_LEADER:
             leader = self._leaders.quorum_leader()
             fault = replace(fault, targets=() if leader is None else (leader,))
         if not self._can_happen(fault):
@@ -187,27 +237,21 @@ class FaultInjector:
         self._world.record("faults", f"begin {fault}")
         self._active[index] = fault
         self._down.update(fault.targets if fault.kind in DOWN_KINDS else ())
-        match fault.kind:
-            case FaultKind.PROCESS_CRASH:
-                self._crash(fault.targets, "process")
-            case FaultKind.CRASH_VOTER:
-                self._set_links()
-                self._crash(fault.targets, "process")
-                self._down.update(fault.targets)
-                self._world.loop.call_later(self._rng.uniform(*UNTIL_MISSED_S), self._down.subtract, fault.targets)
-            case FaultKind.MACHINE_CRASH | FaultKind.POWER_FAILURE:
-                self._crash(fault.targets, "machine")
-            case FaultKind.WIPE:
-                self._wipe(fault.targets[0])
-            case FaultKind.PAUSE:
-                self._world.host(fault.targets[0]).pause()
-            case kind if kind in AT_ONCE:
-                self.deeds[kind](fault)
-            case FaultKind.DISCONNECT:
-                self._world.network.reset_connections(fault.targets[0])
-                self._set_links()
-            case _:
-                self._set_knobs()
+        begin = self._begins.get(fault.kind)
+        if begin is not None:
+            begin(fault)
+        else:
+            self._set_knobs()
+
+    def _lose_voters(self, fault: Fault) -> None:
+        self._set_links()
+        self._crash(fault.targets, "process")
+        self._down.update(fault.targets)
+        self._world.loop.call_later(self._rng.uniform(*UNTIL_MISSED_S), self._down.subtract, fault.targets)
+
+    def _disconnect(self, fault: Fault) -> None:
+        self._world.network.reset_connections(fault.targets[0])
+        self._set_links()
 
     def _end(self, index: int) -> None:
         fault = self._active.pop(index, None)
@@ -225,7 +269,7 @@ class FaultInjector:
 
     def _can_happen(self, fault: Fault) -> bool:
         """One that needs a running node has one."""
-        if fault.kind in (FaultKind.ISOLATE_LEADER, FaultKind.CRASH_VOTER) and not fault.targets:
+        if fault.kind in OF_LEADER and not fault.targets:
             return False
         if fault.kind in AT_ONCE:
             return fault.kind in self.deeds
@@ -270,6 +314,13 @@ class FaultInjector:
         blocked = {pair for fault in self.active for pair in self._blocked(fault)}
         blocked |= {pair for host in +self._cut for pair in self._around(host)}
         blocked |= {pair for host in +self._silent for pair in self._around(host) if pair[0] == host}
+        if self._lasts(FaultKind.DEPOSE_LEADERS):
+            around = [pair for host in +self._deposed for pair in self._around(host)]
+            blocked |= {pair for pair in around if self._starts.keys() >= set(pair)}
+        if self._lasts(FaultKind.LATE_VOTES):
+            blocked |= (+self._late).keys()
+        if self._lasts(FaultKind.RELIEVE_LEADERS) and self._relieved is not None:
+            blocked |= set(self._around(self._relieved))
         slow = {pair: f.value for f in self.active if f.kind is FaultKind.SLOW_LINK for pair in permutations(f.targets)}
         cut = [fault for fault in self.active if fault.kind is FaultKind.DISCONNECT]
         slow |= {pair: fault.value for fault in cut for pair in self._around(*fault.targets)}

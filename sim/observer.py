@@ -61,6 +61,8 @@ class ReplicaObserver:
         """By the process: its broker, from the moment on that it is up."""
         self.on_commit: Callable[[TopicIdPartition, ReplicaStatus], None] = lambda *_: None
         """Told when a leader's high watermark rose."""
+        self.on_lead: Callable[[int], None] = lambda _: None
+        """Told when a node begins to lead a partition."""
         self.on_truncation: Callable[[TopicIdPartition, ReplicaStatus, ReplicaStatus], None] = lambda *_: None
         """Told when a log became shorter: before and after."""
         self.on_joiners: Callable[[TopicIdPartition, ReplicaStatus, Collection[int]], None] = lambda *_: None
@@ -135,11 +137,12 @@ class ReplicaObserver:
         self.looks += 1
         node_id, name = key
         replaced = self._replicas.get(key)
-        if replaced is not None and replaced is not partition:
-            del self._fingerprints[replaced]
-            self._pending_isrs.pop(replaced, None)
-            self._cut.pop(replaced, None)
-        self._replicas[key] = partition
+        if replaced is not partition:
+            if replaced is not None:
+                del self._fingerprints[replaced]
+                self._pending_isrs.pop(replaced, None)
+                self._cut.pop(replaced, None)
+            self._replicas[key] = partition
         now = _status(node_id, process.number, partition)
         before = self._statuses.get(key)
         self._statuses[key] = now
@@ -153,6 +156,8 @@ class ReplicaObserver:
             losses.is_running(node_id, now.log_end_offset, invariants.committed_end)
         if now.leads_epoch is not None and (before is None or now.high_watermark > before.high_watermark):
             self.on_commit(name, now)
+        if now.leads_epoch is not None and (before is None or before.leads_epoch != now.leads_epoch):
+            self.on_lead(node_id)
         if before is not None and before.incarnation == now.incarnation and now.log_end_offset < before.log_end_offset:
             self._cut[partition] = None
             self.on_truncation(name, before, now)

@@ -35,6 +35,7 @@ from .injector import FaultInjector
 from .invariants import InvariantViolationError
 from .process import Process, current_process
 from .quorum_probes import QuorumProbes
+from .quorum_scenes import quorum_scene
 from .quorum_watch import DIRECTORY, PARTITION, QuorumWatch
 from .replica_checkers import ReplicaState, batches_of, check_partition
 from .report import Tallies
@@ -95,7 +96,10 @@ class QuorumOptions:
     def schedule(self, chance: Chance) -> Schedule:
         """Without what a static quorum does not promise to survive."""
         wiped = (controller_host(OBSERVER),)
-        return generate(chance("faults"), Targets(nodes=tuple(self.nodes), wiped=wiped, has_quorum=True), SAFETY_MS)
+        targets = Targets(nodes=tuple(self.nodes), wiped=wiped, has_quorum=True)
+        voters = [controller_host(node_id) for node_id in self.voter_ids]
+        scene = quorum_scene(chance("scenes"), voters, SAFETY_MS)
+        return generate(chance("faults"), targets, SAFETY_MS).with_more(scene)
 
     @property
     def overrides(self) -> dict[str, str]:

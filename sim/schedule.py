@@ -42,8 +42,15 @@ fails any more and everything must converge. Each fault ends by itself; at the e
 | replace topic   | -               | -                      | at once: a topic is deleted, and created under the     |
 |                 |                 |                        | same name                                              |
 | move replica    | broker          | -                      | at once: a partition gets a replica there              |
+| late votes      | -               | -                      | a node that votes for another is not heard by that one |
+|                 |                 |                        | for a while: its vote comes when that may stand again  |
+| relieve leaders | -               | -                      | at its start the quorum's leader is cut off; who wins  |
+|                 |                 |                        | the election is cut off when it has appended a little, |
+|                 |                 |                        | and the one before it comes back                       |
+| depose leaders  | -               | -                      | who begins to lead a partition is mostly cut off from  |
+|                 |                 |                        | all other nodes, and only clients reach it             |
 
-The last five come in scenes only (`scenes`).
+The last eight come in scenes only (`scenes`, `log_scenes`, `quorum_scenes`).
 
 Swarm testing (Groce et al.): each seed takes a random subset of the kinds, so that rare combinations become common.
 """
@@ -89,6 +96,9 @@ class FaultKind(StrEnum):
     CRASH_JOINER = "crash joiner"
     REPLACE_TOPIC = "replace topic"
     MOVE_REPLICA = "move replica"
+    LATE_VOTES = "late votes"
+    RELIEVE_LEADERS = "relieve leaders"
+    DEPOSE_LEADERS = "depose leaders"
 
 
 STORE_KINDS = frozenset(
@@ -112,12 +122,18 @@ SCENE_KINDS = frozenset(
         FaultKind.CRASH_JOINER,
         FaultKind.REPLACE_TOPIC,
         FaultKind.MOVE_REPLICA,
+        FaultKind.LATE_VOTES,
+        FaultKind.RELIEVE_LEADERS,
+        FaultKind.DEPOSE_LEADERS,
     }
 )
 """These come in scenes only."""
 
 AT_ONCE = frozenset({FaultKind.MOVE_LEADER, FaultKind.GHOST, FaultKind.REPLACE_TOPIC, FaultKind.MOVE_REPLICA})
 """These are requests, and over when they are made."""
+
+OF_LEADER = frozenset({FaultKind.ISOLATE_LEADER, FaultKind.CRASH_VOTER, FaultKind.RELIEVE_LEADERS})
+"""Whose target is the quorum's leader when they begin."""
 
 ONE_NODE = frozenset(
     {

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import pytest
 
-from tierfetch.sim.injector import CUT_S, MOMENT_S, FaultInjector
+from tierfetch.sim.injector import CUT_S, DEPOSED_S, LATE_S, MOMENT_S, RELIEF_S, FaultInjector
 from tierfetch.sim.schedule import Fault, FaultKind, Schedule
 from tierfetch.sim.world import World
 
@@ -32,7 +32,7 @@ class Cluster:
         self.world = world
         self.leader = leader
         self.crashed: list[str] = []
-        self.injector = FaultInjector(world, {name: partial(self.start, name) for name in NODES}, NODES, self, self)
+        self.injector = FaultInjector(world, {name: partial(self.start, name) for name in NODES}, (*NODES, "clients"), self, self)
 
     async def start(self, name: str) -> None:
         await self.world.host(name).start(lambda _: Node())
@@ -86,7 +86,7 @@ def test_who_leads_when_it_begins_is_cut_off_while_it_lasts() -> None:
     simulate(Fault(10_000, FaultKind.ISOLATE_LEADER, (), 2_000), look)
 
 
-@pytest.mark.parametrize("kind", [FaultKind.ISOLATE_LEADER, FaultKind.CRASH_VOTER])
+@pytest.mark.parametrize("kind", [FaultKind.ISOLATE_LEADER, FaultKind.CRASH_VOTER, FaultKind.RELIEVE_LEADERS])
 def test_without_a_leader_it_is_skipped(kind: FaultKind) -> None:
     cluster = simulate(Fault(10_000, kind, (), 2_000), lambda _: asyncio.sleep(0), None)
     assert cluster.injector.injected == {f"{kind}, skipped": 1}
@@ -118,6 +118,50 @@ def test_who_has_just_won_is_cut_off_for_a_while() -> None:
         assert not cluster.blocked()
 
     simulate(Fault(10_000, FaultKind.CUT_NEW_LEADERS, (), 5_000), look)
+
+
+def test_a_vote_is_held_back_for_a_while() -> None:
+    async def look(cluster: Cluster) -> None:
+        cluster.injector.has_voted("b", "c")
+        assert not cluster.blocked()
+        await asyncio.sleep(10.001)
+        cluster.injector.has_voted("b", "c")
+        assert cluster.blocked() == {("b", "c")}
+        await asyncio.sleep(LATE_S[1])
+        assert not cluster.blocked()
+
+    simulate(Fault(10_000, FaultKind.LATE_VOTES, (), 5_000), look)
+
+
+def test_leaders_are_cut_off_one_after_the_other_and_come_back() -> None:
+    async def look(cluster: Cluster) -> None:
+        await asyncio.sleep(10.001)
+        assert cluster.blocked() == {("a", "b"), ("a", "c"), ("b", "a"), ("c", "a")}
+        cluster.injector.has_won("b")
+        await asyncio.sleep(RELIEF_S[1])
+        assert cluster.blocked() == {("b", "a"), ("b", "c"), ("a", "b"), ("c", "b")}
+        await asyncio.sleep(5)
+        assert not cluster.blocked()
+        cluster.injector.has_won("c")
+        await asyncio.sleep(RELIEF_S[1])
+        assert not cluster.blocked()
+
+    simulate(Fault(10_000, FaultKind.RELIEVE_LEADERS, (), 5_000), look)
+
+
+def test_who_begins_to_lead_a_partition_is_cut_off_from_nodes_alone() -> None:
+    async def look(cluster: Cluster) -> None:
+        cluster.injector.leads("a")
+        await asyncio.sleep(10.001)
+        for _ in range(10):
+            cluster.injector.leads("b")
+        await asyncio.sleep(MOMENT_S[1])
+        assert cluster.blocked() == {("b", "a"), ("b", "c"), ("a", "b"), ("c", "b")}
+        assert not cluster.world.network.is_blocked("b", "clients")
+        await asyncio.sleep(DEPOSED_S[1])
+        assert not cluster.blocked()
+
+    simulate(Fault(10_000, FaultKind.DEPOSE_LEADERS, (), 6_000), look)
 
 
 def test_a_disconnect_resets_connections_and_makes_the_next_ones_hard_to_get() -> None:
