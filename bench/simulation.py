@@ -34,6 +34,7 @@ from tierfetch.sim.client import SimClient
 from tierfetch.sim.clock import EPOCH_MS
 from tierfetch.sim.controllers import CLUSTER_ID, CONTROLLER_PORT, ControllerProcess, controller_config, controller_host
 from tierfetch.sim.costs import Costs
+from tierfetch.sim.durability import DurableLogs
 from tierfetch.sim.history import ACKS_ALL
 from tierfetch.sim.observer import ReplicaObserver
 from tierfetch.sim.process import Process
@@ -152,7 +153,8 @@ class SteadyCluster:
     def __init__(self, world: World) -> None:
         self._world = world
         self._truth = ClusterTruth(CLUSTER_ID, "PLAINTEXT")
-        self._quorum = QuorumWatch("metadata", CONTROLLERS, self._replica, world.record)
+        disks = DurableLogs(lambda host: world.host(host).files)
+        self._quorum = QuorumWatch(CONTROLLERS, self._replica, disks, world.record)
         self._replicas = ReplicaObserver(self._broker, world.record)
 
     def judge(self, process: Process | None) -> None:
