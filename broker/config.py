@@ -36,6 +36,7 @@ from ..log.properties import (
     Unlimited,
     boolean,
     comma_list,
+    host_and_port,
     keys_of,
     parse_listener,
     read_properties,
@@ -323,8 +324,12 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, Quorum
 def _as_text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, tuple | frozenset):
-        return ",".join(sorted(str(item) for item in value))
+    if isinstance(value, frozenset):
+        return ",".join(sorted(value))
+    if isinstance(value, tuple):
+        return ",".join(host_and_port(*item) if isinstance(item, tuple) else str(item) for item in value)
+    if isinstance(value, dict):
+        return ",".join(f"{node_id}@{host_and_port(*address)}" for node_id, address in value.items())
     return str(value)
 
 
@@ -352,9 +357,10 @@ DYNAMIC_KEYS = frozenset(
     }
 ) - {"log.retention.check.interval.ms", "log.retention.hours", "log.retention.minutes", "log.segment.delete.delay.ms"}
 DEFAULT_PROPERTIES: Mapping[str, str] = {
-    key: _as_text(field.default)
+    key: _as_text(default)
     for key in sorted(KEYS)
-    if not (field := BrokerConfig.model_fields[key.replace(".", "_")]).is_required() and field.default is not None
+    if not (field := BrokerConfig.model_fields[key.replace(".", "_")]).is_required()
+    and (default := field.get_default(call_default_factory=True)) is not None
 }
 """What a key says where nobody sets it; without the keys that then have no value."""
 _ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}

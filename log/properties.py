@@ -40,8 +40,7 @@ class Listener:
     port: int
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
+        return f"{self.name}://{host_and_port(self.host, self.port)}"
 
 
 def parse_listener(text: str) -> Listener:
@@ -50,6 +49,11 @@ def parse_listener(text: str) -> Listener:
     if match is None or int(match["port"]) > PORT_MAX:
         raise ValueError("expected exactly one NAME://host:port, such as PLAINTEXT://127.0.0.1:9092")
     return Listener(match["name"].upper(), match["host"].strip("[]"), int(match["port"]))
+
+
+def host_and_port(host: str, port: int) -> str:
+    """As `parse_host_and_port` reads it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_host_and_port(text: str) -> tuple[str, int]:
@@ -97,6 +101,33 @@ class PropertyKeys(BaseModel):
         arbitrary_types_allowed=True,
         alias_generator=lambda name: name.replace("_", "."),
     )
+
+    def as_properties(self) -> dict[str, str]:
+        """Every key that has a value, as text; without those that are shown to nobody (`repr=False`)."""
+        shown = {name: field.alias or name for name, field in type(self).model_fields.items() if field.repr}
+        values = {key: getattr(self, name) for name, key in shown.items()}
+        return {key: as_text(value) for key, value in values.items() if value is not None}
+
+    def static_properties(self) -> dict[str, str]:
+        """The keys that the file gave, as text."""
+        given = self.model_fields_set
+        return {key: value for key, value in self.as_properties().items() if key.replace(".", "_") in given}
+
+
+def as_text(value: object) -> str:
+    """A value as a file would give it."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case (str() as host, int() as port):
+            return f"{host}:{port}"
+        case dict():
+            return ",".join(f"{key}@{as_text(item)}" for key, item in value.items())
+        case frozenset():
+            return ",".join(sorted(map(as_text, value)))
+        case tuple():
+            return ",".join(map(as_text, value))
+    return str(value)
 
 
 def keys_of(model: type[BaseModel]) -> frozenset[str]:

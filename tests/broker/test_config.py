@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.broker.config import DYNAMIC_KEYS, ConfigError, Listener, load, parse
+from tierfetch.broker.config import DEFAULT_PROPERTIES, DYNAMIC_KEYS, ConfigError, Listener, load, parse
 
 GOVERNED = {"controller.quorum.bootstrap.servers": "127.0.0.1:9093"}
 MINIMAL = {"node.id": "1", "log.dirs": "data", **GOVERNED}
@@ -26,6 +26,38 @@ def test_minimal_file_gets_kafkas_defaults(tmp_path: Path) -> None:
     assert config.roll_ms == 7 * 24 * 3_600_000
     assert config.follower_fetch_last_tiered_offset_enable is False
     assert config.bootstrap_policy == "tier-first"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"controller.quorum.bootstrap.servers": "a:9093,[::1]:9094"},
+        {"controller.quorum.voters": "11@a:9093,12@[::1]:9094"},
+        {"controller.quorum.voters": "11@a:9093", "process.roles": "controller,broker"},
+        {
+            **GOVERNED,
+            "log.dirs": "z,a",
+            "log.cleanup.policy": "delete,compact",
+            "advertised.listeners": "PLAINTEXT://b:1",
+        },
+        {**GOVERNED, "log.cleaner.io.max.bytes.per.second": "12.5", "log.retention.hours": "3", "broker.rack": "r"},
+    ],
+)
+def test_what_is_told_of_a_configuration_is_what_a_file_would_say(given: dict[str, str]) -> None:
+    config, _ = parse({"node.id": "1", "log.dirs": "data", **given}, "f")
+    told = config.as_properties()
+    assert {key: told[key] for key in given} == {**given, **_sorted_policy(given)}
+    assert parse(told, "f") == (config, [])
+    assert {key: told[key] for key in config.static_properties()} == config.static_properties()
+
+
+def _sorted_policy(given: dict[str, str]) -> dict[str, str]:
+    return {"log.cleanup.policy": "compact,delete"} if "log.cleanup.policy" in given else {}
+
+
+def test_every_default_is_what_a_file_would_say() -> None:
+    defaults = {**DEFAULT_PROPERTIES, **MINIMAL}
+    assert parse(defaults, "f")[0].as_properties() == parse(MINIMAL, "f")[0].as_properties()
 
 
 def test_older_names_of_keys_are_understood() -> None:
