@@ -48,6 +48,7 @@ from .invariants import InvariantViolationError
 from .isr_judge import IsrJudge
 from .loss_tracker import LossTracker
 from .observer import ReplicaObserver
+from .pace import keep_pace
 from .process import Process, current_process
 from .quorum_watch import QuorumWatch
 from .report import Tallies
@@ -227,6 +228,7 @@ class GovernedRun:
             self.world.record("faults", "all over: the liveness phase begins")
             for task in (changes, *self._doing):
                 task.cancel()
+            upkeep.append(asyncio.create_task(keep_pace(self.world.loop)))
             await first_error(self._calm_down(clients), [*upkeep, *clients])
         finally:
             for task in [*upkeep, changes, *clients]:

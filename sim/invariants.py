@@ -9,7 +9,7 @@
 | no divergence         | any replica's log differs from the committed one below its own high watermark               |
 | no phantom commit     | a follower's high watermark lies above all that leaders ever reported                       |
 | ordered offsets       | log start <= local log start <= log end, high watermark <= log end                          |
-| truncated epochs      | a truncation leaves a leader epoch that begins above the log's new end                      |
+| truncated epochs      | a truncation leaves a leader epoch that begins at or above the log's new end                |
 
 "Differs" is told by leader epochs: an offset and the epoch of its record name one record for ever, as long as no epoch
 has two leaders. The bytes are compared when the run has ended. Losses that the fault model permits (`forgive`) take
@@ -135,11 +135,14 @@ class PartitionInvariants:
             raise self._violated("monotonic watermark", detail)
 
     def _check_truncation(self, now: ReplicaStatus) -> None:
-        """Only then: an append of several epochs notes them all before its first batch is there."""
+        """Only then: an append of several epochs notes them all before its first batch is there. A new leader's own
+        epoch begins at the end.
+        """
         before = self._before(now)
-        if before is None or now.log_end_offset >= before.log_end_offset or not now.epochs:
+        is_cut = before is not None and now.log_end_offset < before.log_end_offset
+        if before is None or not is_cut or not now.epochs or now.leads_epoch is not None:
             return
-        if now.epochs[-1].start_offset > now.log_end_offset:
+        if now.epochs[-1].start_offset >= now.log_end_offset:
             detail = f"node {now.node_id} was cut from {before.log_end_offset}: {now}"
             raise self._violated("truncated epochs", detail)
 

@@ -33,6 +33,7 @@ from .durability import DurableLogs
 from .history import ACKS_ALL, History, Poll, Send
 from .injector import FaultInjector
 from .invariants import InvariantViolationError
+from .pace import keep_pace
 from .process import Process, current_process
 from .quorum_probes import QuorumProbes
 from .quorum_scenes import quorum_scene
@@ -200,6 +201,7 @@ class QuorumRun:
         try:
             await first_error(self.injector.run(self.schedule), [*upkeep, *clients])
             self.world.record("faults", "all over: the liveness phase begins")
+            upkeep.append(asyncio.create_task(keep_pace(self.world.loop)))
             await first_error(self._calm_down(clients), [*upkeep, *clients])
         finally:
             for task in [*upkeep, *clients]:

@@ -32,7 +32,8 @@ class Cluster:
         self.world = world
         self.leader = leader
         self.crashed: list[str] = []
-        self.injector = FaultInjector(world, {name: partial(self.start, name) for name in NODES}, (*NODES, "clients"), self, self)
+        starts = {name: partial(self.start, name) for name in NODES}
+        self.injector = FaultInjector(world, starts, (*NODES, "clients"), self, self)
 
     async def start(self, name: str) -> None:
         await self.world.host(name).start(lambda _: Node())
