@@ -27,6 +27,7 @@ from ..protocol.fetch_wire import FetchRequest as WireFetchRequest
 from ..protocol.fetch_wire import FetchResponse as WireFetchResponse
 from ..protocol.fetch_wire import SnapshotId
 from ..protocol.primitives import Part
+from ..protocol.questions import CONTROLLER_ENDPOINTS
 from . import wire, wire_fetch
 from .errors import QuorumFailedError
 from .messages import (
@@ -91,7 +92,7 @@ class QuorumHandlers:
 
     async def _describe_cluster(self, context: RequestContext, body: Any) -> Any:
         """The controllers, for admin clients that look for the active one; brokers are not asked for here."""
-        if getattr(body, "endpoint_type", wire.CONTROLLER_ENDPOINTS) != wire.CONTROLLER_ENDPOINTS:
+        if getattr(body, "endpoint_type", CONTROLLER_ENDPOINTS) != CONTROLLER_ENDPOINTS:
             message = "this listener knows the controllers: ask for endpoint type 2"
             return wire.cluster_error(ErrorCode.mismatched_endpoint_type, message)
         return wire.cluster_response(

@@ -5,8 +5,8 @@
 
 * What is appended is whole batches that carry their offsets and epochs: a leader's own and a fetched one's are written
   the same way. `append` makes them visible, `flush` durable; nobody acknowledges above `flushed_end_offset`.
-* A log that ends below its latest snapshot begins anew at the snapshot's end: the crash came between the snapshot's
-  rename and the truncation.
+* A log that ends below its latest snapshot, or holds a record of another epoch where the snapshot ends, begins anew at
+  the snapshot's end: the crash came between the snapshot's rename and the end of the truncation.
 * The log begins at 0 or at the end offset of a snapshot (`start_id`). Retention (`metadata.max.retention.*`) moves it
   to the next snapshot's end; segments and snapshots below go, the latest snapshot never.
 * What lies below the recovery point was flushed: damage there is refused when the log is opened, never cut away, for a
@@ -162,7 +162,7 @@ class MetadataLog:
         )
         log = keeper.log = await PartitionLog.open(location)
         latest = snapshots.latest
-        if latest is not None and log.log_end_offset < latest.end_offset:
+        if latest is not None and not _goes_on_behind(log, latest):
             await log.truncate_fully_and_start_at(latest.end_offset)
         await log.flush()
         await keeper.opened()
@@ -299,6 +299,12 @@ class MetadataLog:
             await self._keeper.save_recovery_points()
         else:
             await self._log.abandon()
+
+
+def _goes_on_behind(log: PartitionLog, snapshot: SnapshotId) -> bool:
+    """Whether the snapshot was cut from this log, as far as epochs can tell; else it was fetched in place of it."""
+    last_epoch = log.epochs.epoch_for_offset(snapshot.end_offset - 1)
+    return log.log_end_offset >= snapshot.end_offset and last_epoch in (None, snapshot.epoch)
 
 
 async def _make_directory(disk: Disk, directory: Path) -> None:

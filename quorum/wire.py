@@ -18,6 +18,7 @@ from uuid import UUID
 from ..protocol.api import ApiKey
 from ..protocol.entities import milliseconds
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.questions import CONTROLLER_ENDPOINTS
 from .messages import (
     NO_LEADER,
     AddVoterRequest,
@@ -41,8 +42,6 @@ TOPIC: Final = "__cluster_metadata"
 PARTITION: Final = 0
 UNKNOWN_ID: Final = -1
 PRE_VOTE_SINCE: Final = 2
-CONTROLLER_ENDPOINTS: Final = 2
-"""As DescribeCluster says it."""
 REQUEST_ERRORS: Final = frozenset({ErrorCode.invalid_request, ErrorCode.inconsistent_cluster_id})
 """Said for the response as a whole."""
 

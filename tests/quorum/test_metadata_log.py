@@ -114,12 +114,16 @@ async def test_Q9_a_crash_between_a_fetched_snapshot_and_its_log_is_mended() -> 
     assert (again.log_start_offset, again.log_end_offset, again.start_id) == (50, 50, snapshot_id)
 
 
-async def test_Q9_every_crash_in_an_installation_leaves_the_old_log_or_the_snapshot() -> None:
+@pytest.mark.parametrize(
+    "end_offset", [3, 90], ids=["a log that ends below", "a log that parts from it below, and is longer"]
+)
+async def test_Q9_every_crash_in_an_installation_leaves_the_old_log_or_the_snapshot(end_offset: int) -> None:
     seen = set()
     for fault in failures(crash=True):
         disk = new_disk()
-        log = await open_log(disk)
-        await log.append(batch(0, 3))
+        log = await open_log(disk, SMALL)
+        for offset in range(0, end_offset, 3):
+            await log.append(batch(offset, 3))
         await log.flush()
         disk.faults = fault
         try:
@@ -128,11 +132,22 @@ async def test_Q9_every_crash_in_an_installation_leaves_the_old_log_or_the_snaps
         except DiskCrash:
             done = False
         for unsynced in ("lost", "kept"):
-            again = await open_log(disk.restart(unsynced))
+            again = await open_log(disk.restart(unsynced), SMALL)
             seen.add((again.log_start_offset, again.log_end_offset))
         if done:
             break
-    assert seen == {(0, 3), (50, 50)}
+    assert seen == {(0, end_offset), (50, 50)}
+
+
+async def test_Q9_a_log_that_its_own_snapshot_was_cut_from_stays() -> None:
+    disk = new_disk()
+    log = await open_log(disk)
+    await log.append(batch(0, 3) + batch(3, 3, epoch=2))
+    await log.flush()
+    for offset, epoch in ((3, 1), (4, 2), (6, 2)):
+        await cut_snapshot(log, offset, epoch)
+        again = await open_log(disk.restart("lost"))
+        assert (again.log_start_offset, again.log_end_offset) == (0, 6)
 
 
 async def test_Q9_the_log_start_follows_snapshots_and_segments_go() -> None:
