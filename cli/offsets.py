@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from ..protocol.api import ApiKey
 from ..protocol.client import Address, KafkaClient
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.fetch_wire import READ_UNCOMMITTED
 
 TIMEOUT_S = 10.0
-READ_UNCOMMITTED = 0
 CONSUMER = -1
 
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.questions import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS
 from .records import BrokerEndpoint, ProducerIdsRecord
 from .state import ControllerResult, ControllerState, Plain, check_broker_epoch
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1_000
 INT64_MAX: Final = 2**63 - 1
-BROKER_ENDPOINTS: Final = 1
-CONTROLLER_ENDPOINTS: Final = 2
 
 
 def allocate_producer_ids(state: ControllerState, request: Any) -> ControllerResult:

@@ -33,6 +33,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
+from ..protocol.batch_header import SEQUENCE_MAX
 from ..protocol.control import EndTransactionMarker
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.records import BatchHeader
@@ -42,7 +43,6 @@ BATCHES_MAX: Final = 5
 
 NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
-_SEQUENCE_MAX: Final = 2**31 - 1
 
 
 class AppendOrigin(Enum):
@@ -63,7 +63,7 @@ class BatchMetadata(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        return (self.last_sequence - self.offset_delta) & _SEQUENCE_MAX if self.last_sequence >= 0 else NO_SEQUENCE
+        return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX if self.last_sequence >= 0 else NO_SEQUENCE
 
     @property
     def first_offset(self) -> int:
@@ -164,7 +164,7 @@ def _check_sequence(entry: ProducerStateEntry, header: BatchHeader) -> None:
     if entry.producer_epoch == NO_EPOCH:
         return
     last_sequence = entry.last_sequence if header.producer_epoch == entry.producer_epoch else NO_SEQUENCE
-    expected = (last_sequence + 1) & _SEQUENCE_MAX
+    expected = (last_sequence + 1) & SEQUENCE_MAX
     if sequence != expected:
         raise KafkaError(
             ErrorCode.out_of_order_sequence_number, f"{_who(header)}: expected sequence {expected}, found {sequence}"

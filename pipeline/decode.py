@@ -21,18 +21,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ..protocol.batch_header import BATCH_HEADER_SIZE
+from ..protocol.batch_header import BATCH_HEADER_SIZE, SEQUENCE_MAX
 from ..protocol.compression import Compression, decompress
 from ..protocol.errors import CorruptRecordError
+from ..protocol.records import DECOMPRESSED_BYTES_MAX
 from .batch_table import BatchTable, BoolArray, FaultListener, Int64Array, Selection, read_table, select
 from .varints import read_varints
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
-DECOMPRESSED_BYTES_MAX: Final = 128 * 1024 * 1024
-"""Of one batch."""
 WIDE_BATCHES_MIN: Final = 200
 """A step over all batches at once costs as much as this many records one by one."""
-_SEQUENCE_MASK: Final = 2**31 - 1
 _MILLIS_MAX: Final = (2**63 - 1) // 1000
 
 HEADERS_TYPE: Final = pa.list_(
@@ -201,7 +199,7 @@ class _Fields:
                 return pa.array(self._table.is_log_append_time.astype(np.int32)[self._batch][rows])
             case "sequence":
                 first = self._of_batch("base_sequence")
-                sequences = np.where(first < 0, -1, (first + self.offset_deltas) & _SEQUENCE_MASK)
+                sequences = np.where(first < 0, -1, (first + self.offset_deltas) & SEQUENCE_MAX)
                 return pa.array(sequences[rows].astype(np.int32))
             case _:
                 values = self._of_batch(name)[rows]

@@ -53,7 +53,7 @@ DELETE_HORIZON_BIT: Final = 0x40
 _CODEC_MASK: Final = 0x07
 _CODEC_MAX: Final = max(Compression).value
 _BATCH_LENGTH_MIN: Final = BATCH_HEADER_SIZE - LOG_OVERHEAD
-_SEQUENCE_MAX: Final = 2**31 - 1
+SEQUENCE_MAX: Final = 2**31 - 1
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _BASE_OFFSET = struct.Struct(">q")
@@ -133,7 +133,7 @@ class BatchHeader(NamedTuple):
         """Sequences wrap from 2^31 - 1 to 0; -1 if there is no base sequence."""
         if self.base_sequence < 0:
             return -1
-        return (self.base_sequence + self.last_offset_delta) & _SEQUENCE_MAX
+        return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MAX
 
 
 def parse_header(buf: Buffer, position: int = 0) -> BatchHeader:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 BROKER_ENDPOINTS: Final = 1
 CONTROLLER_ENDPOINTS: Final = 2
+"""Whose listeners DescribeCluster tells (KIP-919)."""
 
 
 def metadata_of(topics: Sequence[str] | None) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from uuid import UUID
 
 from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode
+from ...protocol.questions import BROKER_ENDPOINTS
 from ...protocol.topics import INTERNAL_TOPICS, check_topic_name
 from ..cluster_view import NO_LEADER, ClusterImage, ClusterView, PartitionRegistration, TopicImage
 from . import Plain
 
-_BROKER_ENDPOINTS = 1
 
 
 class ClusterHandlers:
@@ -69,8 +69,8 @@ class ClusterHandlers:
 
     async def describe_cluster(self, _: RequestContext, request: Any) -> Plain:
         image = self._view.image
-        endpoint_type = getattr(request, "endpoint_type", _BROKER_ENDPOINTS)
-        served = endpoint_type == _BROKER_ENDPOINTS
+        endpoint_type = getattr(request, "endpoint_type", BROKER_ENDPOINTS)
+        served = endpoint_type == BROKER_ENDPOINTS
         return {
             "error_code": ErrorCode.none if served else ErrorCode.unsupported_endpoint_type,
             "error_message": None if served else "ask a controller for its endpoints",
