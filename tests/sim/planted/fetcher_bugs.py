@@ -25,7 +25,8 @@ from tierfetch.tests.sim.planted.registry import planted
     "a follower truncates to its high watermark (before KIP-101)",
     file="fetcher/bootstrap.py",
     scenario="governed",
-    faults=(FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH, FaultKind.POWER_FAILURE),
+    needs_quiet=True,
+    faults=(FaultKind.MOVE_LEADER,),
 )
 def truncate_to_high_watermark() -> Iterator[None]:
     original = ReplicaFetcher._carry_out
@@ -112,8 +113,10 @@ def majority_of_isr() -> Iterator[None]:
     "a replica joins the ISR before it has caught up",
     file="fetcher/leader_replicas.py",
     scenario="governed",
-    faults=(FaultKind.PROCESS_CRASH, FaultKind.SLOW_LINK, FaultKind.SLOW_DISK),
+    needs_quiet=True,
+    faults=(FaultKind.PROCESS_CRASH,),
     replica_fetch_max_bytes=(SMALL_FETCH_BYTES,),
+    gap_ms=(100,),
 )
 def joins_too_early() -> Iterator[None]:
     original = LeaderReplicas.expanded_isr

@@ -34,18 +34,18 @@ def acknowledge_before_fsync() -> Iterator[None]:
 
 
 @planted(
-    "a flush forgets the names of new segments",
+    "a flush counts what was appended while it ran",
     file="log/flusher.py",
     scenario="governed",
-    faults=(FaultKind.POWER_FAILURE, FaultKind.MACHINE_CRASH),
+    faults=(FaultKind.SLOW_DISK, FaultKind.POWER_FAILURE),
     flush_messages=(1,),
 )
-def names_not_synced() -> Iterator[None]:
+def counted_too_far() -> Iterator[None]:
     original = Flusher.flush_locked
 
     async def flush(self: Flusher, target: int) -> None:
-        self._state.names_synced = self._state.names_changed
         await original(self, target)
+        self._state.recovery_point = max(self._state.recovery_point, self._state.log_end_offset)
 
     with patch.object(Flusher, "flush_locked", flush):
         yield
@@ -55,7 +55,7 @@ def names_not_synced() -> Iterator[None]:
     "a truncation leaves the leader epochs as they are",
     file="log/epochs.py",
     scenario="governed",
-    faults=(FaultKind.PARTITION, FaultKind.ONE_WAY),
+    faults=(FaultKind.DEPOSE_LEADERS, FaultKind.MOVE_LEADER),
     weak_producers=(1,),
 )
 def epochs_not_truncated() -> Iterator[None]:

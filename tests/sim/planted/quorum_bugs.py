@@ -76,9 +76,8 @@ def watermark_beyond_log() -> Iterator[None]:
 @planted(
     "fetches that were given up are answered all the same",
     file="quorum/peers.py",
-    scenario="governed",
-    needs_quiet=True,
-    faults=(FaultKind.PARTITION, FaultKind.ISOLATE_LEADER),
+    scenario="quorum",
+    fetch_timeout_ms=(700,),
 )
 def fetches_that_chase_each_other() -> Iterator[None]:
     original = Peers.send

@@ -119,7 +119,10 @@ def shorter_log() -> Iterator[None]:
     file="quorum/election.py",
     scenario="quorum",
     shown_by=MODEL,
-    faults=(FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.PAUSE),
+    needs_quiet=True,
+    faults=(FaultKind.RELIEVE_LEADERS,),
+    gap_ms=(60,),
+    appenders=(3,),
 )
 def longer_log() -> Iterator[None]:
     with patch.object(election, "is_up_to_date", lambda candidate, own: candidate.offset >= own.offset):
@@ -131,7 +134,9 @@ def longer_log() -> Iterator[None]:
     file="quorum/election.py",
     scenario="quorum",
     shown_by=MODEL,
-    faults=(FaultKind.REORDERING, FaultKind.SLOW_LINK),
+    needs_quiet=True,
+    faults=(FaultKind.LATE_VOTES,),
+    election_timeout_ms=(300,),
 )
 def stale_votes() -> Iterator[None]:
     def poll_of(replica, request):

@@ -120,8 +120,8 @@ def left_in_the_tier() -> Iterator[None]:
     "a restart forgets which remote partitions are to be deleted",
     file="rlm/pending_deletions.py",
     scenario="governed",
-    faults=(FaultKind.PROCESS_CRASH, FaultKind.STORE_OUTAGE),
-    administrator_pace_ms=(400,),
+    needs_quiet=True,
+    faults=(FaultKind.REPLACE_TOPIC, FaultKind.STORE_OUTAGE),
 )
 def forgotten_deletions() -> Iterator[None]:
     async def load(self):
