@@ -21,7 +21,7 @@ from ..log.producer_snapshot import decode_snapshot
 from ..protocol.topics import TopicIdPartition, TopicPartition
 from ..remote.findings import Finding
 from ..remote.ledger import RemoteLogLedger
-from ..remote.lineage import Gap
+from ..remote.lineage import Gap, youngest
 from ..remote.segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
@@ -29,7 +29,7 @@ from ..remote.segment import (
 )
 from ..remote.storage import IndexType
 from ..remote.survey import NOT_TOLD, Sighting, at_once, enter
-from .plan import Piece, first_readable, history, pieces_of, youngest
+from .plan import Piece, first_readable, history, pieces_of
 from .stores import SegmentStore, StoreRef
 
 PARTITIONS_AT_ONCE_MAX: Final = 8

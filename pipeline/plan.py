@@ -44,11 +44,6 @@ class Split:
     selection: Selection
 
 
-def youngest(ledger: RemoteLogLedger) -> RemoteLogSegmentMetadata | None:
-    """The readable segment of the latest leader; its leader-epoch checkpoint is the history that survived."""
-    return max(ledger.finished(), key=_age, default=None)
-
-
 def pieces_of(
     ledger: RemoteLogLedger, lineage: Sequence[EpochEntry], first_offset: int, end_offset: int
 ) -> tuple[list[Piece], list[Gap]]:
@@ -159,10 +154,6 @@ def _add_gap(gaps: list[Gap], start: int, end: int) -> None:
     if gaps and gaps[-1].end_offset == start:
         start = gaps.pop().start_offset
     gaps.append(Gap(start, end))
-
-
-def _age(segment: RemoteLogSegmentMetadata) -> tuple[int, int]:
-    return segment.segment_leader_epochs[-1].epoch, segment.end_offset
 
 
 def history(latest: RemoteLogSegmentMetadata, checkpoint: Sequence[EpochEntry]) -> tuple[EpochEntry, ...]:

@@ -19,14 +19,14 @@ from typing import Final
 from ..log.index import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
 from ..protocol.errors import CorruptRecordError
 from ..protocol.topics import TopicPartition
-from ..remote.lineage import Gap
+from ..remote.lineage import Gap, youngest
 from ..remote.storage import IndexType
 from ..remote.survey import at_once
 from .batch_table import OFFSET_END, TIMESTAMP_MIN, FaultListener, Selection
 from .catalog import TierCatalog, TieredPartition
 from .decode import decode
 from .options import TierOptions
-from .plan import Piece, Split, cut, is_whole, selections, whole, youngest
+from .plan import Piece, Split, cut, is_whole, selections, whole
 from .stores import SegmentStore, StoreRef
 
 INDEXES_AT_ONCE_MAX: Final = 16

@@ -28,7 +28,7 @@ from ..log.errors import CorruptFileError
 from .contents import check_contents
 from .findings import Finding, FindingKind
 from .ledger import RemoteLogLedger
-from .lineage import covering, is_within_lineage
+from .lineage import covering, is_within_lineage, youngest
 from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from .storage import IndexType, ReadsSegments, RemoteObject, RemoteResourceNotFoundError, RemoteStorageManager
 from .survey import Survey, part_name
@@ -162,17 +162,17 @@ def _stale(segment: RemoteLogSegmentMetadata, parts: Mapping[IndexType | None, i
 
 async def check_lineage(ledger: RemoteLogLedger, storage: ReadsSegments) -> list[Finding]:
     """Whether finished segments cover the history that the youngest of them was uploaded with. RemoteStorageError."""
-    youngest = max(ledger.finished(), key=_age_order, default=None)
-    if youngest is None:
+    latest = youngest(ledger)
+    if latest is None:
         return []
     try:
-        entries = decode_leader_epochs(await storage.fetch_index(youngest, IndexType.LEADER_EPOCH))
+        entries = decode_leader_epochs(await storage.fetch_index(latest, IndexType.LEADER_EPOCH))
     except RemoteResourceNotFoundError:
         return []
     except CorruptFileError as error:
-        return [Finding(FindingKind.CORRUPT, str(youngest.segment_id), f"leader epoch checkpoint: {error}")]
+        return [Finding(FindingKind.CORRUPT, str(latest.segment_id), f"leader epoch checkpoint: {error}")]
     epochs = LeaderEpochCache(entries)
-    end_offset = youngest.end_offset + 1
+    end_offset = latest.end_offset + 1
     findings = [
         Finding(
             FindingKind.OFF_LINEAGE, str(segment.segment_id), f"{_offsets(segment)} of {segment.segment_leader_epochs}"
@@ -186,10 +186,6 @@ async def check_lineage(ledger: RemoteLogLedger, storage: ReadsSegments) -> list
         findings.append(Finding(FindingKind.GAP, str(gap), "no finished segment holds these offsets"))
         start = gap.end_offset
     return findings
-
-
-def _age_order(segment: RemoteLogSegmentMetadata) -> tuple[int, int]:
-    return segment.segment_leader_epochs[-1].epoch, segment.end_offset
 
 
 def _offsets(segment: RemoteLogSegmentMetadata) -> str:

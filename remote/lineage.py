@@ -93,6 +93,11 @@ def highest_whole_on_lineage(
     return None
 
 
+def youngest(ledger: RemoteLogLedger) -> RemoteLogSegmentMetadata | None:
+    """The readable segment of the latest leader; its leader-epoch checkpoint is the history that survived."""
+    return max(ledger.finished(), key=_epoch_and_end, default=None)
+
+
 def covering(ledger: RemoteLogLedger, epochs: LeaderEpochCache, start_offset: int, end_offset: int) -> Coverage:
     """The fewest readable segments, whole on the lineage of the log [.., end_offset), that hold every offset of
     [start_offset, end_offset); or those before the first gap.
@@ -179,6 +184,10 @@ def earliest_pending_upload(
     if local_log_start_offset == log_start_offset:
         return _at(log_start_offset, epochs)
     return None
+
+
+def _epoch_and_end(metadata: RemoteLogSegmentMetadata) -> tuple[int, int]:
+    return metadata.segment_leader_epochs[-1].epoch, metadata.end_offset
 
 
 def _whole_from(

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tierfetch.log.epochs import EpochEntry
 from tierfetch.log.index import AbortedTransaction, OffsetPosition
 from tierfetch.pipeline.batch_table import Selection
-from tierfetch.pipeline.plan import Piece, cut, first_readable, history, is_whole, pieces_of, selections, youngest
+from tierfetch.pipeline.plan import Piece, cut, first_readable, history, is_whole, pieces_of, selections
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.lineage import Gap
+from tierfetch.remote.lineage import Gap, youngest
 from tierfetch.remote.segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
