@@ -34,9 +34,9 @@ from ..log.properties import (
     PositiveLong,
     PropertyKeys,
     Unlimited,
+    as_text,
     boolean,
     comma_list,
-    host_and_port,
     keys_of,
     parse_listener,
     read_properties,
@@ -299,16 +299,6 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, Quorum
         """What clients and other brokers are told."""
         return self.advertised_listeners or self.listeners
 
-    def as_properties(self) -> dict[str, str]:
-        """Every key that has a value, as text; without the plugins' own keys, which may hold secrets."""
-        values = {key: getattr(self, key.replace(".", "_")) for key in KEYS}
-        return {key: _as_text(value) for key, value in values.items() if value is not None}
-
-    def static_properties(self) -> dict[str, str]:
-        """The keys that the broker's file gave, as text."""
-        given = self.model_fields_set
-        return {key: value for key, value in self.as_properties().items() if key.replace(".", "_") in given}
-
     def with_dynamic(self, *overrides: Mapping[str, str]) -> BrokerConfig:
         """This configuration with dynamic keys replaced, later mappings winning; ConfigError for a value that is wrong.
 
@@ -319,18 +309,6 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, Quorum
             return self
         values = self.model_dump(by_alias=True, exclude_unset=True)
         return validated(BrokerConfig, {**values, **merged}, "dynamic broker configs")
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, frozenset):
-        return ",".join(sorted(value))
-    if isinstance(value, tuple):
-        return ",".join(host_and_port(*item) if isinstance(item, tuple) else str(item) for item in value)
-    if isinstance(value, dict):
-        return ",".join(f"{node_id}@{host_and_port(*address)}" for node_id, address in value.items())
-    return str(value)
 
 
 KEYS = keys_of(BrokerConfig) - {"rsm.config", "rlmm.config"}
@@ -357,7 +335,7 @@ DYNAMIC_KEYS = frozenset(
     }
 ) - {"log.retention.check.interval.ms", "log.retention.hours", "log.retention.minutes", "log.segment.delete.delay.ms"}
 DEFAULT_PROPERTIES: Mapping[str, str] = {
-    key: _as_text(default)
+    key: as_text(default)
     for key in sorted(KEYS)
     if not (field := BrokerConfig.model_fields[key.replace(".", "_")]).is_required()
     and (default := field.get_default(call_default_factory=True)) is not None

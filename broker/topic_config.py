@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 
 from ..log.config import INT64_MAX, LogConfig
+from ..protocol.config_resources import ConfigSource
 from ..protocol.errors import KafkaError
 from ..protocol.records import TimestampType
 from .cluster_view import ClusterImage, ClusterView
@@ -49,16 +49,6 @@ FALLBACKS: Mapping[str, tuple[str, ...]] = {
 """Broker key -> the keys that say the same in other units where it is absent, the first wins."""
 
 _log = logging.getLogger(__name__)
-
-
-class ConfigSource(IntEnum):
-    """As on the wire (DescribeConfigs)."""
-
-    DYNAMIC_TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ from ..quorum.service import QuorumService
 from .cluster import Asked, describe_cluster
 from .config import SUPPORTED_FEATURES, ControllerConfig, WarmingPolicy
 from .core import HANDLERS
+from .describe_configs import NodeConfigs, describe_configs
 from .envelope import refused, unwrap
 from .features import finalized_levels
 from .node import ControllerNode
@@ -163,6 +164,7 @@ class ControllerService(Service):
         handlers[ApiKey.API_VERSIONS] = self._api_versions
         handlers[ApiKey.ENVELOPE] = self._envelope
         handlers[ApiKey.DESCRIBE_CLUSTER] = self._describe_cluster
+        handlers[ApiKey.DESCRIBE_CONFIGS] = self._describe_configs
         return handlers
 
     async def _handle(self, context: RequestContext, request: Any) -> Any:
@@ -191,6 +193,11 @@ class ControllerService(Service):
             },
         )
         return describe_cluster(self.controller.core.state, request, asked)
+
+    async def _describe_configs(self, _: RequestContext, request: Any) -> Any:
+        config = self.config
+        node = NodeConfigs(config.node_id, config.as_properties(), config.static_properties())
+        return describe_configs(self.controller.core.state, request, node)
 
     def _connection_ended(self, connection_id: int) -> None:
         broker_id = self._brokers.pop(connection_id, None)

@@ -120,7 +120,7 @@ def as_text(value: object) -> str:
         case bool():
             return str(value).lower()
         case (str() as host, int() as port):
-            return f"{host}:{port}"
+            return host_and_port(host, port)
         case dict():
             return ",".join(f"{key}@{as_text(item)}" for key, item in value.items())
         case frozenset():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any
 
+from ...protocol.config_resources import ResourceType
 from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
 from ..cluster_view import ClusterView
@@ -16,13 +16,6 @@ from ..topic_config import (
     describe_topic,
 )
 from . import Plain
-
-
-class ResourceType(IntEnum):
-    """As on the wire."""
-
-    TOPIC = 2
-    BROKER = 4
 
 
 class ConfigHandlers:

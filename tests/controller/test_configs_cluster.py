@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tierfetch.controller.cluster import Asked, describe_cluster
+from tierfetch.controller.describe_configs import NodeConfigs, describe_configs
 from tierfetch.controller.records import BrokerEndpoint
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.entities import build_entity
@@ -131,3 +132,51 @@ def test_fenced_brokers_and_controllers_are_described_where_they_are_asked_for(c
     assert [(node["broker_id"], node["port"]) for node in controllers["brokers"]] == [(100, 9093)]
     wrong = describe_cluster(cluster.core.state, build_entity(ask, {**values, "endpoint_type": 3}), ASKED)
     assert wrong["error_code"] is ErrorCode.unsupported_endpoint_type
+
+
+NODE = NodeConfigs(100, {"node.id": "100", "num.partitions": "1"}, {"node.id": "100"})
+
+
+def described(cluster: Harness, resource_type: int, name: str, *keys: str, version: int = 4) -> Any:
+    api = ApiKey.DESCRIBE_CONFIGS
+    resource = {"resource_type": resource_type, "resource_name": name, "configuration_keys": list(keys) or None}
+    body = {"resources": [resource], "include_synonyms": True, "include_documentation": False}
+    request = build_entity(api.request_type(version), body)
+    response = describe_configs(cluster.core.state, request, NODE)
+    return build_entity(api.response_type(version), response).results[0]
+
+
+@pytest.mark.parametrize("version", range(ApiKey.DESCRIBE_CONFIGS.min_version, ApiKey.DESCRIBE_CONFIGS.max_version + 1))
+def test_configs_of_a_topic_are_told_with_where_they_come_from(cluster: Harness, version: int) -> None:
+    result = described(cluster, TOPIC, "t", "retention.ms", "flush.ms", version=version)
+    told = {item.name: (item.value, item.config_source, item.read_only) for item in result.configs}
+    assert told == {"retention.ms": ("1000", 1, False), "flush.ms": ("9223372036854775807", 5, False)}
+    synonyms = [(each.value, each.source) for each in result.configs[1].synonyms]
+    assert synonyms == [("1000", 1), ("604800000", 5)]
+
+
+def test_configs_of_all_brokers_and_of_this_node(cluster: Harness) -> None:
+    alter(cluster, ("log.retention.ms", SET, "5000"), kind=BROKER, name="")
+    (default,) = described(cluster, BROKER, "").configs
+    assert (default.name, default.value, default.config_source) == ("log.retention.ms", "5000", 3)
+    own = {
+        item.name: (item.value, item.config_source, item.read_only)
+        for item in described(cluster, BROKER, "100").configs
+    }
+    assert own == {"node.id": ("100", 4, True), "num.partitions": ("1", 5, True)}
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "name", "code", "said"),
+    [
+        (TOPIC, "none", ErrorCode.unknown_topic_or_partition, "does not exist"),
+        (BROKER, "1", ErrorCode.invalid_request, "ask broker 1"),
+        (8, "x", ErrorCode.invalid_request, "resource type 8"),
+    ],
+)
+def test_configs_that_a_controller_does_not_know(
+    cluster: Harness, resource_type: int, name: str, code: ErrorCode, said: str
+) -> None:
+    result = described(cluster, resource_type, name)
+    assert (result.error_code, result.configs) == (code, ())
+    assert said in result.error_message
