@@ -26,7 +26,7 @@ from ..protocol.errors import ErrorCode
 from .messages import VoteRequest, VoteResponse
 from .proof import ask_later, may_vote_for, on_told, prove
 from .replica import Replica
-from .requests import is_foreign_voter, is_other_cluster
+from .requests import is_foreign_voter, is_impossible, is_other_cluster
 from .roles import IN_FLIGHT, Candidate, Follower, Leader, Poll, Prospective, Unattached
 from .state import LeaderAndEpoch, OffsetAndEpoch
 from .transitions import become_candidate, become_follower, become_leader, become_prospective, become_unattached
@@ -156,7 +156,9 @@ def _vote_error(replica: Replica, request: VoteRequest) -> ErrorCode | None:
         return ErrorCode.inconsistent_cluster_id
     if not replica.is_this_replica(request.voter):
         return ErrorCode.invalid_voter_key
-    if request.candidate.id == replica.key.id or request.last.epoch < 0 or request.last.offset < 0:
+    if is_impossible(replica, request.candidate.id, request.epoch):
+        return ErrorCode.invalid_request
+    if request.last.epoch < 0 or request.last.offset < 0:
         return ErrorCode.invalid_request
     if request.last.epoch > request.epoch or (request.last.epoch == request.epoch and not request.pre_vote):
         return ErrorCode.invalid_request

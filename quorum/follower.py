@@ -37,7 +37,7 @@ from .messages import (
 )
 from .proof import prove_by_catching_up
 from .replica import NOBODY, Replica
-from .requests import is_foreign_voter, is_other_cluster
+from .requests import is_foreign_voter, is_impossible, is_other_cluster
 from .roles import Follower, Unattached
 from .snapshot_fetch import begin_download, hear_leader, poll_download
 from .state import LeaderAndEpoch
@@ -191,7 +191,7 @@ def _begin_error(replica: Replica, request: BeginQuorumEpochRequest) -> ErrorCod
         return ErrorCode.inconsistent_cluster_id
     if not replica.is_this_replica(request.voter):
         return ErrorCode.invalid_voter_key
-    if request.leader_id < 0 or request.leader_id == replica.key.id:
+    if is_impossible(replica, request.leader_id, request.epoch):
         return ErrorCode.invalid_request
     if is_foreign_voter(replica, request.leader_id):
         return ErrorCode.inconsistent_voter_set

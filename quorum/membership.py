@@ -278,6 +278,8 @@ def _under_way(replica: Replica) -> Refusal | None:
 def _add_refusal(replica: Replica, voter: VoterNode) -> Refusal | None:
     if voter.id in replica.voters.by_id:
         return ErrorCode.duplicate_voter, f"voter {voter.id} is there already; remove it first"
+    if voter.id < 0:
+        return ErrorCode.invalid_request, f"{voter.id} is no node id"
     if voter.key.directory_id == NO_DIRECTORY_ID:
         return ErrorCode.invalid_request, f"the directory id of voter {voter.id} is missing"
     return _unfit(replica, voter, replica.kraft_version)

@@ -6,6 +6,7 @@ from ..fetcher.epoch_fetch import QUORUM_RULES, check_leader_epoch
 from ..protocol.errors import ErrorCode
 from .replica import Replica
 from .roles import Leader
+from .state import EPOCH_MAX
 from .voters import KRAFT_VERSION_STATIC
 
 
@@ -18,6 +19,11 @@ def is_other_cluster(replica: Replica, cluster_id: str | None) -> bool:
 def is_foreign_voter(replica: Replica, voter_id: int) -> bool:
     """Whether static voters exclude it. With dynamic voters a replica may be behind: anyone may be a voter by now."""
     return replica.kraft_version == KRAFT_VERSION_STATIC and voter_id not in replica.voters.by_id
+
+
+def is_impossible(replica: Replica, node_id: int, epoch: int) -> bool:
+    """Whether no other replica can be called so, or lead that epoch."""
+    return node_id < 0 or node_id == replica.key.id or epoch >= EPOCH_MAX
 
 
 def leader_only_error(replica: Replica, epoch: int) -> ErrorCode | None:

@@ -24,6 +24,10 @@ NO_DIRECTORY_ID = UUID(int=0)
 """A directory id that is not known (kraft.version 0, or an old file)."""
 
 
+EPOCH_MAX = 2**31 - 1
+"""As the wire has it. Nobody is voted for or followed in the last one: none could follow it."""
+
+
 class Chance(Protocol):
     """The only randomness of a core; `random.Random` is one."""
 

@@ -15,7 +15,7 @@ from .effects import AppendError, AppendFailed, BecameLeader, LeaderChanged, Res
 from .messages import EndQuorumEpochRequest, FetchResponse, VoterChangeResponse
 from .replica import Replica
 from .roles import Candidate, Follower, Leader, Poll, Prospective, Resigned, Role, Unattached
-from .state import LEGAL_TRANSITIONS, Endpoint, LeaderAndEpoch, RaftState, ReplicaKey
+from .state import EPOCH_MAX, LEGAL_TRANSITIONS, Endpoint, LeaderAndEpoch, RaftState, ReplicaKey
 
 
 def become_unattached(
@@ -45,6 +45,7 @@ def become_prospective(replica: Replica) -> None:
 def become_candidate(replica: Replica) -> None:
     """A new epoch, and the first vote in it for itself."""
     assert replica.may_stand, f"{replica.key} does not vote"
+    assert replica.epoch < EPOCH_MAX, f"there is no epoch after {replica.epoch}"
     role = Candidate(replica.random_election_deadline(), _new_poll(replica))
     _enter(replica, role, replica.epoch + 1, None, replica.key)
 
@@ -95,6 +96,8 @@ def become_resigned(
 
 def learn_leader(replica: Replica, leader: LeaderAndEpoch, endpoint: Endpoint | None) -> None:
     """Another replica says who leads: take it, where it is news. Contradictions of what is known are not believed."""
+    if leader.epoch >= EPOCH_MAX:
+        return
     if leader.epoch > replica.epoch:
         if leader.leader_id is None or leader.leader_id == replica.key.id:
             become_unattached(replica, leader.epoch)
