@@ -25,7 +25,7 @@ from ..model.capture import observe
 from ..model.estimate import TIER_UNKNOWN, UNKNOWN_TO_ALL, capture
 from ..model.inputs import policy_option
 from ..model.observe import Observer
-from ..model.quantities import count, duration, rate, size
+from ..model.quantities import clause, count, duration, rate, size
 from ..options import FiniteRange, json_option, table_console, throttle_rate, write_text
 from .session import Admin, run
 
@@ -269,8 +269,8 @@ def _transfer_s(found: ReplicaPlan) -> float | None:
 def _print(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> None:
     console, bound = table_console(), found.bound
     console.print(
-        f"{count(bound.moves, 'replica')} move, {size(bound.bytes)} to copy, in {count(found.wave_count, 'wave')}"
-        f" ({duration(planned_s)} to plan)",
+        f"{clause(bound.moves, 'replica', 'moves', 'move')}, {size(bound.bytes)} to copy, in"
+        f" {count(found.wave_count, 'wave')} ({duration(planned_s)} to plan)",
         highlight=False,
     )
     console.print(
@@ -296,7 +296,7 @@ def _print(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> None:
     for broker in shown[:BROKERS_SHOWN_MAX]:
         table.add_row(
             str(arrays.broker_ids[broker]),
-            arrays.rack_names[arrays.racks[broker]],
+            escape(arrays.rack_names[arrays.racks[broker]]),
             f"{before.replicas[broker]:,}",
             f"-> {after.replicas[broker]:,}",
             size(before.disk_bytes[broker]),

@@ -18,7 +18,7 @@ from .charts import load_chart
 from .document import BrokerLoad, ClusterSummary, cluster_summary, finite
 from .inputs import Inputs, brokers_of, cluster_options
 from .page import chart, paragraphs, section, tiles, whole_page
-from .quantities import count, duration, share
+from .quantities import clause, duration, share
 
 BROKERS_SHOWN = 12
 NAMES_MAX = 100
@@ -103,21 +103,21 @@ def _names(arrays: ClusterArrays, which: Bools) -> list[str]:
 
 
 def _sentences(document: FailoverDocument) -> list[str]:
-    lost = f"{count(document.lost_leader, 'partition')} take nothing for {duration(document.unavailable_s)}, until"
+    takes = clause(document.lost_leader, "partition", "takes", "take")
+    lost = f"{takes} nothing for {duration(document.unavailable_s)}, until"
     found = [f"{lost} the death is noticed and another replica leads."] if document.lost_leader else []
     if document.leaderless:
         found.append(
-            f"{count(document.leaderless, 'partition')} have no replica in sync left, and no leader until one comes "
-            f"back: {_some(document.leaderless_partitions)}."
+            f"{clause(document.leaderless, 'partition', 'has', 'have')} no replica in sync left, and no leader until "
+            f"one comes back: {_some(document.leaderless_partitions)}."
         )
     if document.below_min_isr:
-        found.append(
-            f"{count(document.below_min_isr, 'partition')} fall below min.insync.replicas and refuse producers with "
-            f"acks=all: {_some(document.below_min_isr_partitions)}."
-        )
+        falls = clause(document.below_min_isr, "partition", "falls", "fall")
+        named = _some(document.below_min_isr_partitions)
+        found.append(f"{falls} below min.insync.replicas, so that producers with acks=all are refused: {named}.")
     else:
         found.append("No partition falls below min.insync.replicas: all that have a leader go on taking records.")
-    found.append(f"{count(document.under_replicated, 'partition')} have a replica less.")
+    found.append(f"{clause(document.under_replicated, 'partition', 'has', 'have')} a replica less.")
     return found
 
 

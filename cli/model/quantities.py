@@ -46,3 +46,8 @@ def share(value: float | None) -> str:
 def count(number: int, noun: str) -> str:
     """ "1 partition", "2,000 partitions"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def clause(number: int, noun: str, singular: str, plural: str) -> str:
+    """ "1 partition is", "2 partitions are"."""
+    return f"{count(number, noun)} {singular if number == 1 else plural}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import numpy as np
@@ -18,8 +18,11 @@ from ...sim.planning.plan_arrays import planned_replicas
 from ...sim.planning.plan_file import PlanFile, PlanFileError
 from ...sim.planning.planner import plan_replicas
 from .inputs import Inputs, brokers_of, cluster_options, policy_option
-from .quantities import count, rate
+from .quantities import clause, count, rate
 from .running import compared, show, simulated
+
+ADDED_MAX: Final = 10_000
+"""More brokers than any cluster has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,9 @@ class _Planned:
 
 @click.command("rebalance")
 @cluster_options
-@click.option("--add", "added", type=click.IntRange(min=1), metavar="COUNT", help="So many new, empty brokers.")
+@click.option(
+    "--add", "added", type=click.IntRange(min=1, max=ADDED_MAX), metavar="COUNT", help="So many new, empty brokers."
+)
 @click.option("--remove", "removed", multiple=True, type=int, metavar="ID", help="This broker gives away everything.")
 @click.option("--even", "evens", is_flag=True, help="The same brokers, evenly filled.")
 @click.option(
@@ -81,7 +86,7 @@ def _planned(inputs: Inputs, policy: Policy, added: int | None, removed: tuple[i
     if added is not None:
         arrays = with_new_brokers(arrays, added)
         goal = Goal.add(range(before, arrays.broker_count))
-        what = f"{count(added, 'broker')} join {before}"
+        what = f"{clause(added, 'broker', 'joins', 'join')} {before}"
     elif removed:
         goal = Goal.remove(brokers_of(arrays, removed))
         what = f"Broker {', '.join(map(str, removed))} of {before} gives away everything"
@@ -114,4 +119,4 @@ def _waves(arrays: ClusterArrays, plan: PlanFile, moves: Moves) -> Any:
 def _scenario(what: str, moves: Moves, throttle: float) -> str:
     waves = len(np.unique(moves.wave))
     held = f", throttle {rate(throttle)}" if np.isfinite(throttle) else ", no throttle"
-    return f"{what}: {count(len(moves), 'replica')} move in {count(waves, 'wave')}{held}"
+    return f"{what}: {clause(len(moves), 'replica', 'moves', 'move')} in {count(waves, 'wave')}{held}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,8 @@ from .quantities import NEVER, count, duration, share, size
 from .tables import MOVE_HEADINGS, move_cells
 
 MOVES_SHOWN: Final = 15
+MOVES_MAX: Final = 2_000
+"""With those that are folded away; a page with more would be too large."""
 
 _POLICIES: Final = {
     "tier-first": "takes from the leader only what is not in the tier yet, and asks for that before its first fetch",
@@ -86,14 +89,18 @@ def _sections(document: ModelDocument, outcome: Outcome) -> list[str]:
 def _answer(outcome: Outcome) -> str:
     if outcome.moves == 0:
         return '<p class="answer">Nothing moves.</p>'
+    copied = f"{size(outcome.leader_bytes)} are copied from leaders."
+    if outcome.never_join == 0 and outcome.moves == 1:
+        return f'<p class="answer">The replica is in sync after <b>{duration(outcome.duration_s)}</b>. {copied}</p>'
     replicas = count(outcome.moves, "replica")
     if outcome.never_join == 0:
         return (
             f'<p class="answer">All {replicas} are in sync after <b>{duration(outcome.duration_s)}</b>; half of them '
-            f"after {duration(outcome.median_join_s)}. {size(outcome.leader_bytes)} are copied from leaders.</p>"
+            f"after {duration(outcome.median_join_s)}. {copied}</p>"
         )
     why = "; ".join(f"{number:,}: {escape(text)}" for text, number in outcome.obstacles.items())
-    return f'<p class="answer bad"><b>{outcome.never_join:,} of {replicas} never join</b> ({why}).</p>'
+    join = "joins" if outcome.never_join == 1 else "join"
+    return f'<p class="answer bad"><b>{outcome.never_join:,} of {replicas} never {join}</b> ({why}).</p>'
 
 
 def _tiles(outcome: Outcome) -> list[Tile]:
@@ -104,6 +111,7 @@ def _tiles(outcome: Outcome) -> list[Tile]:
         ("URP-minutes", minutes, "partitions under-replicated times minutes"),
         ("below min ISR", duration(outcome.below_min_isr_longest_s), "the longest of any partition"),
         ("requests to the tier", f"{outcome.tier_gets:,}", f"{size(outcome.tier_bytes)} read"),
+        ("cost of requests and egress", f"{outcome.request_cost + outcome.egress_cost:,.4f}", "inventory's currency"),
         ("only in the tier afterwards", size(outcome.thin_bytes), _warmer_note(outcome)),
     ]
     if outcome.headroom is not None:
@@ -130,9 +138,18 @@ def _policies(document: ModelDocument) -> str:
 
 
 def _slowest(document: ModelDocument) -> str:
+    rest = document.moves[MOVES_SHOWN:MOVES_MAX]
+    if not rest:
+        return _replicas(document.moves)
+    left_out = len(document.moves) - MOVES_MAX
+    told = f"<p>{left_out:,} more, which joined before these, are in --json only.</p>" if left_out > 0 else ""
+    more = f"<details><summary>{len(rest):,} more</summary>{_replicas(rest)}{told}</details>"
+    return _replicas(document.moves[:MOVES_SHOWN]) + more
+
+
+def _replicas(moves: Sequence[MoveRow]) -> str:
     head = "".join(f"<th>{heading}</th>" for heading in MOVE_HEADINGS)
-    rows = "".join(_row(row) for row in document.moves[:MOVES_SHOWN])
-    return f"<table><tr>{head}</tr>{rows}</table>"
+    return f"<table><tr>{head}</tr>{''.join(map(_row, moves))}</table>"
 
 
 def _row(row: MoveRow) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from .document import ModelDocument, MoveRow, Outcome
-from .quantities import NEVER, count, duration, rate, share, size
+from .quantities import NEVER, clause, count, duration, rate, share, size
 
 MOVES_SHOWN = 8
 RESOURCES_SHOWN = 8
@@ -19,7 +20,7 @@ MOVE_HEADINGS: Final = ("partition", "to broker", "wave", "first fetch", "in the
 def print_outcome(document: ModelDocument, console: Console) -> None:
     """One policy."""
     outcome = document.outcomes[0]
-    console.print(f"[bold]{document.scenario}[/]", highlight=False)
+    console.print(f"[bold]{escape(document.scenario)}[/]", highlight=False)
     console.print(_answer(outcome), highlight=False)
     if not outcome.moves:
         return
@@ -29,12 +30,12 @@ def print_outcome(document: ModelDocument, console: Console) -> None:
         console.print(_resources(document))
     if document.moves:
         console.print(_slowest(document))
-    console.print(f"[dim]Calibration: {outcome.system}; {outcome.calibration}[/]", highlight=False)
+    console.print(f"[dim]Calibration: {outcome.system}; {escape(outcome.calibration)}[/]", highlight=False)
 
 
 def print_comparison(document: ModelDocument, console: Console) -> None:
     """All policies, side by side."""
-    console.print(f"[bold]{document.scenario}[/]", highlight=False)
+    console.print(f"[bold]{escape(document.scenario)}[/]", highlight=False)
     table = Table()
     table.add_column("bootstrap policy", style="bold", no_wrap=True)
     for heading in (
@@ -62,11 +63,12 @@ def print_comparison(document: ModelDocument, console: Console) -> None:
 def _answer(outcome: Outcome) -> str:
     if outcome.moves == 0:
         return "Nothing moves."
-    replicas = count(outcome.moves, "replica")
     if outcome.never_join == 0:
-        return f"All {replicas} are in sync after [bold]{duration(outcome.duration_s)}[/]."
+        are = clause(outcome.moves, "replica", "is", "are")
+        return f"{'All ' if outcome.moves > 1 else ''}{are} in sync after [bold]{duration(outcome.duration_s)}[/]."
     why = "; ".join(f"{number:,}: {text}" for text, number in outcome.obstacles.items())
-    return f"[red]{outcome.never_join:,} of {replicas} never join the ISR[/] ({why})."
+    join = "joins" if outcome.never_join == 1 else "join"
+    return f"[red]{outcome.never_join:,} of {count(outcome.moves, 'replica')} never {join} the ISR[/] ({why})."
 
 
 def _summary(outcome: Outcome) -> Table:
@@ -104,7 +106,7 @@ def _resources(document: ModelDocument) -> Table:
         unit = _cores if row.kind == "CPU" else rate
         owner = f" {row.owner}" if row.kind == "link" else f" of broker {row.owner}" if row.owner else ""
         table.add_row(
-            row.kind + owner,
+            escape(row.kind + owner),
             share(row.peak_share),
             unit(row.foreground),
             unit(row.peak),

@@ -85,6 +85,8 @@ def _replicas(partition: Partition, brokers: dict[int, Broker]) -> Iterator[str]
             yield f"replica {each} is on no broker of this inventory ({_ids(brokers)})"
     for twice in _repeated(partition.replicas):
         yield f"broker {twice} holds two replicas of it"
+    for twice in _repeated(partition.isr):
+        yield f"broker {twice} is in its ISR twice"
     for each in sorted(set(partition.isr).difference(partition.replicas)):
         yield f"{each} is in the ISR, but no replica ({list(partition.replicas)})"
     if partition.leader >= 0 and partition.leader not in partition.isr:

@@ -13,11 +13,13 @@ def with_new_brokers(arrays: ClusterArrays, count: int) -> ClusterArrays:
     """`count` empty brokers more, with the next free ids, always in the rack that has the fewest; each is built like
     the first broker of its rack.
     """
-    racks = arrays.racks.tolist()
-    for _ in range(count):
-        racks.append(int(np.argmin(np.bincount(racks, minlength=len(arrays.rack_names)))))
-    added = np.array(racks[arrays.broker_count :], dtype=np.int32)
-    like = np.array([int(np.flatnonzero(arrays.racks == rack)[0]) for rack in added], dtype=np.int64)
+    in_rack = np.bincount(arrays.racks, minlength=len(arrays.rack_names))
+    added = np.zeros(count, dtype=np.int32)
+    for number in range(count):
+        added[number] = np.argmin(in_rack)
+        in_rack[added[number]] += 1
+    firsts = np.array([np.argmax(arrays.racks == rack) for rack in range(len(in_rack))], dtype=np.int64)
+    like = firsts[added]
     next_id = int(arrays.broker_ids.max()) + 1
     return replace(
         arrays,

@@ -25,6 +25,8 @@ def parse_bytes(value: object) -> object:
 
     ValueError shows examples.
     """
+    if isinstance(value, bool):
+        raise ValueError(f"{str(value).lower()} is no quantity")
     if not isinstance(value, str):
         return value
     if value.strip().upper() == FILL_IN:

@@ -148,6 +148,75 @@ def test_a_report_is_one_file_that_explains_itself(tmp_path: Path, arguments, he
     assert 'src="http' not in text
 
 
+HOSTILE = """version: 1
+name: "[/red] <script>alert(1)</script>"
+broker_defaults: {nic_in_bytes_per_s: 1 GB/s, nic_out_bytes_per_s: 1 GB/s, disk_read_bytes_per_s: 1 GB/s,
+                  disk_write_bytes_per_s: 1 GB/s, cores: 4, disk_bytes: 1 TB}
+brokers: [{id: 1, rack: "[/b]"}, {id: 2, rack: "</script><img src=x>"}, {id: 3, rack: "[/b]"}]
+links: [{from_rack: "</script><img src=x>", to_rack: "[/b]", bandwidth_bytes_per_s: 1 Gbit/s}]
+topics: [{name: t, partitions: [{index: 0, replicas: [2, 1], size_bytes: 10 GB}]}]
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("replace", "--broker", "1"),
+        ("compare", "--broker", "1"),
+        ("failover", "--broker", "1"),
+        ("rebalance", "--remove", "1"),
+    ],
+)
+def test_names_are_neither_markup_nor_html(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    cluster, page = tmp_path / "cluster.yaml", tmp_path / "r.html"
+    cluster.write_text(HOSTILE)
+    result = run(arguments[0], "--cluster", cluster, *arguments[1:], "--html", page)
+    assert result.exit_code == 0, result.output
+    assert "<script>alert" not in page.read_text()
+    assert "<img src=x>" not in page.read_text()
+    if arguments[0] == "replace":
+        assert "link </script><img src=x> -> [/b]" in result.stdout
+
+
+def test_the_name_of_a_plan_is_shown_as_it_is(tmp_path: Path) -> None:
+    plan = tmp_path / "[red]plan.json"
+    plan.write_text('{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2, 6]}]}')
+    shown = model_on_example("rebalance", "--plan", plan).stdout.splitlines()
+    assert shown[0].startswith("Plan [red]plan.json: 1 replica moves in 1 wave")
+    assert shown[1].startswith("1 replica is in sync after ")
+
+
+def test_a_single_replica_without_a_leader(tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(HOSTILE.replace("replicas: [2, 1]", "replicas: [1]"))
+    result = run("replace", "--cluster", cluster, "--broker", "1", "--html", tmp_path / "r.html")
+    assert result.exit_code == 0, result.output
+    assert "1 of 1 replica never joins the ISR (1: the partition has no leader" in result.stdout
+    assert "<b>1 of 1 replica never joins</b>" in (tmp_path / "r.html").read_text()
+    failed = run("failover", "--cluster", cluster, "--broker", "1").stdout
+    assert "1 partition has no replica in sync left, and no leader until one comes back: t-0." in failed
+
+
+@pytest.mark.parametrize("command", [("replace", "--broker=1"), ("rebalance", "--add=1"), ("failover", "--broker=1")])
+def test_a_cluster_without_topics(tmp_path: Path, command: tuple[str, str]) -> None:
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(HOSTILE.split("topics:")[0])
+    result = run(command[0], "--cluster", cluster, command[1], "--html", tmp_path / "r.html")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "r.html").exists()
+
+
+def test_all_replicas_are_on_the_page_and_the_cost_is_told(tmp_path: Path) -> None:
+    page = tmp_path / "r.html"
+    model_on_example("rebalance", "--add", "2", "--html", page)
+    document = ModelDocument.model_validate_json(model_on_example("rebalance", "--add", "2", "--json").stdout)
+    text = page.read_text()
+    assert len(document.moves) > 15
+    assert all(f"<td>{row.name}</td>" in text for row in document.moves)
+    assert f"<summary>{len(document.moves) - 15} more</summary>" in text
+    assert "cost of requests and egress" in text
+
+
 def commands_of_the_documentation() -> list[str]:
     text = (EXAMPLE.parents[1] / "model.md").read_text()
     blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
@@ -203,6 +272,7 @@ def test_replicas_that_never_join_are_the_answer(tmp_path: Path) -> None:
         (("replace", "--broker", "3", "--calibration", EXAMPLE), 1, "Invalid JSON"),
         (("rebalance",), 2, "give exactly one of --add, --remove, --even and --plan"),
         (("rebalance", "--add", "1", "--even"), 2, "give exactly one of"),
+        (("rebalance", "--add", "100000000"), 2, "is not in the range"),
         (("rebalance", "--plan", "absent.json"), 1, "absent.json: No such file"),
         (("rebalance", "--remove", "99"), 2, "no broker 99 in shop"),
         (("failover", "--broker", "99"), 2, "no broker 99 in shop"),

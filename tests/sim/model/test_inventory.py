@@ -62,6 +62,8 @@ def test_every_missing_rate_is_named_with_its_broker() -> None:
         ({"sise": 1}, "topic t partition 3 sise is no key of an inventory"),
         ({"size_bytes": -1}, "topic t partition 3 size_bytes: Input should be greater than or equal to 0"),
         ({"produce_bytes_per_s": float("nan")}, "topic t partition 3 produce_bytes_per_s: "),
+        ({"size_bytes": True}, "topic t partition 3 size_bytes: true is no quantity"),
+        ({"isr": [1, 2, 2]}, "t-3: broker 2 is in its ISR twice"),
     ],
 )
 def test_what_is_wrong_with_a_partition(keys, line) -> None:
