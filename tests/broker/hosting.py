@@ -13,6 +13,7 @@ from tierfetch.log.config import LogConfig
 from tierfetch.log.disk import Disk
 from tierfetch.log.open_segments import OpenSegments
 from tierfetch.log.partition_log import LogLocation, PartitionLog
+from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.records import Compression, Record, build_batch
 from tierfetch.tests.fakes.cluster_view import FakeClusterView
 
@@ -90,3 +91,9 @@ def batch(*values: bytes, producer_id: int = -1, sequence: int = -1, transaction
             )
         )
     )
+
+
+async def append(partition: Partition, *batches: memoryview) -> None:
+    """As clients produce, without waiting for followers."""
+    for data in batches:
+        await partition.append(data, AppendOrigin.CLIENT, acks_all=False)

@@ -35,7 +35,7 @@ from tierfetch.protocol.fetch_wire import (
 from tierfetch.protocol.leader_hints import LeaderIdAndEpoch
 from tierfetch.protocol.records import iter_batches
 from tierfetch.rlm.reader import RemoteRead, RemoteRecords
-from tierfetch.tests.broker.hosting import NOW_MS, Host, batch
+from tierfetch.tests.broker.hosting import NOW_MS, Host, append, batch
 from tierfetch.tests.broker.requests import context_of
 from tierfetch.tests.broker.waiting import until
 
@@ -98,11 +98,6 @@ async def taken(response: FetchResponse) -> tuple[FetchPartitionResponse, list[i
         assert isinstance(records, bytes | memoryview), records
         data = bytes(records)
     return answer, [header.base_offset for _, header in iter_batches(data)] if data != b"tiered" else []
-
-
-async def append(partition: Partition, *batches: memoryview) -> None:
-    for data in batches:
-        await partition.append(data, AppendOrigin.CLIENT, acks_all=False)
 
 
 async def test_E5_consumers_see_up_to_the_high_watermark(host: Host, handler: FetchHandler) -> None:

@@ -15,7 +15,6 @@ from tierfetch.fetcher.leader_replicas import FollowerFetch
 from tierfetch.log.config import LogConfig
 from tierfetch.log.epochs import EpochEntry
 from tierfetch.log.partition_log import PartitionLog, TimestampAndOffset
-from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch_wire import READ_COMMITTED
@@ -27,7 +26,7 @@ from tierfetch.remote.segment import (
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
-from tierfetch.tests.broker.hosting import NOW_MS, Host, batch
+from tierfetch.tests.broker.hosting import NOW_MS, Host, append, batch
 from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask
 
 CONSUMER, DEBUG_CONSUMER = -1, -2
@@ -72,11 +71,6 @@ async def listed(
     )
     response = await ask(handler.list_offsets, request)
     return response.topics[0].partitions[0]
-
-
-async def append(partition: Partition, *batches: memoryview) -> None:
-    for data in batches:
-        await partition.append(data, AppendOrigin.CLIENT, acks_all=False)
 
 
 def finished(partition: Partition, start: int, end: int, ledger: RemoteLogLedger | None = None) -> RemoteLogLedger:

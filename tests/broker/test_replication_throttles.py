@@ -13,8 +13,8 @@ from tierfetch.broker.replication_throttles import LEADER_KEY, ReplicationThrott
 from tierfetch.broker.topic_config import TopicConfigs
 from tierfetch.log.config import LogConfig
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.tests.broker.hosting import Host, batch
-from tierfetch.tests.broker.test_fetch import append, fetched, from_follower, sessions
+from tierfetch.tests.broker.hosting import Host, append, batch
+from tierfetch.tests.broker.test_fetch import fetched, from_follower, sessions
 from tierfetch.tests.broker.waiting import until
 
 

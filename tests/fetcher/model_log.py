@@ -88,3 +88,10 @@ def model_log(*epochs: tuple[int, int], end: int, start: int = 0) -> ModelLog:
     latest = cache.latest_entry
     log.epoch_start_offset = latest.start_offset if latest else 0
     return log
+
+
+def worked_log() -> ModelLog:
+    """The worked scenario of KIP-1023: epochs (0,0)(1,3)(2,5)(3,7), records 0..7, local from 3 on."""
+    log = model_log((0, 0), (1, 3), (2, 5), (3, 7), end=8)
+    log.local_log_start_offset = 3
+    return log

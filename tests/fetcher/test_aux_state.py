@@ -22,18 +22,11 @@ from tierfetch.remote.storage import (
     RemoteStorageTimeoutError,
 )
 from tierfetch.tests.fakes.faults import FailNth
-from tierfetch.tests.fetcher.model_log import ModelLog, model_log
+from tierfetch.tests.fetcher.model_log import ModelLog, model_log, worked_log
 from tierfetch.tests.fetcher.model_tier import PARTITION, ModelTier, segment, update
 from tierfetch.tests.fetcher.stub_leader import StubLeader
 
 ADOPT_6 = AdoptFromTier(log_start_offset=0, start_offset=6, last_epoch=2)
-
-
-def worked_log() -> ModelLog:
-    """The worked scenario of KIP-1023: epochs (0,0)(1,3)(2,5)(3,7), records 0..7, local from 3 on."""
-    log = model_log((0, 0), (1, 3), (2, 5), (3, 7), end=8)
-    log.local_log_start_offset = 3
-    return log
 
 
 async def worked_tier(log: ModelLog) -> ModelTier:

@@ -18,16 +18,10 @@ from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.lineage import OffsetAndEpoch
 from tierfetch.tests.fetcher.cluster import QUICK, Cluster, until
 from tierfetch.tests.fetcher.model_follower import ModelFollower
-from tierfetch.tests.fetcher.model_log import ModelLog, model_log
+from tierfetch.tests.fetcher.model_log import model_log, worked_log
 from tierfetch.tests.fetcher.model_tier import PARTITION
 
 OTHER = TopicIdPartition(UUID(int=0x1024), "payments", 0)
-
-
-def worked_log() -> ModelLog:
-    log = model_log((0, 0), (1, 3), (2, 5), (3, 7), end=8)
-    log.local_log_start_offset = 3
-    return log
 
 
 def worked_cluster(**options) -> Cluster:

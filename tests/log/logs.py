@@ -184,3 +184,7 @@ def committed_records_of(data: bytes, aborted: Sequence[AbortedTransaction]) -> 
 
 def offsets_of(data: bytes) -> list[int]:
     return [record.offset for record in records_of(data)]
+
+
+def epochs_of(log: PartitionLog) -> list[tuple[int, int]]:
+    return [(entry.epoch, entry.start_offset) for entry in log.epochs.entries]

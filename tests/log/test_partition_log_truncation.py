@@ -20,6 +20,7 @@ from tierfetch.tests.log.logs import (
     append,
     data_batch,
     end_transaction,
+    epochs_of,
     offsets_of,
     open_log,
     read_bytes,
@@ -36,10 +37,6 @@ async def log_of_twelve(disk: MemoryDisk, keeper: Keeper | None = None) -> Parti
         await append(log, 2, epoch=i // 2, value=bytes(50))
     assert [segment.base_offset for segment in log.segments] == [0, 4, 8]
     return log
-
-
-def epochs_of(log: PartitionLog) -> list[tuple[int, int]]:
-    return [(entry.epoch, entry.start_offset) for entry in log.epochs.entries]
 
 
 @pytest.mark.parametrize(

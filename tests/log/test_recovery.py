@@ -24,6 +24,7 @@ from tierfetch.tests.log.logs import (
     append,
     data_batch,
     end_transaction,
+    epochs_of,
     offsets_of,
     open_log,
     read_bytes,
@@ -75,10 +76,6 @@ def flipped(data: bytes, at: int) -> bytes:
 
 def batch_starts(data: bytes) -> list[int]:
     return [position for position, _ in iter_batches(data)]
-
-
-def epochs_of(log: PartitionLog) -> list[tuple[int, int]]:
-    return [(entry.epoch, entry.start_offset) for entry in log.epochs.entries]
 
 
 # Rows.

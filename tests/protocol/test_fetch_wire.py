@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -10,11 +9,10 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kio.serial import entity_writer
 
 from tierfetch.protocol import fetch_wire
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.entities import build_entity, read_entity
+from tierfetch.protocol.entities import read_entity
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch_wire import (
     HIGH_WATERMARK_NOT_TOLD,
@@ -27,8 +25,9 @@ from tierfetch.protocol.fetch_wire import (
     FetchTopicResponse,
     ForgottenTopic,
 )
-from tierfetch.protocol.primitives import MalformedMessageError, Reader, Writer
+from tierfetch.protocol.primitives import MalformedMessageError, Writer
 from tierfetch.tests.protocol.wire_fakes import joined
+from tierfetch.tests.protocol.wire_kit import kio_bytes, our_bytes, reader_of
 from tierfetch.tests.protocol.wire_strategies import (
     FETCH_REQUEST,
     FETCH_RESPONSE,
@@ -53,22 +52,6 @@ class FakeSlice:
 
     def release(self) -> None:
         self.releases += 1
-
-
-def kio_bytes(entity_type: type[Any], values: dict[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    entity_writer(entity_type)(buffer, build_entity(entity_type, values))
-    return buffer.getvalue()
-
-
-def our_bytes(write: Any, message: Any, version: int) -> bytes:
-    writer = Writer(flexible=API.is_flexible(version))
-    write(writer, message, version)
-    return bytes(joined(writer.finish()))
-
-
-def reader(data: bytes | bytearray, version: int) -> Reader:
-    return Reader(memoryview(data), 0, flexible=API.is_flexible(version))
 
 
 def request_of_version(request: FetchRequest, version: int) -> FetchRequest:
@@ -136,18 +119,18 @@ def response_of_version(response: FetchResponse, version: int) -> FetchResponse:
 
 @given(request=FETCH_REQUEST, version=VERSIONS)
 def test_request_is_what_kio_writes_and_comes_back(request: FetchRequest, version: int) -> None:
-    written = our_bytes(fetch_wire.write_request, request, version)
+    written = our_bytes(API, fetch_wire.write_request, request, version)
     assert written == kio_bytes(API.request_type(version), fetch_request_values(request))
-    source = reader(written, version)
+    source = reader_of(API, written, version)
     assert fetch_wire.read_request(source, version) == request_of_version(request, version)
     assert source.remaining == 0
 
 
 @given(response=FETCH_RESPONSE, version=VERSIONS)
 def test_response_is_what_kio_writes_and_comes_back(response: FetchResponse, version: int) -> None:
-    written = our_bytes(fetch_wire.write_response, response, version)
+    written = our_bytes(API, fetch_wire.write_response, response, version)
     assert written == kio_bytes(API.response_type(version), fetch_response_values(response))
-    source = reader(written, version)
+    source = reader_of(API, written, version)
     assert fetch_wire.read_response(source, version) == response_of_version(response, version)
     assert source.remaining == 0
 
@@ -161,7 +144,7 @@ def test_slices_are_parts_of_their_own_between_the_headers(version: int) -> None
     parts = writer.finish()
     assert [part for part in parts if isinstance(part, FakeSlice)] == [slices[0], slices[2]], "nothing of size 0"
     with_bytes = joined([bytes(part.size) if isinstance(part, FakeSlice) else part for part in parts])
-    decoded = fetch_wire.read_response(reader(with_bytes, version), version)
+    decoded = fetch_wire.read_response(reader_of(API, with_bytes, version), version)
     assert [partition.records for partition in decoded.topics[0].partitions] == [bytes(s.size) for s in slices]
 
 
@@ -181,8 +164,8 @@ def test_release_lets_go_of_every_slice() -> None:
 def test_records_of_a_response_are_views_of_the_frame(version: int) -> None:
     records = bytes(range(256)) * 40
     response = FetchResponse(topics=(FetchTopicResponse((FetchPartitionResponse(0, records=records),), "t"),))
-    frame = bytearray(our_bytes(fetch_wire.write_response, response, version))
-    view = fetch_wire.read_response(reader(frame, version), version).topics[0].partitions[0].records
+    frame = bytearray(our_bytes(API, fetch_wire.write_response, response, version))
+    view = fetch_wire.read_response(reader_of(API, frame, version), version).topics[0].partitions[0].records
     assert isinstance(view, memoryview)
     assert view.obj is frame
 
@@ -191,23 +174,23 @@ def test_a_diverging_epoch_of_nothing_is_never_sent() -> None:
     """A Java follower answers it with another fetch at once, about 2,000 a second."""
     partition = FetchPartitionResponse(0, diverging_epoch=EpochEndOffset(-1, -1))
     with pytest.raises(AssertionError, match="spins"):
-        our_bytes(fetch_wire.write_response, FetchResponse(topics=(FetchTopicResponse((partition,), "t"),)), 18)
+        our_bytes(API, fetch_wire.write_response, FetchResponse(topics=(FetchTopicResponse((partition,), "t"),)), 18)
 
 
 @given(request=FETCH_REQUEST, version=VERSIONS, data=st.data())
 def test_a_truncated_request_is_malformed(request: FetchRequest, version: int, data: st.DataObject) -> None:
-    written = our_bytes(fetch_wire.write_request, request, version)
+    written = our_bytes(API, fetch_wire.write_request, request, version)
     cut = data.draw(st.integers(0, len(written) - 1))
     with pytest.raises(MalformedMessageError):
-        fetch_wire.read_request(reader(written[:cut], version), version)
+        fetch_wire.read_request(reader_of(API, written[:cut], version), version)
 
 
 @given(response=FETCH_RESPONSE, version=VERSIONS, data=st.data())
 def test_a_truncated_response_is_malformed(response: FetchResponse, version: int, data: st.DataObject) -> None:
-    written = our_bytes(fetch_wire.write_response, response, version)
+    written = our_bytes(API, fetch_wire.write_response, response, version)
     cut = data.draw(st.integers(0, len(written) - 1))
     with pytest.raises(MalformedMessageError):
-        fetch_wire.read_response(reader(written[:cut], version), version)
+        fetch_wire.read_response(reader_of(API, written[:cut], version), version)
 
 
 @pytest.mark.parametrize("version", range(12, API.max_version + 1))
@@ -220,7 +203,7 @@ def test_F11_a_thin_followers_local_start_is_a_field_that_others_skip(version: i
     def request(partition: FetchPartition) -> FetchRequest:
         return FetchRequest(max_wait_ms=0, min_bytes=1, topics=(FetchTopic((partition,), **name),))  # type: ignore[arg-type]
 
-    written = our_bytes(fetch_wire.write_request, request(thin), version)
-    assert fetch_wire.read_request(reader(written, version), version) == request(thin)
-    assert len(written) > len(our_bytes(fetch_wire.write_request, request(full), version))
-    assert read_entity(reader(written, version), API.request_type(version)), "as every other node reads it"
+    written = our_bytes(API, fetch_wire.write_request, request(thin), version)
+    assert fetch_wire.read_request(reader_of(API, written, version), version) == request(thin)
+    assert len(written) > len(our_bytes(API, fetch_wire.write_request, request(full), version))
+    assert read_entity(reader_of(API, written, version), API.request_type(version)), "as every other node reads it"

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kio.serial import entity_writer
 
 from tierfetch.protocol import produce_wire
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.entities import build_entity
-from tierfetch.protocol.primitives import MalformedMessageError, Reader, Writer
+from tierfetch.protocol.primitives import MalformedMessageError, Writer
 from tierfetch.protocol.produce_wire import (
     ProducePartition,
     ProducePartitionResponse,
@@ -23,7 +19,7 @@ from tierfetch.protocol.produce_wire import (
     ProduceTopic,
     ProduceTopicResponse,
 )
-from tierfetch.tests.protocol.wire_fakes import joined
+from tierfetch.tests.protocol.wire_kit import kio_bytes, our_bytes, reader_of
 from tierfetch.tests.protocol.wire_strategies import (
     PRODUCE_REQUEST,
     PRODUCE_RESPONSE,
@@ -33,22 +29,6 @@ from tierfetch.tests.protocol.wire_strategies import (
 
 API = ApiKey.PRODUCE
 VERSIONS = st.integers(API.min_version, API.max_version)
-
-
-def kio_bytes(entity_type: type[Any], values: dict[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    entity_writer(entity_type)(buffer, build_entity(entity_type, values))
-    return buffer.getvalue()
-
-
-def our_bytes(write: Any, message: Any, version: int) -> bytes:
-    writer = Writer(flexible=API.is_flexible(version))
-    write(writer, message, version)
-    return bytes(joined(writer.finish()))
-
-
-def reader(data: bytes | bytearray, version: int) -> Reader:
-    return Reader(memoryview(data), 0, flexible=API.is_flexible(version))
 
 
 def request_of_version(request: ProduceRequest, version: int) -> ProduceRequest:
@@ -83,18 +63,18 @@ def response_of_version(response: ProduceResponse, version: int) -> ProduceRespo
 
 @given(request=PRODUCE_REQUEST, version=VERSIONS)
 def test_request_is_what_kio_writes_and_comes_back(request: ProduceRequest, version: int) -> None:
-    written = our_bytes(produce_wire.write_request, request, version)
+    written = our_bytes(API, produce_wire.write_request, request, version)
     assert written == kio_bytes(API.request_type(version), produce_request_values(request))
-    source = reader(written, version)
+    source = reader_of(API, written, version)
     assert produce_wire.read_request(source, version) == request_of_version(request, version)
     assert source.remaining == 0
 
 
 @given(response=PRODUCE_RESPONSE, version=VERSIONS)
 def test_response_is_what_kio_writes_and_comes_back(response: ProduceResponse, version: int) -> None:
-    written = our_bytes(produce_wire.write_response, response, version)
+    written = our_bytes(API, produce_wire.write_response, response, version)
     assert written == kio_bytes(API.response_type(version), produce_response_values(response))
-    source = reader(written, version)
+    source = reader_of(API, written, version)
     assert produce_wire.read_response(source, version) == response_of_version(response, version)
     assert source.remaining == 0
 
@@ -103,8 +83,8 @@ def test_response_is_what_kio_writes_and_comes_back(response: ProduceResponse, v
 def test_records_of_a_request_are_a_writable_view_of_the_frame(version: int) -> None:
     records = bytes(range(256)) * 100
     request = ProduceRequest(acks=-1, timeout_ms=5, topics=(ProduceTopic((ProducePartition(3, records),), "t"),))
-    frame = bytearray(our_bytes(produce_wire.write_request, request, version))
-    view = produce_wire.read_request(reader(frame, version), version).topics[0].partitions[0].records
+    frame = bytearray(our_bytes(API, produce_wire.write_request, request, version))
+    view = produce_wire.read_request(reader_of(API, frame, version), version).topics[0].partitions[0].records
     assert isinstance(view, memoryview)
     assert view == records
     position = frame.index(records)
@@ -123,13 +103,13 @@ def test_records_are_passed_on_as_the_same_object(version: int) -> None:
 
 @given(request=PRODUCE_REQUEST, version=VERSIONS, data=st.data())
 def test_a_truncated_request_is_malformed(request: ProduceRequest, version: int, data: st.DataObject) -> None:
-    written = our_bytes(produce_wire.write_request, request, version)
+    written = our_bytes(API, produce_wire.write_request, request, version)
     cut = data.draw(st.integers(0, len(written) - 1))
     with pytest.raises(MalformedMessageError):
-        produce_wire.read_request(reader(written[:cut], version), version)
+        produce_wire.read_request(reader_of(API, written[:cut], version), version)
 
 
 def test_an_unknown_error_code_of_a_newer_broker_is_unknown_server_error() -> None:
     response = ProduceResponse(topics=(ProduceTopicResponse((ProducePartitionResponse(0, 0x5A5A),), "t"),))  # type: ignore[arg-type]
-    written = our_bytes(produce_wire.write_response, response, 9)
-    assert produce_wire.read_response(reader(written, 9), 9).topics[0].partitions[0].error_code == -1
+    written = our_bytes(API, produce_wire.write_response, response, 9)
+    assert produce_wire.read_response(reader_of(API, written, 9), 9).topics[0].partitions[0].error_code == -1

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
 from tierfetch.rlm.view import VERDICTS_MIN, UsableSegments
+from tierfetch.tests.remote.builders import epochs_of
 
 from .views import ids, remote
 
 FIRST, SECOND = remote(1, 0, 100), remote(2, 100, 200)
-
-
-def epochs_of(*entries: tuple[int, int]) -> LeaderEpochCache:
-    return LeaderEpochCache(EpochEntry(*entry) for entry in entries)
 
 
 def test_a_segment_of_another_history_counts_no_more_once_the_epochs_say_so() -> None:
