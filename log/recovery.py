@@ -37,11 +37,10 @@ Nothing is cut or removed before all segments were found to be servable, except 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
 from uuid import UUID
 
 from ..protocol.errors import CorruptRecordError
@@ -50,27 +49,22 @@ from .batch_scan import HeaderScan
 from .checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
-    RECOVERY_POINT_CHECKPOINT,
     decode_leader_epochs,
     decode_partition_metadata,
 )
 from .cleaner_swap import finish_swaps
 from .config import LogConfig
-from .disk import DirectoryEntry, Disk
+from .disk import Disk
 from .epochs import EpochEntry, LeaderEpochCache
 from .errors import CorruptFileError
 from .file_names import (
-    ADOPTED_FILE,
-    INDEX_SUFFIXES,
-    LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
-    THIN_FILE,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     offset_file,
-    parse_offset_file,
 )
 from .index import RELATIVE_OFFSET_MAX
+from .listing import Listing, classify
 from .open_segments import OpenSegments
 from .producers import ProducerStateManager
 from .recovery_report import RecoveryReport
@@ -80,13 +74,6 @@ from .segment_recovery import CorruptLogError, SegmentFault, recover_segment
 from .segments import LogSegments
 from .snapshots import ProducerSnapshots
 from .state import LogKeeper, LogState
-
-LEFTOVER_SUFFIXES: Final = (".deleted", ".cleaned", ".tmp")
-OWN_NAMES: Final = frozenset(
-    {LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, ADOPTED_FILE, THIN_FILE, RECOVERY_POINT_CHECKPOINT, "quorum-state"}
-)
-QUORUM_SNAPSHOT_SUFFIX: Final = ".checkpoint"
-"""Of the metadata log alone, whose owner looks after them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,52 +97,6 @@ class LogLocation:
     clean_end_offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    """The files of a partition's directory, by what they are."""
-
-    log_bytes: dict[int, int]
-    """Size by base offset."""
-    indexes: frozenset[tuple[int, str]]
-    snapshots: list[int]
-    leftovers: list[str]
-    foreign: list[str]
-    has_epochs: bool
-    has_metadata: bool
-    is_adopted: bool
-    is_thin: bool
-
-
-def _classify(entries: Sequence[DirectoryEntry]) -> _Listing:
-    log_bytes: dict[int, int] = {}
-    indexes: set[tuple[int, str]] = set()
-    snapshots, leftovers, foreign = [], [], []
-    for entry in entries:
-        parsed = None if entry.is_directory else parse_offset_file(entry.name)
-        if parsed is not None and parsed[1] == LOG_SUFFIX:
-            log_bytes[parsed[0]] = entry.size
-        elif parsed is not None and parsed[1] in INDEX_SUFFIXES:
-            indexes.add(parsed)
-        elif parsed is not None:
-            snapshots.append(parsed[0])
-        elif entry.name.endswith(LEFTOVER_SUFFIXES):
-            leftovers.append(entry.name)
-        elif entry.name not in OWN_NAMES and not entry.name.endswith(QUORUM_SNAPSHOT_SUFFIX):
-            foreign.append(entry.name)
-    names = {entry.name for entry in entries}
-    return _Listing(
-        log_bytes=log_bytes,
-        indexes=frozenset(indexes),
-        snapshots=snapshots,
-        leftovers=leftovers,
-        foreign=foreign,
-        has_epochs=LEADER_EPOCH_CHECKPOINT in names,
-        has_metadata=PARTITION_METADATA in names,
-        is_adopted=ADOPTED_FILE in names,
-        is_thin=THIN_FILE in names,
-    )
-
-
 async def load(location: LogLocation) -> tuple[LogState, RecoveryReport]:
     """Open the log of a directory that exists. CorruptLogError if it must not be served; OSError."""
     return await _Loader(location).load()
@@ -176,7 +117,7 @@ class _Loader:
     async def load(self) -> tuple[LogState, RecoveryReport]:
         at = self._at
         await self._finish_compaction()
-        listing = _classify(await at.disk.list_directory(at.directory))
+        listing = classify(await at.disk.list_directory(at.directory))
         topic_id = await self._topic_id(listing)
         await self._sweep(listing)
         segments = self._segments(listing)
@@ -207,7 +148,7 @@ class _Loader:
 
     # The small files.
 
-    async def _topic_id(self, listing: _Listing) -> UUID | None:
+    async def _topic_id(self, listing: Listing) -> UUID | None:
         if not listing.has_metadata:
             return None
         path = self._at.directory / PARTITION_METADATA
@@ -216,7 +157,7 @@ class _Loader:
         except CorruptFileError as error:
             raise CorruptLogError(f"{self._name}: {error}; whose data this is cannot be known", path=path) from error
 
-    async def _sweep(self, listing: _Listing) -> None:
+    async def _sweep(self, listing: Listing) -> None:
         orphans = [
             offset_file(self._at.directory, offset, suffix)
             for offset, suffix in sorted(listing.indexes)
@@ -228,7 +169,7 @@ class _Loader:
         for name in listing.foreign:
             self._report.note(f"{self._name}: {name} is no file of a Kafka log, and is left alone")
 
-    async def _epochs(self, listing: _Listing, segments: list[LogSegment]) -> LeaderEpochCache:
+    async def _epochs(self, listing: Listing, segments: list[LogSegment]) -> LeaderEpochCache:
         path = self._at.directory / LEADER_EPOCH_CHECKPOINT
         if listing.has_epochs:
             try:
@@ -259,7 +200,7 @@ class _Loader:
 
     # Segments.
 
-    def _segments(self, listing: _Listing) -> list[LogSegment]:
+    def _segments(self, listing: Listing) -> list[LogSegment]:
         bases = sorted(listing.log_bytes)
         following = dict(pairwise(bases))
         return [
@@ -277,7 +218,7 @@ class _Loader:
             for base in bases
         ]
 
-    async def _scan_from(self, segments: list[LogSegment], listing: _Listing) -> LogSegment | None:
+    async def _scan_from(self, segments: list[LogSegment], listing: Listing) -> LogSegment | None:
         """The first segment to be scanned; None after a clean shutdown that left no damage in sight."""
         for segment in segments:
             following = segment.next_offset if segment is not segments[-1] else None
