@@ -17,7 +17,6 @@ from ..cluster_view import NO_LEADER, ClusterImage, ClusterView, PartitionRegist
 from . import Plain
 
 
-
 class ClusterHandlers:
     """Answers for the broker `node_id`."""
 
