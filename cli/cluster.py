@@ -80,7 +80,7 @@ def up(
         except (BrokerFailedError, ControllerFailedError, TimeoutError) as error:
             raise click.ClickException(str(error)) from None
         console.print(_table(running))
-        console.print(f"data and logs in {base}; stop with Ctrl-C")
+        console.print(f"data and logs in {base}; stop with Ctrl-C", soft_wrap=True)
         _wait_for_signal()
         with console.status("stopping"):
             for nodes in reversed(running):

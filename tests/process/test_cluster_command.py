@@ -1,0 +1,121 @@
+"""`tierfetch cluster up`, and the commands that an operator gives to what it has started."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tierfetch.cli.processes import poll
+from tierfetch.tests.process.clients import Librdkafka
+
+TIERFETCH = (sys.executable, "-m", "tierfetch.cli.main")
+TIMEOUT_S = 90.0
+READY = "stop with Ctrl-C"
+VALUES = [b"%d" % number for number in range(300)]
+
+
+def free_range(count: int) -> int:
+    """The first of so many ports in a row that are free now."""
+    for _ in range(100):
+        first = random.randrange(20_000, 30_000)
+        with ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+    raise AssertionError(f"no {count} free ports in a row")
+
+
+@contextmanager
+def cluster_up(base: Path, first_port: int, brokers: int, *options: str) -> Iterator[str]:
+    """`--bootstrap` of a cluster that runs until the block ends, by Ctrl-C."""
+    output = base / "up.txt"
+    command = [*TIERFETCH, "cluster", "up", "--brokers", str(brokers), "--port", str(first_port), *options]
+    with output.open("w") as file:
+        process = subprocess.Popen([*command, "--dir", str(base / "data")], stdout=file, stderr=subprocess.STDOUT)
+    try:
+        for _ in poll(TIMEOUT_S, f"the cluster to be up: {output.read_text()}"):
+            assert process.poll() is None, output.read_text()
+            if READY in output.read_text():
+                break
+        yield ",".join(f"127.0.0.1:{port}" for port in range(first_port, first_port + brokers))
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(TIMEOUT_S) == 0, output.read_text()
+        finally:
+            process.kill()
+
+
+def tierfetch(servers: str, *arguments: str) -> str:
+    command = [*TIERFETCH, *arguments, "--bootstrap", servers]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+    return done.stdout
+
+
+def as_json(servers: str, *arguments: str) -> Any:
+    return json.loads(tierfetch(servers, *arguments, "--json"))
+
+
+def refused(servers: str, *arguments: str) -> str:
+    command = [*TIERFETCH, *arguments, "--bootstrap", servers]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 1, (arguments, done.stdout)
+    return done.stderr
+
+
+def test_one_command_starts_a_cluster_that_is_there_again_the_next_time(tmp_path: Path) -> None:
+    port, options = free_range(6), ("--controllers", "3", "--tier", "local")
+    with cluster_up(tmp_path, port, 3, *options) as servers:
+        assert [row["state"] for row in as_json(servers, "brokers", "list")] == ["alive"] * 3
+        assert "leads" in tierfetch(servers, "brokers", "list")
+        create = ("topics", "create", "t", "--partitions", "3", "--replication", "3")
+        tierfetch(servers, *create, "--config", "remote.storage.enable=true")
+        Librdkafka().produce(servers, "t", VALUES, "none")
+        check_operating(servers)
+    with cluster_up(tmp_path, port, 3, *options) as servers:
+        assert Librdkafka().consume(servers, "t", len(VALUES)) == VALUES
+        assert as_json(servers, "configs", "describe", "--topic", "t")[0]["name"] == "remote.storage.enable"
+
+
+def check_operating(servers: str) -> None:
+    """Tables, JSON, and refusals with a reason, of each group of commands."""
+    levels = {row["feature"]: row["level"] for row in as_json(servers, "features", "describe")}
+    assert levels["metadata.version"] == 30
+    assert "finalized level" in tierfetch(servers, "features", "describe")
+    assert "exist" in refused(servers, "topics", "create", "t")
+    tierfetch(servers, "topics", "create", "grown", "--partitions", "2", "--replication", "2")
+    tierfetch(servers, "topics", "grow", "grown", "--to", "4")
+    assert "tierfetch.version" in refused(servers, "topics", "shrink", "grown", "--to", "3", "--yes")
+    tierfetch(servers, "features", "set", "tierfetch.version", "1")
+    tierfetch(servers, "topics", "shrink", "grown", "--to", "3", "--yes")
+    assert [row["partition"] for row in as_json(servers, "topics", "describe", "grown")] == [0, 1, 2]
+    assert "partition" in tierfetch(servers, "topics", "describe", "grown")
+    tierfetch(servers, "topics", "grow", "grown", "--to", "4")
+    Librdkafka().produce(servers, "grown", VALUES, "none")
+    assert {row["topic"] for row in as_json(servers, "topics", "list")} >= {"t", "grown"}
+    assert as_json(servers, "reassign", "list") == []
+    tierfetch(servers, "configs", "alter", "--topic", "grown", "--set", "retention.ms=3600000")
+    assert "retention.ms" in tierfetch(servers, "configs", "describe", "--topic", "grown")
+    assert "more replicas than" in refused(servers, "brokers", "unregister", "3", "--yes")
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_one_command_starts_processes_that_are_both(tmp_path: Path, brokers: int) -> None:
+    with cluster_up(tmp_path, free_range(2 * brokers), brokers, "--combined") as servers:
+        tierfetch(servers, "topics", "create", "t", "--replication", str(brokers))
+        Librdkafka().produce(servers, "t", VALUES, "none")
+        assert Librdkafka().consume(servers, "t", len(VALUES)) == VALUES
