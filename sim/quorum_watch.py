@@ -6,6 +6,7 @@ those of `invariants` for the one partition, and
 | one vote an epoch | a process votes for two candidates in one epoch; or two candidates (or leaders) count |
 |                   | the vote of one voter in one epoch, whatever crashed in between                       |
 | durable vote      | a candidate counts a vote that is not on the voter's disk                             |
+| up-to-date vote   | a candidate counts the vote of a voter whose log its own is not as up to date as      |
 | durable majority  | a leader's high watermark rises above what a majority of the voters has on its disks  |
 | own epoch commits | a leader's high watermark rises to the end of an earlier leader's records: these may  |
 |                   | still be overwritten (Raft 5.4.2)                                                     |
@@ -21,7 +22,7 @@ from typing import Any, Final
 
 from ..log.log_directory import CLUSTER_METADATA_TOPIC
 from ..quorum.node import QuorumNode
-from ..quorum.state import RaftState
+from ..quorum.state import LeaderAndEpoch, RaftState
 from .durability import DurableLogs
 from .invariants import InvariantViolationError, PartitionInvariants, ReplicaStatus
 from .process import Process
@@ -110,6 +111,7 @@ class QuorumWatch:
         for voter in counted if len(counted) > 1 else ():  # its own alone may not be on its disk yet
             if (voter, epoch) not in self._counted:
                 self._check_on_disk(voter, epoch, node_id)
+                self._check_logs(voter, epoch, process.host, replica)
             self._check_one(self._counted.setdefault((voter, epoch), node_id), node_id, voter, epoch)
 
     def _check_on_disk(self, voter: int, epoch: int, candidate: int) -> None:
@@ -118,6 +120,16 @@ class QuorumWatch:
         if vote is None or vote.epoch < epoch or (vote.epoch == epoch and vote.voted_id != candidate):
             detail = f"{candidate} counts the vote of {voter} in {epoch}, whose disk says {vote}"
             raise InvariantViolationError("durable vote", detail)
+
+    def _check_logs(self, voter: int, epoch: int, host: str, candidate: QuorumNode) -> None:
+        """As long as the voter has not gone on its log is what it was when it voted."""
+        replica = self._replica_of(self._hosts[voter])
+        if replica is None or replica.leader_and_epoch != LeaderAndEpoch(None, epoch):
+            return
+        last, own = candidate._core._replica.log.last, replica._core._replica.log.last
+        if (last.epoch, last.offset) < (own.epoch, own.offset):
+            detail = f"node {self._nodes[host]} counts the vote of {voter} in {epoch} with {last}, the voter has {own}"
+            raise InvariantViolationError("up-to-date vote", detail)
 
     def _check_commit(self, process: Process, replica: QuorumNode) -> None:
         end, epoch = replica.high_watermark, replica.leader_and_epoch.epoch

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
-from tierfetch.quorum.state import LeaderAndEpoch, RaftState
+from tierfetch.quorum.state import LeaderAndEpoch, OffsetAndEpoch, RaftState
 from tierfetch.sim.durability import DurableVote
 from tierfetch.sim.invariants import InvariantViolationError
 from tierfetch.sim.process import Process
@@ -24,6 +24,7 @@ class Scene:
         self.replicas: dict[str, Any] = {}
         self.told: list[tuple[str, ...]] = []
         self.on_disk: dict[str, DurableVote] = {}
+        self.lasts: dict[str, OffsetAndEpoch] = {}
         self.durable: dict[str, int] = {}
         self.watch = QuorumWatch(NODES, self.replicas.get, self, lambda *_: None)  # type: ignore[arg-type]
         self.watch.on_vote = lambda *hosts: self.told.append(hosts)
@@ -51,6 +52,10 @@ class Scene:
             )
             self.watch.on_event(Process("one", 1))
 
+    def ends(self, host: str, epoch: int, offset: int) -> None:
+        """Its log."""
+        self.lasts[host] = OffsetAndEpoch(offset, epoch)
+
     def see(
         self, host: str, epoch: int, *counted: int, voted: int | None = None, leads: bool = False, run: int = 1
     ) -> None:
@@ -64,6 +69,9 @@ class Scene:
             voted_id=voted,
             granting_voters=counted,
             high_watermark=0,
+            _core=SimpleNamespace(
+                _replica=SimpleNamespace(log=SimpleNamespace(last=self.lasts.get(host, OffsetAndEpoch(0, 0))))
+            ),
             log=SimpleNamespace(log_start_offset=0, log_end_offset=0, epochs=epochs),
         )
         self.watch.on_event(Process(host, run))
@@ -126,3 +134,25 @@ def test_a_leader_commits_by_records_of_its_own_epoch() -> None:
     scene.durable = dict.fromkeys(NODES, 10)
     with pytest.raises(InvariantViolationError, match="own epoch commits"):
         scene.commit(2, (4, 0), (5, 2))
+
+
+@pytest.mark.parametrize(("candidate", "is_newer"), [((2, 9), True), ((3, 5), True), ((3, 4), False), ((2, 6), False)])
+def test_a_vote_goes_to_a_log_that_is_as_up_to_date(candidate: tuple[int, int], is_newer: bool) -> None:
+    scene = Scene()
+    scene.ends("one", *candidate)
+    scene.ends("two", *((3, 5) if candidate[0] == 3 else (2, 7)))
+    scene.see("two", 5, voted=1)
+    if is_newer:
+        scene.see("one", 5, 1, 2, voted=1)
+        return
+    with pytest.raises(InvariantViolationError, match="up-to-date vote"):
+        scene.see("one", 5, 1, 2, voted=1)
+
+
+def test_a_longer_log_of_an_older_epoch_is_not_as_up_to_date() -> None:
+    scene = Scene()
+    scene.ends("one", 2, 90)
+    scene.ends("two", 3, 5)
+    scene.see("two", 5, voted=1)
+    with pytest.raises(InvariantViolationError, match="up-to-date vote"):
+        scene.see("one", 5, 1, 2, voted=1)

@@ -67,7 +67,7 @@ def epochs_not_truncated() -> Iterator[None]:
     "a truncation leaves the producers as they are",
     file="log/truncation.py",
     scenario="governed",
-    faults=(FaultKind.PARTITION, FaultKind.ONE_WAY),
+    faults=(FaultKind.DEPOSE_LEADERS, FaultKind.MOVE_LEADER),
     weak_producers=(1,),
 )
 def producers_not_truncated() -> Iterator[None]:

@@ -121,8 +121,8 @@ def shorter_log() -> Iterator[None]:
     shown_by=MODEL,
     needs_quiet=True,
     faults=(FaultKind.RELIEVE_LEADERS,),
-    gap_ms=(60,),
-    appenders=(3,),
+    appenders=(2, 3),
+    batch_records_max=(3,),
 )
 def longer_log() -> Iterator[None]:
     with patch.object(election, "is_up_to_date", lambda candidate, own: candidate.offset >= own.offset):
