@@ -349,9 +349,11 @@ class Administrator:
         return None if hosted is None else (hosted.log.latest_epoch, hosted.log.log_end_offset)
 
     async def _ask(self, api: ApiKey, body: Any) -> Any:
-        """Of any broker; None if there is no answer."""
+        """Of any broker, one that serves if there is one; None if there is no answer."""
+        serving = [Address(each.host, each.port) for each in self._truth.image.brokers.values() if not each.fenced]
+        address = self._rng.choice(serving or self._addresses)
         try:
-            return await self._client.request(self._rng.choice(self._addresses), api, body, timeout_s=TIMEOUT_S)
+            return await self._client.request(address, api, body, timeout_s=TIMEOUT_S)
         except (OSError, KafkaError):
             return None
 

@@ -7,8 +7,8 @@
 | began to lead                                                                  |                                    |
 | the process that had registered runs                                           | violation of "live brokers serve"  |
 | it has ended, and the controller leads for less than a session timeout         | violation of "patient at first"    |
-| it has ended; with those that died and were fenced so within the last session  | violation of "only a minority"     |
-| timeout that is half of the brokers, or more                                   |                                    |
+| it has ended; with those that died and were fenced (not replaced) so within    | violation of "only a minority"     |
+| the last session timeout that is half of the brokers, or more                  |                                    |
 | it has ended, else                                                             | right: fast failover               |
 
 A batch is known here when it is committed, which may be long after it was decided: times are compared so that this
@@ -81,9 +81,11 @@ class FenceJudge:
                 if not now.fenced:
                     self._serves_since[broker_id] = batch.base_offset
             elif now.fenced and not then.is_leaving:
-                self._judge(batch, before, then)
+                self._judge(batch, before, then, is_replaced=then.epoch != now.epoch)
 
-    def _judge(self, batch: CommittedBatch, before: ClusterImage, broker: BrokerRegistration) -> None:
+    def _judge(
+        self, batch: CommittedBatch, before: ClusterImage, broker: BrokerRegistration, *, is_replaced: bool
+    ) -> None:
         since = self._serves_since.get(broker.id, -1)
         known = self._heartbeats.known(batch.epoch, broker.id, broker.epoch, batch.base_offset)
         if any(heard.wants_to_go and heard.next_offset > since for heard in known):
@@ -98,14 +100,15 @@ class FenceJudge:
         if now_s < leads_since_s + self._session_s - SLACK_S:
             since_text = f"the controller leads for {now_s - leads_since_s:.3f} s"
             raise InvariantViolationError("patient at first", f"{detail}; {since_text}")
-        self._check_minority(batch.epoch, before, broker.id)
+        if not is_replaced:
+            self._check_minority(batch.epoch, before, broker.id, detail)
 
     def _is_up(self, broker: BrokerRegistration) -> bool:
         """Whether the process that has registered so runs."""
         up_since_s = self._up_since_s(self._hosts[broker.id])
         return up_since_s is not None and up_since_s <= self._registered_s[broker.id, broker.epoch]
 
-    def _check_minority(self, epoch: int, before: ClusterImage, broker_id: int) -> None:
+    def _check_minority(self, epoch: int, before: ClusterImage, broker_id: int, detail: str) -> None:
         now_s = self._now_s()
         recent = {
             other
@@ -114,6 +117,6 @@ class FenceJudge:
         } - {broker_id}
         live = {broker.id for broker in before.brokers.values() if not broker.fenced}
         if 2 * len(recent | {broker_id}) >= len(live | recent | {broker_id}):
-            detail = f"brokers {sorted(recent | {broker_id})} of {sorted(live | recent)} within a session timeout"
-            raise InvariantViolationError("only a minority", detail)
+            of_whom = f"{sorted(recent | {broker_id})} of {sorted(live | recent)} within a session timeout"
+            raise InvariantViolationError("only a minority", f"{detail}: {of_whom}")
         self._fast[broker_id] = _Fast(epoch, self._ended_s.get(broker_id, 0.0))

@@ -29,6 +29,9 @@ FLUSH_NEVER: Final = 2**63 - 1
 SMALL_FETCH_BYTES: Final = 1_500
 """Of a replica's fetch that brings a batch or two."""
 HEARTBEATS_A_SESSION: Final = 4
+FREQUENT_BYTES: Final = 300
+"""Between two snapshots of the metadata: a few records."""
+FREQUENT_SHARE: Final = 0.25
 WARMS_SHARE: Final = 0.2
 WARMER_BYTES_A_SECOND: Final = 20_000
 
@@ -76,7 +79,10 @@ class GovernedOptions:
             racks=rng.random() < 0.3,
             combined=rng.choice((0, 0, 0, 1, 3)),
         )
-        if rng.random() >= WARMS_SHARE:
+        warms = rng.random() < WARMS_SHARE
+        if rng.random() < FREQUENT_SHARE:
+            drawn = replace(drawn, snapshot_bytes=FREQUENT_BYTES)
+        if not warms:
             return drawn
         return replace(
             drawn,

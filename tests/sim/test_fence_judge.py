@@ -121,6 +121,16 @@ def test_only_a_minority_is_fenced_within_a_session() -> None:
     scene.fence(2, 0.1)
 
 
+def test_successors_may_all_be_registered_at_once() -> None:
+    scene = Scene()
+    for broker_id in HOSTS:
+        scene.beat(broker_id)
+        scene.die(broker_id)
+    scene.now_s += 0.5
+    scene.fenced |= {1, 2}
+    scene.change({1: 7, 2: 7, 3: 0})
+
+
 def test_a_new_controller_fences_nobody_fast() -> None:
     scene = Scene(leads_s=98.0)
     scene.die(1)

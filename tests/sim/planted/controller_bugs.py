@@ -1,4 +1,4 @@
-"""Bugs of the controller: what it decides, and what it remembers. The model in `tests/controller` finds every one."""
+"""Bugs of the controller: what it decides, what it remembers, and what it takes for proof."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tierfetch.controller import (
     core,
     fast_failover,
     partition_change,
+    prober,
     reassignment_replicas,
     state,
 )
@@ -24,6 +25,7 @@ from tierfetch.controller.partition_change import Election, PartitionChange
 from tierfetch.controller.records import ProducerIdsRecord
 from tierfetch.controller.registrations import PartitionRegistration
 from tierfetch.controller.state import ControllerResult, ControllerState
+from tierfetch.sim.governed_options import FREQUENT_BYTES
 from tierfetch.sim.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
@@ -115,7 +117,7 @@ def forgotten_partition_epoch() -> Iterator[None]:
     shown_by=CONTROLLER_MODEL,
     needs_quiet=True,
     replication_factor=(2,),
-    administrator_pace_ms=(700,),
+    administrator_pace_ms=(400,),
 )
 def no_bump_for_removed_replicas() -> Iterator[None]:
     def leader_to_write(self: PartitionChange, leader: int, target: Any) -> int:
@@ -130,9 +132,9 @@ def no_bump_for_removed_replicas() -> Iterator[None]:
     file="controller/registrations.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
-    faults=(FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH, FaultKind.SLOW_LINK),
-    snapshot_bytes=(2_000,),
-    administrator_pace_ms=(700,),
+    faults=(FaultKind.MOVE_REPLICA, FaultKind.PROCESS_CRASH),
+    snapshot_bytes=(FREQUENT_BYTES,),
+    replication_factor=(2,),
 )
 def lost_reassignment() -> Iterator[None]:
     original = PartitionRegistration.to_record
@@ -166,9 +168,8 @@ def early_end_of_reassignment() -> Iterator[None]:
     file="controller/sessions.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
-    needs_quiet=True,
     faults=(FaultKind.PAUSE,),
-    session_timeout_ms=(3_000,),
+    session_timeout_ms=(1_500, 3_000),
 )
 def impatient_session() -> Iterator[None]:
     def expiry_ms(self: Any, broker: Any, timeout_ms: int) -> int:
@@ -181,10 +182,30 @@ def impatient_session() -> Iterator[None]:
 
 @planted(
     "a mere disconnect is taken for proof",
+    file="controller/prober.py",
+    scenario="governed",
+    faults=(FaultKind.DISCONNECT,),
+    fast_failover=(True,),
+)
+def any_failure_is_a_refusal() -> Iterator[None]:
+    original = prober.probe
+
+    async def probe(broker: Any, random: Any) -> fast_failover.ProbeOutcome:
+        outcome = await original(broker, random)
+        is_failure = outcome is fast_failover.ProbeOutcome.NO_PROOF
+        return fast_failover.ProbeOutcome.REFUSED if is_failure else outcome
+
+    with patch.object(prober, "probe", probe):
+        yield
+
+
+@planted(
+    "one refused connect is taken for proof",
     file="controller/fast_failover.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
-    faults=(FaultKind.PROCESS_CRASH,),
+    faults=(FaultKind.DISCONNECT,),
+    fast_failover=(True,),
 )
 def one_refusal() -> Iterator[None]:
     with patch.object(fast_failover, "REFUSALS_NEEDED", 1):
@@ -197,6 +218,8 @@ def one_refusal() -> Iterator[None]:
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.PROCESS_CRASH,),
+    fast_failover=(True,),
+    session_timeout_ms=(3_000,),
 )
 def no_minority_rule() -> Iterator[None]:
     def judge(self: Any, image: Any, broker_id: int, now_ms: int) -> Any:
@@ -248,7 +271,7 @@ def fenced_broker_stays() -> Iterator[None]:
     file="controller/alter_partition.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
-    faults=(FaultKind.PARTITION, FaultKind.PAUSE),
+    faults=(FaultKind.CRASH_JOINER,),
 )
 def fenced_broker_joins() -> Iterator[None]:
     with patch.object(alter_partition, "_may_join", lambda *_: True):
@@ -260,7 +283,11 @@ def fenced_broker_joins() -> Iterator[None]:
     file="controller/state.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
-    faults=(FaultKind.WIPE,),
+    faults=(FaultKind.WIPE, FaultKind.MOVE_LEADER),
+    follows_tier=(True,),
+    bootstrap_policy=("tier-first",),
+    thin_warm_ms=(15_000, 60_000),
+    replication_factor=(3,),
 )
 def thin_replica_leads() -> Iterator[None]:
     with patch.object(ControllerState, "is_thin", lambda *_: False):
@@ -283,7 +310,7 @@ def reused_topic_id() -> Iterator[None]:
     file="controller/broker_heartbeat.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
-    faults=(FaultKind.PAUSE, FaultKind.PROCESS_CRASH),
+    faults=(FaultKind.GHOST,),
 )
 def stale_broker_epoch() -> Iterator[None]:
     original = state.check_broker_epoch

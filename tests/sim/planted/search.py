@@ -1,15 +1,26 @@
-"""`python -m tierfetch.tests.sim.planted.search [--again]`: looks for the seed that finds each planted bug.
+"""`python -m tierfetch.tests.sim.planted.search [--again] [--jobs=N] [--up-to=N] [--table] [part ...]`: looks for the
+seed that finds each planted bug.
 
-Writes `known.json` after each, and at the end the table `docs/planted-bugs.md`. Bugs that are known are looked for only
-with `--again`; with parts of a name, a file or a scenario, only those; with `--up-to=N` within N seeds. Exits with 1 if
-one was not found within these, by default `SEEDS_MAX`.
+| option      | effect                                                                                          |
+|-------------|-------------------------------------------------------------------------------------------------|
+| (none)      | bugs that no seed is known for are looked for                                                   |
+| `--again`   | the others, too, at the seed that is known first: it stays if it finds the bug still            |
+| `--jobs=N`  | so many bugs at a time, a process each                                                          |
+| `--up-to=N` | no more than N seeds each, of `SEEDS_MAX`                                                       |
+| `--table`   | nothing is looked for                                                                           |
+| part ...    | only bugs with one of these in their name, file or scenario                                     |
+
+Writes `known.json` after each, and at the end the table `docs/planted-bugs.md`, whatever ended the search: it goes on
+where it was. Exits with 1 if a bug was not found.
 """
 
 from __future__ import annotations
 
 import sys
-import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -17,7 +28,9 @@ from tierfetch.sim.chance import derived
 from tierfetch.sim.governed_options import GovernedOptions
 from tierfetch.sim.quorum import QuorumOptions
 from tierfetch.sim.runner import run_seed
+from tierfetch.sim.schedule import SCENE_KINDS, FaultKind
 from tierfetch.tests.sim.planted import (
+    broker_bugs,
     controller_bugs,
     fetcher_bugs,
     log_bugs,
@@ -32,7 +45,7 @@ FAULTS_ENOUGH = 6
 OTHERS_WEIGHT = 0.2
 """Of faults that a bug which needs quiet does not need: many leave it no time."""
 TABLE_FILE = Path(__file__).parents[3] / "docs" / "planted-bugs.md"
-MODULES = (quorum_core_bugs, quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs, controller_bugs)
+MODULES = (quorum_core_bugs, quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs, broker_bugs, controller_bugs)
 OPTIONS = {"governed": GovernedOptions, "quorum": QuorumOptions}
 
 SHOWN_BY_A_TEST = "Found by a model checker, a model of the controller or a transcript, not by the seeds tried so far:"
@@ -50,14 +63,24 @@ without the bug. Made by `make search-planted`; `make test-planted` plants each 
 """
 
 
-def look_for(bug: PlantedBug, seeds_max: int) -> Finding | None:
+def look_for(bug: PlantedBug, seeds_max: int, known: Finding | None = None) -> Finding | None:
+    """The one that is `known` if that seed finds the bug still, else the first of the promising ones that does."""
+    if known is not None and (found := _found_at(bug, known.seed)) is not None:
+        return replace(known, found_by=found)
     for tried, seed in enumerate(promising_seeds(bug)[:seeds_max], 1):
-        with bug.plant():
-            report = run_seed(seed, bug.scenario)
-        if report.has_failed and passes_without_bugs(seed, bug.scenario):
-            return Finding(seed, tried, found_by(report.failures[0]))
-        reason = "that fails without it, too" if report.has_failed else ""
-        print(f"{bug.name}: not by seed {seed} {reason}", flush=True)  # noqa: T201
+        if (found := _found_at(bug, seed)) is not None:
+            return Finding(seed, tried, found)
+    return None
+
+
+def _found_at(bug: PlantedBug, seed: int) -> str | None:
+    """By what the seed finds the bug; None if it does not, or fails without it, too."""
+    with bug.plant():
+        report = run_seed(seed, bug.scenario)
+    if report.has_failed and passes_without_bugs(seed, bug.scenario):
+        return found_by(report.failures[0])
+    reason = "that fails without it, too" if report.has_failed else ""
+    print(f"{bug.name}: not by seed {seed} {reason}", flush=True)  # noqa: T201
     return None
 
 
@@ -74,8 +97,13 @@ def _promise(bug: PlantedBug, seed: int) -> float:
     matches = sum(getattr(options, name) in values for name, values in bug.options.items())
     load = getattr(options, "partitions", 1) * 100 / options.gap_ms
     others = sum(number for kind, number in counts.items() if bug.needs_quiet and kind not in bug.faults)
-    wanted = sum(min(counts[kind], FAULTS_ENOUGH) for kind in bug.faults) - OTHERS_WEIGHT * others
+    wanted = sum(_weight(kind, counts[kind]) for kind in bug.faults) - OTHERS_WEIGHT * others
     return wanted + FAULTS_ENOUGH * matches - load
+
+
+def _weight(kind: FaultKind, count: int) -> int:
+    """Of a fault that comes in scenes, and lasts, one is enough."""
+    return FAULTS_ENOUGH * min(count, 1) if kind in SCENE_KINDS else min(count, FAULTS_ENOUGH)
 
 
 @cache
@@ -106,26 +134,41 @@ def _section(title: str, items: list[str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    findings = known_findings()
-    is_again = "--again" in arguments
-    limits = [int(argument.removeprefix("--up-to=")) for argument in arguments if argument.startswith("--up-to=")]
-    seeds_max = limits[0] if limits else SEEDS_MAX
-    parts = [argument for argument in arguments if not argument.startswith("--")]
-    missed = []
-    for bug in BUGS.values():
-        is_named = not parts or any(part in f"{bug.name} {bug.file} {bug.scenario}" for part in parts)
-        if not is_named or (bug.name in findings and not is_again):
-            continue
-        began_s = time.perf_counter()
-        found = look_for(bug, seeds_max)
-        print(f"{bug.name}: {found} in {time.perf_counter() - began_s:.0f} s", flush=True)  # noqa: T201
-        if found is None:
-            missed.append(bug.name)
-            continue
-        findings = known_findings() | {bug.name: found}
-        write_findings(findings)
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--up-to", type=int, default=SEEDS_MAX)
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("parts", nargs="*")
+    chosen = parser.parse_args(arguments)
+    findings = {name: finding for name, finding in known_findings().items() if name in BUGS}
+    wanted = [
+        bug.name
+        for bug in BUGS.values()
+        if not chosen.parts or any(part in f"{bug.name} {bug.file} {bug.scenario}" for part in chosen.parts)
+        if chosen.again or bug.name not in findings
+    ]
+    is_whole = chosen.table or _search(wanted, findings, chosen.up_to, chosen.jobs)
     write_table(known_findings())
-    return 1 if missed else 0
+    return 0 if is_whole else 1
+
+
+def _search(names: list[str], findings: dict[str, Finding], seeds_max: int, jobs: int) -> bool:
+    """Whether all were found."""
+    is_whole = True
+    with ProcessPoolExecutor(jobs) as processes:
+        searches = {processes.submit(_search_one, name, seeds_max, findings.get(name)): name for name in names}
+        for search in as_completed(searches):
+            name, found = searches[search], search.result()
+            print(f"{name}: {found}", flush=True)  # noqa: T201
+            is_whole = is_whole and found is not None
+            now = {each: finding for each, finding in known_findings().items() if each in BUGS and each != name}
+            write_findings(now if found is None else now | {name: found})
+    return is_whole
+
+
+def _search_one(name: str, seeds_max: int, known: Finding | None) -> Finding | None:
+    return look_for(BUGS[name], seeds_max, known)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,85 @@
+"""What a seed may choose beside faults: racks, warming, processes with both roles; each does what it is for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from tierfetch.sim.chance import derived
+from tierfetch.sim.governed import GovernedRun
+from tierfetch.sim.governed_options import BROKERS, GovernedOptions
+from tierfetch.sim.schedule import Fault, FaultKind, Schedule
+from tierfetch.sim.world import World
+
+QUIET = replace(
+    GovernedOptions.drawn(partial(derived, 1)),
+    partitions=1,
+    replication_factor=3,
+    producers=2,
+    gap_ms=100,
+    administrator_pace_ms=100_000,
+    replica_fetch_max_bytes=4 * 1024 * 1024,
+    racks=False,
+    warms=False,
+    combined=0,
+)
+WARMS = replace(
+    QUIET,
+    warms=True,
+    thin_warm_ms=60_000,
+    segment_bytes=3_000,
+    local_retention_ms=60_000,
+    bootstrap_policy="tier-first",
+    follows_tier=True,
+)
+
+
+def run(options: GovernedOptions, safety_ms: int, *faults: Fault) -> tuple[GovernedRun, list[str]]:
+    """One run without findings, and its lines."""
+    lines: list[str] = []
+    with World(1, sink=lines.append, records_logs=True) as world:
+        governed = GovernedRun(world, Schedule(safety_ms, faults), options)
+        governed.run()
+        assert not governed.findings()
+        assert governed.records_checked > 0
+        assert world.loop.failures == []
+    return governed, lines
+
+
+def test_every_choice_is_drawn_by_some_seed() -> None:
+    drawn = [GovernedOptions.drawn(partial(derived, seed)) for seed in range(60)]
+    assert {options.combined for options in drawn} == {0, 1, 3}
+    assert {options.warms for options in drawn} == {options.racks for options in drawn} == {False, True}
+    for options in drawn:
+        for name in BROKERS:
+            config = (
+                options.broker_config(name) if options.combined == 0 else options.combined_config("broker-1").broker
+            )
+            assert (config.broker_rack is not None) is options.racks
+            assert config.thin_replica_warmer_enable is options.warms
+
+
+@pytest.mark.slow
+def test_consumers_in_a_rack_read_from_followers() -> None:
+    assert run(replace(QUIET, racks=True), 2_000)[0].follower_reads > 20
+    assert run(QUIET, 1_000)[0].follower_reads == 0
+
+
+@pytest.mark.slow
+def test_a_wiped_replica_is_warmed() -> None:
+    _, lines = run(WARMS, 13_000, Fault(6_000, FaultKind.WIPE, ("broker-2",), 300))
+    assert any("broker-2" in line and "has warmed" in line and "bytes from the tier" in line for line in lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("combined", [1, 3])
+def test_processes_with_both_roles_fail_and_come_back(combined: int) -> None:
+    crashes = (
+        Fault(1_000, FaultKind.PROCESS_CRASH, ("broker-1",), 300),
+        Fault(2_500, FaultKind.MACHINE_CRASH, ("broker-1",), 300),
+        Fault(4_000, FaultKind.POWER_FAILURE, tuple(BROKERS), 300),
+    )
+    governed, _ = run(replace(QUIET, combined=combined), 6_000, *crashes)
+    assert governed.injector.injected == {"process crash": 1, "machine crash": 1, "power failure": 1}
