@@ -8,8 +8,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ..options import table_console
+from ..options import table_console, write_text
 from .session import Spark, report_options, spark_options, write_page
+from .sweep_picture import sweep_picture
 from .sweep_report import Group, SweepReport, sweep_report
 
 BEFORE = "local-log-start"
@@ -25,6 +26,9 @@ _TYPES = {"int": "BIGINT", "float": "DOUBLE", "str": "STRING"}
 @click.option("--before", default=BEFORE, show_default=True, metavar="POLICY", help="Bootstrap policy to compare with.")
 @click.option("--after", default=AFTER, show_default=True, metavar="POLICY", help="Bootstrap policy to look at.")
 @click.option("--parquet", metavar="LOCATION", help="Write a row for each run to this directory or URL.")
+@click.option(
+    "--picture", type=click.Path(path_type=Path, dir_okay=False), help="Write an SVG for a document to this file."
+)
 @report_options()
 @spark_options
 def sweep_model(
@@ -33,6 +37,7 @@ def sweep_model(
     before: str,
     after: str,
     parquet: str | None,
+    picture: Path | None,
     html_path: Path | None,
     as_json: bool,
     master: str,
@@ -59,6 +64,8 @@ def sweep_model(
         found = sweep_report(rows, seed=seed, before=before, after=after)
         if parquet is not None:
             save_rows(session, rows, {name: _TYPES[kind] for name, kind in RESULT_FIELDS}, parquet)
+        if picture is not None:
+            write_text(picture, sweep_picture(found))
         if html_path is not None:
             from .sweep_page import sweep_page
 

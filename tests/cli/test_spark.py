@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
 
 from tierfetch.cli.main import cli
 from tierfetch.cli.spark.sweep_page import duration, sweep_page
+from tierfetch.cli.spark.sweep_picture import sweep_picture
 from tierfetch.cli.spark.sweep_report import SweepReport, sweep_report
 from tierfetch.sim.cluster.sweep import CASE_FIELDS, cases
 
@@ -103,6 +105,17 @@ def test_P2_the_page_says_claim_and_answer(found: SweepReport) -> None:
     assert "can be as low as 10-15%" in page
     assert "At most 15 % of the data: 50% of the clusters" in page
     assert "<script src" not in page
+
+
+def test_P2_the_picture_has_every_size_and_a_curve_for_each_share(found: SweepReport) -> None:
+    picture = ElementTree.fromstring(sweep_picture(found))
+    names = [element.tag.rpartition("}")[2] for element in picture.iter()]
+    assert names.count("circle") == 2 * len(found.by_size)
+    assert names.count("polyline") == len({pair.tiered_share for pair in found.pairs})
+    texts = {element.text for element in picture.iter() if element.text}
+    assert {"6", "12", "the claim", "50% of partitions tiered"} <= texts
+    places = [float(element.get(key, "0")) for element in picture.iter() for key in ("cx", "x1", "x2")]
+    assert 0 <= min(places) <= max(places) <= 1080
 
 
 def test_the_models_cases_have_what_the_report_needs() -> None:
