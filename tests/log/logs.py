@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tierfetch.log.config import LogConfig
 from tierfetch.log.disk import Disk
@@ -13,8 +16,10 @@ from tierfetch.log.open_segments import OpenSegments
 from tierfetch.log.partition_log import LogAppendInfo, LogLocation, PartitionLog
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_records
 from tierfetch.protocol.topics import TopicPartition
+from tierfetch.tests.fakes.disk import Effect
 
 TP = TopicPartition("t", 0)
 DIRECTORY = Path("/data/t-0")
@@ -188,3 +193,25 @@ def offsets_of(data: bytes) -> list[int]:
 
 def epochs_of(log: PartitionLog) -> list[tuple[int, int]]:
     return [(entry.epoch, entry.start_offset) for entry in log.epochs.entries]
+
+
+def code_of(raised: pytest.ExceptionInfo[KafkaError]) -> ErrorCode:
+    return raised.value.code
+
+
+class Stall:
+    """Holds the writes of `.log` files back until it is opened."""
+
+    def __init__(self) -> None:
+        self.is_open = asyncio.Event()
+        self.held = 0
+
+    async def __call__(self, effect: Effect) -> None:
+        if effect.operation == "write" and effect.path.suffix == ".log" and not self.is_open.is_set():
+            self.held += 1
+            await self.is_open.wait()
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
