@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import asdict
 from typing import Final
@@ -52,7 +52,7 @@ from .pace import keep_pace
 from .process import Process, current_process
 from .quorum_watch import QuorumWatch
 from .report import Tallies
-from .schedule import FaultKind, Schedule
+from .schedule import Fault, FaultKind, Schedule
 from .tasks import first_error
 from .thin_judge import ThinJudge
 from .tier_judge import TierJudge
@@ -102,19 +102,7 @@ class GovernedRun:
         self.truth.on_unclean = self.losses.elected_uncleanly
         self._started_s: dict[str, float] = {}
         self._combined: dict[str, CombinedProcess] = {}
-        self._heartbeats = Heartbeats(
-            world.loop.time, self.truth.report, warm_bytes=WarmingPolicy().bytes_min, warm_ms=self.options.thin_warm_ms
-        )
-        self._fences = FenceJudge(
-            hosts,
-            self._heartbeats,
-            session_s=self.options.session_timeout_ms / 1000,
-            now_s=world.loop.time,
-            up_since_s=lambda host: self._started_s[host] if world.host(host).is_up else None,
-        )
-        self.truth.on_lead = self._fences.leads
-        self.thin_judge = ThinJudge(self._heartbeats)
-        self._ghosts = Ghosts(self._controller_ids, world.rng("ghosts"))
+        self._judge_controllers(hosts)
         self._readers: list[SimClient] = []
         self._shared = Shared(self.history, lambda: int(world.now_s * 1000), asyncio.Event())
         self._shared.on_committed = self._check_committed
@@ -129,14 +117,37 @@ class GovernedRun:
             pace_s=self.options.administrator_pace_ms / 1000,
             record=world.record,
         )
-        self.injector.deeds |= {
+        self.injector.deeds |= self._deeds()
+        self._doing: set[asyncio.Task[None]] = set()
+
+    def _judge_controllers(self, hosts: Mapping[int, str]) -> None:
+        """By what their listeners are told."""
+        self._heartbeats = Heartbeats(
+            self.world.loop.time,
+            self.truth.report,
+            warm_bytes=WarmingPolicy().bytes_min,
+            warm_ms=self.options.thin_warm_ms,
+        )
+        self._fences = FenceJudge(
+            hosts,
+            self._heartbeats,
+            session_s=self.options.session_timeout_ms / 1000,
+            now_s=self.world.loop.time,
+            up_since_s=lambda host: self._started_s[host] if self.world.host(host).is_up else None,
+        )
+        self.truth.on_lead = self._fences.leads
+        self.thin_judge = ThinJudge(self._heartbeats)
+        self._ghosts = Ghosts(self._controller_ids, self.world.rng("ghosts"))
+
+    def _deeds(self) -> dict[FaultKind, Callable[[Fault], None]]:
+        """Faults that are requests to the cluster."""
+        return {
             FaultKind.GHOST: lambda fault: self._do(lambda: self._ghosts.wake(BROKERS[fault.targets[0]])),
             FaultKind.REPLACE_TOPIC: lambda _: self._do(self.administrator.replace),
             FaultKind.MOVE_REPLICA: lambda fault: self._do(
                 lambda: self.administrator.move_replica(BROKERS[fault.targets[0]])
             ),
         }
-        self._doing: set[asyncio.Task[None]] = set()
 
     @property
     def partitions(self) -> list[TopicPartition]:
