@@ -66,8 +66,12 @@ def _problems(each: PlannedPartition, state: ClusterState, *, changes_factor: bo
         yield f"{name}: it is being reassigned to {list(found.toward)} already: wait for that, or cancel it"
         return
     yield from _replica_problems(name, each, found, state, changes_factor=changes_factor)
-    if any(directory != ANY_DIRECTORY for directory in each.log_dirs or ()):
-        yield f"{name}: log_dirs other than {ANY_DIRECTORY!r} are not carried out here"
+    for broker, directory in zip(each.replicas, each.log_dirs or (), strict=False):
+        if directory != ANY_DIRECTORY:
+            yield (
+                f"{name}: log_dirs wants {directory} of broker {broker}: brokers choose among their directories"
+                f' themselves here; give "{ANY_DIRECTORY}", or have kafka-reassign-partitions do it'
+            )
 
 
 def _replica_problems(

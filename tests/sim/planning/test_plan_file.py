@@ -117,7 +117,7 @@ def problems(text: str, partition: PartitionState, **options: bool) -> list[str]
         (
             rows(("t", 0, [3])).replace('"replicas"', '"log_dirs": ["/data"], "replicas"'),
             part(1),
-            "t-0: log_dirs other than 'any'",
+            "t-0: log_dirs wants /data of broker 3: brokers choose among their directories themselves here",
         ),
     ],
 )
