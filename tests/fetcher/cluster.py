@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from random import Random
+from typing import Any
+from uuid import UUID
 
 from tierfetch.fetcher.aux_state import AuxStateBuilder
 from tierfetch.fetcher.bootstrap import BootstrapPolicy
@@ -16,10 +18,11 @@ from tierfetch.fetcher.ports import LeaderEndpoint
 from tierfetch.fetcher.replica_fetcher import FetcherConfig, ReplicaFetcher
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.tests.fetcher.model_follower import ModelFollower
-from tierfetch.tests.fetcher.model_log import ModelLog
+from tierfetch.tests.fetcher.model_log import ModelLog, worked_log
 from tierfetch.tests.fetcher.model_tier import PARTITION, ModelTier
 from tierfetch.tests.fetcher.stub_leader import StubLeader
 
+OTHER = TopicIdPartition(UUID(int=0x1024), "payments", 0)
 QUICK = FetcherConfig(wait_max_ms=20, busy_wait_max_ms=1, backoff_ms=1, backoff_max_ms=4)
 
 
@@ -94,3 +97,11 @@ async def until(condition: Callable[[], bool], *, turns_max: int = 20_000) -> No
             return
         await asyncio.sleep(0 if turn % 50 else 0.001)
     raise AssertionError("it does not come true")
+
+
+def worked_cluster(**options: Any) -> Cluster:
+    """That of `worked_log`, with its first two segments in the tier."""
+    cluster = Cluster(worked_log(), **options)
+    cluster.tier.upload(cluster.log, 0, 2)
+    cluster.tier.upload(cluster.log, 3, 5)
+    return cluster

@@ -1,0 +1,402 @@
+"""A fetcher of several partitions: what holds up whom, and partitions that go."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from tierfetch.fetcher.followed_replica import ReplicaState
+from tierfetch.fetcher.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP
+from tierfetch.fetcher.policies import EarliestPendingUpload, LocalLogStart, TierFirst
+from tierfetch.fetcher.replica_fetcher import FetcherConfig
+from tierfetch.log.epochs import EpochEntry
+from tierfetch.remote.lineage import OffsetAndEpoch
+from tierfetch.tests.fetcher.cluster import OTHER, QUICK, Cluster, until, worked_cluster
+from tierfetch.tests.fetcher.model_follower import ModelFollower
+from tierfetch.tests.fetcher.model_log import model_log
+from tierfetch.tests.fetcher.model_tier import PARTITION
+
+
+class TestSeveralPartitions:
+    def cluster(self, **options) -> tuple[Cluster, ModelFollower]:
+        other = model_log((0, 0), end=50)
+        cluster = worked_cluster(logs={OTHER: other}, **options)
+        follower = ModelFollower(partition=OTHER)
+        follower.is_tiered = False
+        return cluster, follower
+
+    async def test_a_bootstrap_that_hangs_does_not_block_the_others(self) -> None:
+        cluster, other = self.cluster()
+        cluster.tier.storage.hang_on.add("fetch_index")
+        async with cluster.running() as fetcher:
+            fetcher.add(other)
+            await cluster.until_caught_up(other)
+            assert cluster.state() in {"bootstrapping", "backoff"}
+
+    async def test_a_fault_of_our_own_stops_one_replica_only(self, caplog: pytest.LogCaptureFixture) -> None:
+        cluster, other = self.cluster()
+
+        def fail(effect: str) -> None:
+            raise AssertionError("a bug in this replica's log")
+
+        cluster.follower.before_effect = fail
+        async with cluster.running() as fetcher:
+            fetcher.add(other)
+            await cluster.until_caught_up(other)
+            await until(lambda: cluster.state() == "failed")
+            assert "a bug in this replica's log" in cluster.reason()
+        assert "not replicated any more" in caplog.text
+
+    async def test_a_full_disk_backs_off_and_goes_on_when_there_is_room(self) -> None:
+        cluster, other = self.cluster()
+        full = True
+
+        def no_space(effect: str) -> None:
+            if full:
+                raise OSError(28, "No space left on device")
+
+        cluster.follower.before_effect = no_space
+        async with cluster.running() as fetcher:
+            fetcher.add(other)
+            await cluster.until_caught_up(other)
+            await until(lambda: fetcher.replicas[PARTITION].failures >= 2)
+            full = False
+            await cluster.until_caught_up()
+        assert cluster.follower.log.records == cluster.log.records
+
+    async def test_a_disk_that_stalls_holds_up_its_own_replica_only(self) -> None:
+        cluster, other = self.cluster(config=replace(QUICK, effect_wait_max_ms=1))
+        answers = asyncio.Event()
+
+        async def stall(effect: str) -> None:
+            await answers.wait()
+
+        other.before_effect = stall
+        async with cluster.running() as fetcher:
+            fetcher.add(other)
+            await cluster.until_caught_up()
+            cluster.log.append(3, 5)
+            cluster.leader.changed()
+            await cluster.until_caught_up()
+            assert other.log_end_offset == 0
+            assert other.effects == ["append 0-49"], "it is not fetched again meanwhile"
+            answers.set()
+            await cluster.until_caught_up(other)
+
+    async def test_a_lost_connection_delays_all_and_loses_nothing(self) -> None:
+        cluster, other = self.cluster()
+        failures = iter([True, True, False])
+
+        def lose(call: str) -> None:
+            if call.startswith("fetch ") and next(failures, False):
+                raise ConnectionResetError("connection lost")
+
+        cluster.leader.before_call = lose
+        async with cluster.running() as fetcher:
+            fetcher.add(other)
+            await cluster.until_caught_up(other)
+            await cluster.until_caught_up()
+
+    async def test_an_answer_that_makes_no_sense_delays_all_and_ends_nothing(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        cluster, other = self.cluster()
+        answers = iter([ValueError("not enough values to unpack")])
+
+        def nonsense(call: str) -> None:
+            if call.startswith("fetch ") and (error := next(answers, None)) is not None:
+                raise error
+
+        cluster.leader.before_call = nonsense
+        async with cluster.running() as fetcher:
+            fetcher.add(other)
+            await cluster.until_caught_up(other)
+            await cluster.until_caught_up()
+        assert "not enough values" in caplog.text
+
+    async def test_a_partition_that_is_added_during_a_long_wait_is_fetched_at_once(self) -> None:
+        cluster, other = self.cluster(config=replace(QUICK, wait_max_ms=60_000))
+        async with cluster.running() as fetcher:
+            await cluster.until_caught_up()
+            await until(lambda: fetcher._long_fetch is not None)
+            fetcher.add(other)
+            await cluster.until_caught_up(other)
+
+    async def test_every_partition_gets_its_turn_to_be_first(self) -> None:
+        cluster, other = self.cluster()
+        async with cluster.running() as fetcher:
+            fetcher.add(other)
+            await cluster.until_caught_up(other)
+            await cluster.until_caught_up()
+            cluster.leader.calls.clear()
+            await until(lambda: len(cluster.leader.calls) >= 4)
+        first = {call.split()[1].split("@")[0] for call in cluster.leader.calls if call.startswith("fetch ")}
+        assert first == {"orders-0", "payments-0"}
+
+
+class TestRemove:
+    async def test_an_append_under_way_ends_before_remove_returns(self) -> None:
+        cluster = Cluster(model_log((0, 0), end=10))
+        appending, may_end = asyncio.Event(), asyncio.Event()
+
+        async def hold(effect: str) -> None:
+            appending.set()
+            await may_end.wait()
+
+        cluster.follower.before_effect = hold
+        async with cluster.running() as fetcher:
+            await appending.wait()
+            removal = asyncio.create_task(fetcher.remove(PARTITION))
+            await asyncio.sleep(0)
+            assert not removal.done()
+            may_end.set()
+            await removal
+            assert cluster.follower.log_end_offset == 10
+            effects = list(cluster.follower.effects)
+            cluster.log.append(0, 5)
+            cluster.leader.changed()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert cluster.follower.effects == effects
+
+    async def test_a_commit_under_way_ends_before_remove_returns(self) -> None:
+        cluster = worked_cluster()
+        committing, may_end = asyncio.Event(), asyncio.Event()
+
+        async def hold(effect: str) -> None:
+            committing.set()
+            await may_end.wait()
+
+        cluster.follower.before_effect = hold
+        async with cluster.running() as fetcher:
+            await committing.wait()
+            removal = asyncio.create_task(fetcher.remove(PARTITION))
+            await asyncio.sleep(0)
+            assert not removal.done()
+            may_end.set()
+            progress = await removal
+            assert progress is not None
+            assert progress.bytes_from_tier > 0
+            assert cluster.follower.log_end_offset == 6
+
+    async def test_a_bootstrap_that_waits_is_cancelled_at_once(self) -> None:
+        cluster = worked_cluster(ledger_wait_s=3600)
+        cluster.tier.metadata.hold()
+        async with cluster.running() as fetcher:
+            await until(lambda: "end-offset-for-epoch 1" in cluster.leader.calls)
+            await fetcher.remove(PARTITION)
+        assert cluster.follower.effects == []
+
+    async def test_removing_what_is_not_there_is_no_error(self) -> None:
+        assert await worked_cluster().fetcher.remove(PARTITION) is None
+
+
+async def test_C4_fenced_by_a_newer_leader_epoch_it_waits_for_the_metadata() -> None:
+    cluster = worked_cluster()
+    cluster.follower.leader_epoch = 2
+    async with cluster.running() as fetcher:
+        await until(lambda: cluster.state() == "failed")
+        assert "FENCED_LEADER_EPOCH" in cluster.reason()
+        await fetcher.remove(PARTITION)
+        cluster.follower.leader_epoch = 3
+        fetcher.add(cluster.follower)
+        await cluster.until_caught_up()
+
+
+async def test_a_leader_that_moved_away_is_asked_again_with_back_off() -> None:
+    cluster = Cluster(model_log((0, 0), end=10))
+    log = cluster.leader.logs.pop(PARTITION)
+    cluster.follower.is_tiered = False
+    async with cluster.running():
+        await until(lambda: cluster.state() == "backoff")
+        assert "NOT_LEADER_OR_FOLLOWER" in cluster.reason()
+        cluster.leader.logs[PARTITION] = log
+        await cluster.until_caught_up()
+
+
+async def test_retry_now_ends_every_back_off() -> None:
+    cluster = worked_cluster(config=replace(QUICK, backoff_ms=3_600_000, backoff_max_ms=3_600_000))
+    cluster.is_ledger_read = False
+    async with cluster.running() as fetcher:
+        await until(lambda: cluster.state() == "backoff")
+        cluster.is_ledger_read = True
+        fetcher.retry_now()
+        await cluster.until_caught_up()
+
+
+async def test_progress_tells_bytes_and_times() -> None:
+    cluster = worked_cluster()
+    async with cluster.running() as fetcher:
+        await cluster.until_caught_up()
+        progress = fetcher.replicas[PARTITION].progress
+    assert progress.bytes_from_leader == len(cluster.log.batches(6, 8))
+    assert progress.bytes_from_tier > 0
+    assert progress.added_at == progress.first_fetch_at == progress.bootstrap_ended_at == 1000.0
+
+
+def test_the_defaults_are_kafkas() -> None:
+    config = FetcherConfig()
+    assert (config.wait_max_ms, config.min_bytes) == (500, 1)
+    assert (config.max_bytes, config.response_max_bytes) == (1 << 20, 10 << 20)
+    assert ReplicaState.BOOTSTRAPPING.value == "bootstrapping"
+
+
+@pytest.mark.parametrize(
+    "policy", [TierFirst(), EarliestPendingUpload(), LocalLogStart()], ids=lambda policy: policy.name
+)
+async def test_F3_a_replica_that_holds_something_fetches_plainly(policy) -> None:
+    """Also with tier-first: asking first is for the empty."""
+    cluster = worked_cluster(policy=policy)
+    cluster.log.local_log_start_offset = 0
+    cluster.follower = ModelFollower(log=model_log((0, 0), (1, 3), end=4), leader_epoch=3)
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.leader.calls[0] == "fetch orders-0@4(epoch 1)"
+    assert {call.split()[0] for call in cluster.leader.calls} == {"fetch", "close"}
+    assert cluster.follower.effects == ["append 4-7"]
+    assert cluster.tier.storage.calls == []
+
+
+async def test_F4_moved_is_told_with_the_log_start_that_the_replica_takes_over() -> None:
+    """[4, 6) was expired from the tier's beginning: what the replica adopts begins at the leader's log start."""
+    cluster = Cluster(model_log((0, 0), end=20, start=4), policy=LocalLogStart())
+    cluster.log.local_log_start_offset = 12
+    cluster.tier.upload(cluster.log, 4, 11)
+    cluster.follower = ModelFollower(log=model_log((0, 0), end=6), leader_epoch=0)
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.follower.effects == ["adopt [4, 12)", "append 12-19"]
+
+
+async def test_F4_below_the_log_start_never_becomes_moved() -> None:
+    """Not one offset of the replica is in either tier any more: it begins at the log start, here in the tier."""
+    cluster = Cluster(model_log((0, 0), end=20, start=8), policy=LocalLogStart())
+    cluster.log.local_log_start_offset = 12
+    cluster.tier.upload(cluster.log, 8, 11)
+    cluster.follower = ModelFollower(log=model_log((0, 0), end=3), leader_epoch=0)
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.follower.log_start_offset == 8
+    assert cluster.follower.log_end_offset == 20
+    assert "append 3-7" not in cluster.follower.effects
+
+
+def reenabled_cluster(**options) -> Cluster:
+    """Tiering was off, with deletion, and is on again: the leader has [20, 60), and nothing is in the tier."""
+    cluster = Cluster(model_log((0, 0), (2, 40), end=60, start=20), **options)
+    cluster.log.local_log_start_offset = 20
+    return cluster
+
+
+@pytest.mark.parametrize("policy", [TierFirst(), EarliestPendingUpload()], ids=lambda policy: policy.name)
+async def test_F8_tiering_off_and_on_again_replicates_all_that_is_local(policy) -> None:
+    cluster = reenabled_cluster(policy=policy)
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.follower.effects == ["start at 20", "append 20-59"]
+    assert cluster.tier.storage.calls == [], "no remote look-up"
+    assert cluster.follower.epochs.entries == (EpochEntry(0, 20), EpochEntry(2, 40))
+
+
+@pytest.mark.parametrize("policy", [TierFirst(), EarliestPendingUpload()], ids=lambda policy: policy.name)
+async def test_F8_a_leader_whose_pending_upload_lies_below_its_log_start(policy, monkeypatch) -> None:
+    """A right one never says so; whoever does is taken at its log start."""
+    cluster = reenabled_cluster(policy=policy)
+    ask = cluster.leader.list_offset
+
+    async def below(partition, leader_epoch, timestamp):
+        answer = await ask(partition, leader_epoch, timestamp)
+        return OffsetAndEpoch(12, 0) if timestamp == EARLIEST_PENDING_UPLOAD_TIMESTAMP else answer
+
+    monkeypatch.setattr(cluster.leader, "list_offset", below)
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.follower.effects == ["start at 20", "append 20-59"]
+    assert cluster.tier.storage.calls == []
+
+
+async def test_F8_what_an_earlier_bootstrap_left_is_truncated() -> None:
+    """It was adopted while the topic was tiered, and never was in the ISR: it counts as empty."""
+    cluster = reenabled_cluster()
+    cluster.follower = ModelFollower(log=model_log((0, 0), end=15), leader_epoch=2)
+    cluster.follower.is_never_in_isr = True
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.follower.effects == ["start at 20", "append 20-59"]
+    assert (cluster.follower.log_start_offset, cluster.follower.local_log_start_offset) == (20, 20)
+
+
+async def test_bootstrap_rule_5_a_leader_whose_high_watermark_is_lower_takes_nothing_back() -> None:
+    """A new leader may not know yet how far its predecessor had committed."""
+    cluster = worked_cluster()
+    cluster.log.high_watermark = 2
+    async with cluster.running():
+        await cluster.until_caught_up()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert cluster.follower.high_watermark == 6
+        cluster.log.high_watermark = 8
+        cluster.leader.changed()
+        await until(lambda: cluster.follower.high_watermark == 8)
+
+
+async def test_bootstrap_rule_11_a_compacted_topic_is_copied_whole_though_its_leader_tiers() -> None:
+    cluster = worked_cluster()
+    cluster.log.local_log_start_offset = 0
+    cluster.follower.is_compacted = True
+    async with cluster.running():
+        await cluster.until_caught_up()
+    assert cluster.follower.effects == ["append 0-7"]
+    assert cluster.tier.storage.calls == []
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["answered", "failed"])
+async def test_an_answer_that_is_told_early_is_used_once_and_before_the_next_fetch(*, fails: bool) -> None:
+    cluster = worked_cluster(logs={OTHER: model_log((0, 0), end=5)})
+    other = ModelFollower(partition=OTHER)
+    other.is_tiered = False
+    cluster.leader.tells_early = 1
+    failures = 3 if fails else 0
+
+    def after_telling() -> None:
+        nonlocal failures
+        if failures and cluster.leader.calls[-1].count("@") == 2:
+            failures -= 1
+            raise ConnectionResetError("the leader went away behind the first answer")
+
+    cluster.leader.after_telling = after_telling
+    async with cluster.running() as fetcher:
+        fetcher.add(other)
+        await cluster.until_caught_up()
+        await cluster.until_caught_up(other)
+    assert cluster.follower.effects == ["adopt [0, 6)", "append 6-7"]
+    assert [effect for effect in other.effects if effect.startswith("append")] == ["append 0-4"]
+
+
+async def test_no_fetch_leaves_while_an_early_answer_of_a_failed_one_is_being_appended() -> None:
+    cluster = worked_cluster()
+    cluster.leader.tells_early = 1
+    may_end = asyncio.Event()
+    appending = asyncio.Event()
+
+    async def hold(effect: str) -> None:
+        if effect.startswith("append"):
+            appending.set()
+            await may_end.wait()
+
+    def fail_once() -> None:
+        cluster.leader.after_telling = lambda: None
+        raise ConnectionResetError("the leader went away behind its answer")
+
+    cluster.follower.before_effect = hold
+    cluster.leader.after_telling = fail_once
+    async with cluster.running():
+        await appending.wait()
+        await asyncio.sleep(0.02)
+        assert len([call for call in cluster.leader.calls if call.startswith("fetch")]) == 1
+        may_end.set()
+        cluster.log.append(3, 2)
+        await cluster.until_caught_up()
+    assert cluster.follower.effects[:2] == ["adopt [0, 6)", "append 6-7"]
