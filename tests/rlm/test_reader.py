@@ -1,37 +1,27 @@
-"""Consumers' reads from the tier: over our own segments with faults, and over a tier that Apache Kafka wrote."""
+"""Consumers' reads from the tier: over our own segments, and over a tier that Apache Kafka wrote."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 
 from tierfetch.log.config import LogConfig
-from tierfetch.log.index import AbortedTransaction
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.control import ControlType
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.index_cache import RemoteIndexCache
-from tierfetch.remote.metadata import RemoteLogMetadataManager
 from tierfetch.remote.records import decode_event
-from tierfetch.remote.segment import RemoteLogSegmentMetadata
-from tierfetch.remote.storage import IndexType, RemoteStorageManager
-from tierfetch.rlm.chunks import RemoteChunks
-from tierfetch.rlm.metrics import RemoteLogCounters
-from tierfetch.rlm.rate_limit import RateLimit
-from tierfetch.rlm.reader import RemoteLogReader, RemoteRead, RemoteRecords
+from tierfetch.remote.storage import IndexType
+from tierfetch.rlm.reader import RemoteRead
 from tierfetch.rlm.times import OffsetsByTime
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.disk import MemoryDisk
 from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fakes.remote_metadata import InMemoryRemoteLogMetadataManager, SharedMetadata
-from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.log.logs import (
     DIRECTORY,
     NOW_MS,
@@ -43,108 +33,8 @@ from tierfetch.tests.log.logs import (
     records_of,
 )
 
-from .brokers import PARTITION, TIERED, Broker, until
-
-SHRINKING = replace(TIERED, local_retention_bytes=1)
-
-
-@dataclass
-class Readers:
-    """What a broker has for consumers."""
-
-    chunks: RemoteChunks
-    indexes: RemoteIndexCache
-    reader: RemoteLogReader
-    times: OffsetsByTime
-
-
-async def make_readers(
-    storage: RemoteStorageManager,
-    metadata: RemoteLogMetadataManager,
-    *,
-    chunk_bytes: int = 300,
-    cache_bytes: int = 3000,
-    max_wait_ms: int = 500,
-) -> Readers:
-    chunks = RemoteChunks(
-        storage,
-        RemoteLogCounters(),
-        RateLimit(2**63 - 1),
-        chunk_bytes=chunk_bytes,
-        cache_bytes=cache_bytes,
-        fetches_max=4,
-        ahead_chunks=2,
-    )
-    indexes = await RemoteIndexCache.open(MemoryDisk(), Path("/cache"), storage, 1 << 20)
-    reader = RemoteLogReader(metadata, chunks, indexes, max_wait_ms=max_wait_ms)
-    return Readers(chunks, indexes, reader, OffsetsByTime(metadata, chunks, indexes, timeout_ms=500))
-
-
-async def close_readers(readers: Readers) -> None:
-    await readers.chunks.close()
-    await readers.indexes.close()
-
-
-@pytest.fixture
-async def broker() -> AsyncIterator[Broker]:
-    broker = Broker(1, MemoryRemoteStorage(), SharedMetadata())
-    await broker.open(replace(TIERED, index_interval_bytes=100))
-    await broker.lead(0)
-    yield broker
-    await broker.close()
-
-
-@pytest.fixture
-async def readers(broker: Broker) -> AsyncIterator[Readers]:
-    made = await make_readers(broker.storage, broker.metadata)
-    yield made
-    await close_readers(made)
-
-
-async def tier_all(broker: Broker) -> None:
-    """Let everything but the active segment be in the tier alone."""
-    broker.log.update_config(replace(broker.log.config, local_retention_bytes=1))
-    broker.manager.config_changed(PARTITION)
-    await until(lambda: broker.log.local_log_start_offset == broker.active_base_offset)
-
-
-def at(broker: Broker, offset: int, **changes: object) -> RemoteRead:
-    values: dict[str, object] = {
-        "partition": PARTITION,
-        "log": broker.log,
-        "offset": offset,
-        "max_bytes": 1 << 20,
-        "max_offset": broker.log.high_watermark,
-        **changes,
-    }
-    return RemoteRead(**values)  # type: ignore[arg-type]
-
-
-async def read(readers: Readers, request: RemoteRead) -> RemoteRecords:
-    records = await readers.reader.read(request)
-    assert records is not None
-    return records
-
-
-async def consume(readers: Readers, request: RemoteRead, end: int) -> tuple[bytes, list[AbortedTransaction]]:
-    """Everything from the request's offset on, fetch for fetch, from the tier and then from the local log."""
-    parts: list[bytes] = []
-    aborted: dict[AbortedTransaction, None] = {}
-    offset = request.offset
-    while offset < end:
-        records = await readers.reader.read(replace(request, offset=offset))
-        if records is None:
-            parts.append(await read_bytes(request.log, offset, end))
-            aborted |= dict.fromkeys(await request.log.aborted_transactions(offset, end))
-            break
-        assert len(records.records), offset
-        headers = [header for _, header in iter_batches(records.records)]
-        assert headers[0].base_offset <= offset <= headers[0].last_offset
-        assert records.next_offset == headers[-1].next_offset
-        parts.append(bytes(records.records))
-        aborted |= dict.fromkeys(records.aborted)
-        offset = records.next_offset
-    return b"".join(parts), list(aborted)
+from .brokers import PARTITION, Broker, until
+from .reading import Readers, at, close_readers, consume, flip_bit, make_readers, read, tier_all
 
 
 class TestRead:
@@ -299,141 +189,6 @@ class TestAborted:
         await tier_all(broker)
         await consume(readers, at(broker, 0), broker.log.log_end_offset)
         assert not any(operation == "fetch_index txnindex" for operation, _ in broker.storage.calls)
-
-
-def flip_bit(data: bytes) -> bytes:
-    return data[:65] + bytes([data[65] ^ 1]) + data[66:]
-
-
-class TestFaults:
-    async def test_failure_is_tried_once_more(self, broker: Broker, readers: Readers) -> None:
-        await broker.fill(2)
-        before = await read_bytes(broker.log, 0)
-        await tier_all(broker)
-        for n in range(1, 5):
-            broker.storage.faults = FailNth(n)
-            fresh = await make_readers(broker.storage, broker.metadata)
-            data, _ = await consume(fresh, at(broker, 3), broker.log.log_end_offset)
-            assert before.endswith(data)
-            await close_readers(fresh)
-
-    async def test_tier_that_fails_is_a_storage_error(self, broker: Broker, readers: Readers) -> None:
-        await broker.fill(1)
-        await tier_all(broker)
-        broker.storage.faults = FailNth(1, persistent=True)
-        with pytest.raises(KafkaError, match="the tier failed") as refused:
-            await readers.reader.read(at(broker, 0))
-        assert refused.value.code is ErrorCode.kafka_storage_error
-        broker.storage.faults = None
-        assert (await read(readers, at(broker, 0))).next_offset == 6
-
-    @pytest.mark.parametrize(
-        "tamper",
-        [
-            pytest.param(lambda data: data[:-1], id="short"),
-            pytest.param(lambda data: data + b"\0", id="long"),
-            pytest.param(lambda data: bytes(len(data)), id="zeros"),
-            pytest.param(flip_bit, id="bit flipped"),
-            pytest.param(lambda data: data[7:] + data[:7], id="shifted"),
-        ],
-    )
-    async def test_wrong_bytes_are_never_served_and_not_kept(
-        self, broker: Broker, readers: Readers, tamper: Callable[[bytes], bytes]
-    ) -> None:
-        await broker.fill(1)
-        before = await read_bytes(broker.log, 0)
-        await tier_all(broker)
-        broker.storage.tamper = lambda operation, data: tamper(data) if operation == "fetch_log_segment" else data
-        for offset in (0, 1):
-            with pytest.raises(KafkaError) as refused:
-                await readers.reader.read(at(broker, offset))
-            assert refused.value.code is ErrorCode.kafka_storage_error
-        broker.storage.tamper = lambda operation, data: data
-        assert bytes((await read(readers, at(broker, 0))).records) == before[: len(before) - 70]
-
-    async def test_bytes_of_another_segment_are_never_served(self, broker: Broker, readers: Readers) -> None:
-        await broker.fill(2)
-        await tier_all(broker)
-        first, second = broker.ledger.finished()
-        broker.storage.objects[first.segment_id, None] = broker.storage.objects[second.segment_id, None]
-        with pytest.raises(KafkaError, match=r"offsets from 0 to 5 are expected"):
-            await readers.reader.read(at(broker, 0))
-
-    async def test_batch_that_claims_to_reach_beyond_the_segment_is_a_storage_error(
-        self, broker: Broker, readers: Readers
-    ) -> None:
-        await broker.fill(1)
-        await tier_all(broker)
-
-        def lengthen(operation: str, data: bytes) -> bytes:
-            if operation != "fetch_log_segment":
-                return data
-            *_, (position, header) = iter_batches(data)
-            return data[: position + 8] + (header.batch_length + 1).to_bytes(4, "big") + data[position + 12 :]
-
-        broker.storage.tamper = lengthen
-        with pytest.raises(KafkaError, match="no whole batch with offset 5"):
-            await readers.reader.read(at(broker, 5))
-
-    @pytest.mark.parametrize("index", [b"\1\2\3", b"\0\0\0\5\0\0\0\1" * 3])
-    async def test_wrong_index_is_a_storage_error(self, broker: Broker, readers: Readers, index: bytes) -> None:
-        await broker.fill(1)
-        await tier_all(broker)
-        broker.storage.tamper = lambda operation, data: index if operation == "fetch_index index" else data
-        with pytest.raises(KafkaError) as refused:
-            await readers.reader.read(at(broker, 3))
-        assert refused.value.code is ErrorCode.kafka_storage_error
-
-    async def test_index_that_points_into_the_middle_of_a_batch_is_a_storage_error(
-        self, broker: Broker, readers: Readers
-    ) -> None:
-        await broker.fill(1)
-        await tier_all(broker)
-        wrong = b"\0\0\0\1\0\0\0\x0d"
-        broker.storage.tamper = lambda operation, data: wrong if operation == "fetch_index index" else data
-        with pytest.raises(KafkaError) as refused:
-            await readers.reader.read(at(broker, 3))
-        assert refused.value.code is ErrorCode.kafka_storage_error
-
-    async def test_slow_tier_gives_no_records_in_time_and_goes_on_fetching(self, broker: Broker) -> None:
-        await broker.fill(1)
-        await tier_all(broker)
-        hurried = await make_readers(broker.storage, broker.metadata, max_wait_ms=5)
-        release = asyncio.Event()
-
-        async def slow(metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
-            await release.wait()
-            return await MemoryRemoteStorage.fetch_log_segment(broker.storage, metadata, start, end)
-
-        broker.storage.fetch_log_segment = slow  # type: ignore[method-assign]
-        late = await read(hurried, at(broker, 0))
-        assert (len(late.records), late.next_offset) == (0, 0)
-        release.set()
-        assert (await read(hurried, at(broker, 0))).next_offset == 6
-        fetches = [call for call in broker.storage.calls if call[0] == "fetch_log_segment"]
-        assert len(fetches) == 1
-        await close_readers(hurried)
-
-    async def test_segment_that_is_deleted_meanwhile_is_out_of_range(self, broker: Broker, readers: Readers) -> None:
-        await broker.fill(2)
-        await tier_all(broker)
-        entered, release = asyncio.Event(), asyncio.Event()
-
-        async def slow(metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
-            entered.set()
-            await release.wait()
-            return await MemoryRemoteStorage.fetch_log_segment(broker.storage, metadata, start, end)
-
-        broker.storage.fetch_log_segment = slow  # type: ignore[method-assign]
-        reading = asyncio.create_task(readers.reader.read(at(broker, 0)))
-        await entered.wait()
-        await broker.log.increment_log_start_offset(6)
-        broker.manager.wake(PARTITION)
-        await until(lambda: len(broker.ledger.segments()) == 1)
-        release.set()
-        with pytest.raises(KafkaError) as refused:
-            await reading
-        assert refused.value.code is ErrorCode.offset_out_of_range
 
 
 class TestReadAhead:
