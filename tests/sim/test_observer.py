@@ -32,6 +32,7 @@ class Partition:
 class Log:
     def __init__(self, end: int) -> None:
         self.failure: str | None = None
+        self.is_busy = False
         self.epochs = LeaderEpochCache([EpochEntry(3, 0)])
         self.producers = SimpleNamespace(entries={})
         self._state = SimpleNamespace(
@@ -43,13 +44,13 @@ class Log:
             next_offset=end,
             gate=SimpleNamespace(locked=lambda: self.is_busy),
         )
-        self.is_busy = False
 
     log_start_offset = local_log_start_offset = high_watermark = 0
 
     @property
     def log_end_offset(self) -> int:
-        return self._state.log_end_offset
+        end: int = self._state.log_end_offset
+        return end
 
     def cut(self, end: int) -> None:
         self._state.log_end_offset = self._state.next_offset = end

@@ -27,6 +27,10 @@ class Quorum:
     def blocked(self) -> set[tuple[str, str]]:
         return {(one, two) for one in VOTERS for two in VOTERS if self.world.network.is_blocked(one, two)}
 
+    def is_busy(self, events: int) -> None:
+        for _ in range(events):
+            self.probes.on_event("b")
+
     def becomes(self, leading: tuple[str, int] | None) -> None:
         self.leading = leading
 
@@ -39,7 +43,7 @@ def kinds(probe: str, when_s: float, leading: tuple[str, int] | None, events: in
         async def run() -> list[str]:
             world.loop.call_later(when_s, quorum.becomes, leading)
             world.loop.call_later(1.25, lambda: cut.append(quorum.blocked()))
-            world.loop.call_later(3.0, lambda: [quorum.probes.on_event("b") for _ in range(events)])
+            world.loop.call_later(3.0, quorum.is_busy, events)
             found = await getattr(quorum.probes, probe)(VOTERS)
             assert not quorum.blocked()
             return [anomaly.kind for anomaly in found]

@@ -87,28 +87,34 @@ def test_a_failure_is_shrunk_to_what_matters(fake: type[FakeRun]) -> None:
     assert [fault.kind for fault in shrunk.schedule.faults] == [FaultKind.PROCESS_CRASH]
 
 
-def test_a_node_that_gives_up_on_a_sound_disk_fails_its_run(fake: type[FakeRun]) -> None:
-    class Node:
-        async def __aenter__(self) -> Node:
-            self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-            self.failed.set_result(reason)
-            return self
+class Quitter:
+    """A node that stops by itself, and says why."""
 
-        async def __aexit__(self, *_: object) -> None: ...
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
 
-    class Run(fake):  # type: ignore[misc]
+    async def __aenter__(self) -> Quitter:
+        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.failed.set_result(self._reason)
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+@pytest.mark.parametrize(("reason", "is_finding"), [("a fault of ours", True), (f"[28] {runner.DISK_FULL}: /x", False)])
+def test_a_node_that_gives_up_on_a_sound_disk_fails_its_run(
+    monkeypatch: pytest.MonkeyPatch, reason: str, is_finding: bool
+) -> None:
+    class Run(FakeRun):
         def run(self) -> None:
             self.world.run(self._run())
 
         async def _run(self) -> None:
-            await self.world.host("broker-1").start(lambda _: Node())
+            await self.world.host("broker-1").start(lambda _: Quitter(reason))
             await asyncio.sleep(1)
 
         def findings(self) -> list[str]:
             return []
 
-    runner.SCENARIOS["fake"] = Run  # type: ignore[index]
-    reason = "a fault of ours"
-    assert runner.run_seed(1, "fake").failures == ("stopped by itself: broker-1: a fault of ours",)
-    reason = f"[Errno 28] {runner.DISK_FULL}: /data"
-    assert not runner.run_seed(1, "fake").has_failed
+    monkeypatch.setattr(runner, "SCENARIOS", {"fake": Run})
+    assert runner.run_seed(1, "fake").failures == ((f"stopped by itself: broker-1: {reason}",) if is_finding else ())
