@@ -34,6 +34,17 @@ class FiniteRange(click.FloatRange):
         return found
 
 
+def window_option(text: str) -> Callable[[Command], Command]:
+    """Between two looks at a cluster."""
+    span = FiniteRange(min=0, max=3600)
+    return click.option("--window", "window_s", type=span, default=10.0, show_default=True, help=text)
+
+
+def wave_option(text: str) -> Callable[[Command], Command]:
+    """How much moves at a time."""
+    return click.option("--partitions-per-broker", type=click.IntRange(min=1), default=50, show_default=True, help=text)
+
+
 def write_text(path: Path, text: str) -> None:
     """What a command makes; ClickException says why it cannot be written."""
     try:

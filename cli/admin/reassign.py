@@ -22,7 +22,7 @@ from ...sim.planning.neighbours import signs_of_others
 from ...sim.planning.plan_file import PlanFile, PlanFileError
 from ...sim.planning.preflight import entries_of
 from ...sim.planning.throttling import config_keys
-from ..options import FiniteRange, json_option, table_console, throttle_rate
+from ..options import FiniteRange, json_option, table_console, throttle_rate, wave_option
 from .reassign_cluster import PlanCluster, under_way
 from .reassign_cluster import reassign as ask_controller
 from .reassign_journal import JournalFile, default_path, owned
@@ -98,13 +98,7 @@ def list_reassignments(bootstrap: tuple[str, ...], as_json: bool) -> None:
 @click.option(
     "--throttle", type=throttle_rate, metavar="RATE", help="Of each broker, in place of the plan's, such as '50 MB/s'."
 )
-@click.option(
-    "--partitions-per-broker",
-    type=click.IntRange(min=1),
-    default=50,
-    show_default=True,
-    help="That come to, and go from, a broker in one wave, where the plan has no waves.",
-)
+@wave_option("That come to, and go from, a broker in one wave, where the plan has no waves.")
 @click.option(
     "--warm-timeout",
     type=FiniteRange(min=0),

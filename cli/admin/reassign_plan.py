@@ -26,11 +26,10 @@ from ..model.estimate import TIER_UNKNOWN, UNKNOWN_TO_ALL, capture
 from ..model.inputs import policy_option
 from ..model.observe import Observer
 from ..model.quantities import clause, count, duration, rate, size
-from ..options import FiniteRange, json_option, table_console, throttle_rate, write_text
+from ..options import FiniteRange, json_option, table_console, throttle_rate, wave_option, window_option, write_text
 from .session import Admin, run
 
 BROKERS_SHOWN_MAX: Final = 40
-WINDOW_S: Final = 10.0
 UNKNOWN_DISK: Final = 2.0**62
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -56,14 +55,7 @@ def _id_option(name: str, text: str) -> Callable[[Command], Command]:
 @click.option(
     "--bootstrap", multiple=True, metavar="HOST:PORT", help="Or a live cluster; several brokers may be given."
 )
-@click.option(
-    "--window",
-    "window_s",
-    type=FiniteRange(min=0, max=3600),
-    default=WINDOW_S,
-    show_default=True,
-    help="Seconds over which produce rates of a live cluster are taken; 0: none.",
-)
+@window_option("Seconds over which produce rates of a live cluster are taken; 0: none.")
 @_id_option("--replace", "Brokers whose replicas go to those of --with, one to one.")
 @_id_option("--with", "See --replace.")
 @_id_option("--remove", "Brokers that shall hold nothing.")
@@ -87,13 +79,7 @@ def _id_option(name: str, text: str) -> Callable[[Command], Command]:
     show_default=True,
     help="Share of the mean by which brokers may differ: replicas, bytes, leaders.",
 )
-@click.option(
-    "--partitions-per-broker",
-    type=click.IntRange(min=1),
-    default=50,
-    show_default=True,
-    help="That come to, and go from, a broker in one wave.",
-)
+@wave_option("That come to, and go from, a broker in one wave.")
 @click.option("--tier-first", is_flag=True, help="Have leaders roll and tier before: less to copy, smaller segments.")
 @click.option(
     "--roll-after",

@@ -14,12 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from ..admin.session import Admin, bootstrap_option, run
-from ..options import FiniteRange, pairs, write_text
+from ..options import pairs, window_option, write_text
 from .estimate import FILL_IN, TIER_UNKNOWN, UNKNOWN_TO_ALL, Captured, capture
 from .observe import Observer
 from .snapshot import Snapshot
 
-WINDOW_S: Final = 10.0
 TICK_S: Final = 0.25
 LINE_WIDTH: Final = 120
 KNOWABLE: Final = (*UNKNOWN_TO_ALL, "disk_bytes", *(f"tier.{key}" for key in TIER_UNKNOWN))
@@ -34,14 +33,7 @@ Wait = Callable[[float], Awaitable[None]]
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write it here (.yaml, .json), not to stdout."
 )
 @click.option("--name", default="cluster", show_default=True, help="What reports call the cluster.")
-@click.option(
-    "--window",
-    "window_s",
-    type=FiniteRange(min=0, max=3600),
-    default=WINDOW_S,
-    show_default=True,
-    help="Seconds between the two looks that produce rates come from; 0: none are measured.",
-)
+@window_option("Seconds between the two looks that produce rates come from; 0: none are measured.")
 @click.option(
     "--known",
     "known",
