@@ -22,6 +22,7 @@ from ...sim.planning.neighbours import signs_of_others
 from ...sim.planning.plan_file import PlanFile, PlanFileError
 from ...sim.planning.preflight import entries_of
 from ...sim.planning.throttling import config_keys
+from ..lazy_group import needing
 from ..options import FiniteRange, json_option, table_console, throttle_rate, wave_option
 from .reassign_cluster import PlanCluster, under_way
 from .reassign_cluster import reassign as ask_controller
@@ -52,12 +53,8 @@ class ReassignGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name != "plan":
             return super().get_command(ctx, cmd_name)
-        try:
+        with needing("model", "numpy"):
             from .reassign_plan import plan
-        except ModuleNotFoundError as error:
-            if error.name != "numpy":
-                raise
-            raise click.ClickException("numpy is not installed: pip install 'tierfetch[model]'") from None
         return plan
 
 
