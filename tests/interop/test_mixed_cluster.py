@@ -1,0 +1,202 @@
+"""A broker of Apache Kafka beside ours, under three controllers of ours and over one tier."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
+
+from tierfetch.bench.lab.jars import kafka_jars
+from tierfetch.bench.lab.kafka import KafkaCluster, run_tool
+from tierfetch.cli.local_cluster import LocalCluster, TierSettings
+from tierfetch.cli.local_nodes import LocalNodes
+from tierfetch.cli.local_quorum import CLUSTER_ID, LocalQuorum
+from tierfetch.cli.processes import poll
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+OURS, JAVA = (1, 2), 11
+TIMEOUT_S = 90.0
+VALUES = [b"%06d" % number for number in range(2000)]
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+
+
+class JavaBroker(KafkaCluster):
+    """Of Apache Kafka, under controllers that run elsewhere."""
+
+    def __init__(self, base: Path, quorum: LocalQuorum, tier: Path) -> None:
+        super().__init__(base, (JAVA,), heap="512m")
+        self.nodes = (JAVA,)
+        self.cluster_id = CLUSTER_ID
+        self._voters = ",".join(f"{node}@127.0.0.1:{quorum.port(node)}" for node in quorum.nodes)
+        self._tier = tier
+
+    def __enter__(self) -> JavaBroker:
+        LocalNodes.__enter__(self)
+        return self
+
+    @property
+    def tier_directory(self) -> Path:
+        return self._tier
+
+    def properties(self, node: int) -> dict[str, str]:
+        return super().properties(node) | {
+            "controller.quorum.voters": self._voters,
+            "follower.fetch.last.tiered.offset.enable": "true",
+        }
+
+
+@dataclass
+class Mixed:
+    """The cluster."""
+
+    quorum: LocalQuorum
+    ours: LocalCluster
+    java: JavaBroker
+
+    @property
+    def servers(self) -> str:
+        return f"{self.ours.bootstrap_servers},{self.java.bootstrap_servers}"
+
+    def create(self, topic: str, *assignments: list[int], **configs: str) -> None:
+        new = NewTopic(
+            topic,
+            num_partitions=len(assignments),
+            replica_assignment=list(assignments),
+            config={key.replace("_", "."): value for key, value in configs.items()},
+        )
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        admin.create_topics([new])[topic].result(TIMEOUT_S)
+        for number, replicas in enumerate(assignments):
+            self.wait(topic, "to be led", lambda part, replicas=replicas: part.leader == replicas[0], number)
+
+    def wait(self, topic: str, what: str, holds: Callable[[PartitionMetadata], bool], number: int = 0) -> None:
+        """As each broker that answers says it."""
+        admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+        found: PartitionMetadata | None = None
+        for _ in poll(TIMEOUT_S, f"{topic}-{number} {what}", 0.2):
+            with contextlib.suppress(confluent_kafka.KafkaException):
+                found = admin.list_topics(topic, timeout=5).topics[topic].partitions.get(number)
+                if found is not None and holds(found):
+                    return
+
+    def wait_in_sync(self, topic: str, *brokers: int, number: int = 0) -> None:
+        self.wait(topic, f"to have {brokers} in sync", lambda part: set(part.isrs) == set(brokers), number)
+
+    def produce(self, topic: str, values: list[bytes], number: int = 0) -> None:
+        """Acknowledged by all in sync."""
+        producer = confluent_kafka.Producer(
+            {"bootstrap.servers": self.servers, "enable.idempotence": True, "log_level": 0}
+        )
+        failed: list[object] = []
+        for value in values:
+            producer.produce(topic, value, partition=number, on_delivery=lambda error, _: failed.append(error))
+        assert producer.flush(TIMEOUT_S) == 0
+        assert not any(failed), failed[0]
+
+    def consume(self, topic: str, count: int, number: int = 0) -> list[bytes]:
+        settings = {"bootstrap.servers": self.servers, "group.id": "g", "enable.auto.commit": False, "log_level": 0}
+        consumer = confluent_kafka.Consumer(settings)
+        consumer.assign([confluent_kafka.TopicPartition(topic, number, 0)])
+        values: list[bytes] = []
+        try:
+            for _ in poll(TIMEOUT_S, f"{count} records of {topic}-{number}", 0):
+                message = consumer.poll(0.5)
+                if message is not None:
+                    assert message.error() is None, message.error()
+                    values.append(message.value() or b"")
+                if len(values) == count:
+                    break
+        finally:
+            consumer.close()
+        return values
+
+    def move(self, topic: str, replicas: list[int], directory: Path) -> None:
+        """With Apache Kafka's tool."""
+        plan = directory / "plan.json"
+        partitions = [{"topic": topic, "partition": 0, "replicas": replicas}]
+        plan.write_text(json.dumps({"version": 1, "partitions": partitions}))
+        server = ("--bootstrap-server", self.ours.bootstrap_servers)
+        run_tool(REASSIGN, *server, "--reassignment-json-file", str(plan), "--execute")
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
+    kafka_jars()
+    base = tmp_path_factory.mktemp("mixed")
+    tier = base / "tier"
+    with (
+        LocalQuorum(base, first_id=101) as quorum,
+        LocalCluster(
+            base, OURS, tier=TierSettings("local", {"dir": str(tier)}), controllers=quorum.bootstrap_controllers
+        ) as ours,
+        JavaBroker(base / "java", quorum, tier) as java,
+    ):
+        yield Mixed(quorum, ours, java)
+        faults = [line for line in java.log_file(JAVA).read_text().splitlines() if "FaultHandler" in line]
+        assert not faults, faults
+
+
+def test_C4_a_java_broker_leads_and_follows_beside_ours(mixed: Mixed) -> None:
+    mixed.create("t", [OURS[0], JAVA], [JAVA, OURS[1]], min_insync_replicas="2")
+    for number, replicas in enumerate(((OURS[0], JAVA), (JAVA, OURS[1]))):
+        mixed.wait_in_sync("t", *replicas, number=number)
+        mixed.produce("t", VALUES, number)
+        assert mixed.consume("t", len(VALUES), number) == VALUES
+
+
+def test_C2_each_takes_over_from_the_other(mixed: Mixed) -> None:
+    mixed.create("handed", [OURS[0], JAVA])
+    mixed.wait_in_sync("handed", OURS[0], JAVA)
+    mixed.produce("handed", VALUES[:500])
+    mixed.ours.kill(OURS[0])
+    mixed.wait("handed", "to be led by the Java broker", lambda part: part.leader == JAVA)
+    mixed.produce("handed", VALUES[500:1000])
+    mixed.ours.start(OURS[0])
+    mixed.wait_in_sync("handed", OURS[0], JAVA)
+    mixed.java.kill(JAVA)
+    mixed.wait("handed", "to be led by ours", lambda part: part.leader == OURS[0])
+    mixed.produce("handed", VALUES[1000:])
+    mixed.java.start(JAVA)
+    mixed.wait_in_sync("handed", OURS[0], JAVA)
+    assert mixed.consume("handed", len(VALUES)) == VALUES
+
+
+def test_C5_all_go_on_when_the_active_controller_dies(mixed: Mixed) -> None:
+    mixed.create("governed", [JAVA, OURS[0]])
+    mixed.wait_in_sync("governed", OURS[0], JAVA)
+    active = mixed.quorum.leader()
+    mixed.quorum.kill(active)
+    mixed.produce("governed", VALUES)
+    mixed.create("later", [OURS[1], JAVA])
+    mixed.wait_in_sync("later", OURS[1], JAVA)
+    mixed.produce("later", VALUES)
+    mixed.quorum.start(active)
+    for topic in ("governed", "later"):
+        assert mixed.consume(topic, len(VALUES)) == VALUES
+
+
+def test_F6_a_java_replica_begins_with_what_our_tier_lacks_and_serves_all(mixed: Mixed, tmp_path: Path) -> None:
+    values = [b"%06d " % number + b"x" * 1000 for number in range(4000)]
+    tiered = {"remote_storage_enable": "true", "segment_bytes": "1048576", "local_retention_bytes": "1048576"}
+    mixed.create("tiered", [OURS[0], OURS[1]], **tiered)
+    mixed.produce("tiered", values)
+    local = mixed.ours.data_directory(OURS[0]) / "tiered-0"
+    for _ in poll(TIMEOUT_S, "most of it to lie in the tier only", 0.2):
+        if min(int(path.stem) for path in local.glob("*.log")) > 2000:
+            break
+    mixed.move("tiered", [OURS[0], JAVA], tmp_path)
+    mixed.wait_in_sync("tiered", OURS[0], JAVA)
+    replica = mixed.java.data_directory(JAVA) / "tiered-0"
+    assert min(int(path.stem) for path in replica.glob("*.log")) > 2000
+    mixed.ours.stop(OURS[0])
+    mixed.wait("tiered", "to be led by the Java broker", lambda part: part.leader == JAVA)
+    assert mixed.consume("tiered", len(values)) == values
+    mixed.ours.start(OURS[0])
+    mixed.wait_in_sync("tiered", OURS[0], JAVA)
