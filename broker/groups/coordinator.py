@@ -176,7 +176,8 @@ class GroupCoordinator:
             f"{GROUP_METADATA_TOPIC} cannot be made with offsets.topic.replication.factor="
             f"{self.settings.topic_replication_factor}, groups have to wait: {error}"
         )
-        if message != self._reported:
+        is_made = isinstance(error, KafkaError) and error.code is ErrorCode.topic_already_exists  # by another broker
+        if message != self._reported and not is_made:
             self._reported = message
             _log.error("%s", message)
         return KafkaError(ErrorCode.coordinator_not_available, message)

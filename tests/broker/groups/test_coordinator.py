@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from tierfetch.broker.cluster_view import NewTopic, TopicImage
 from tierfetch.broker.environment import wall_clock_ms
 from tierfetch.broker.groups.coordinator import java_hash, partition_for
 from tierfetch.broker.groups.group_state import GroupState
@@ -17,7 +18,7 @@ from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.entities import build_entity
-from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
 from tierfetch.tests.broker.groups.conversation import Coordinator
@@ -92,6 +93,23 @@ async def test_without_enough_brokers_groups_wait(tmp_path: Path, caplog: pytest
     assert "offsets.topic.replication.factor=3" in answer.coordinators[0].error_message
     assert "groups have to wait" in caplog.text
     await nodes.close()
+
+
+async def test_a_topic_that_another_broker_has_just_made_is_no_fault(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await nodes.start(1)
+
+    async def made_already(topic: NewTopic) -> TopicImage:
+        raise KafkaError(ErrorCode.topic_already_exists, topic.name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(nodes[1].view, "create_topic", made_already)
+        with pytest.raises(KafkaError) as caught:
+            await nodes[1].groups.find("g")
+    assert caught.value.code is ErrorCode.coordinator_not_available
+    assert "cannot be made" not in caplog.text
+    assert (await nodes[1].groups.find("g")).id == 1
 
 
 @pytest.mark.parametrize("key_type", [1, 2])
