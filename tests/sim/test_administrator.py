@@ -1,0 +1,46 @@
+"""What the administrator was told must hold in the end."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from uuid import UUID
+
+from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.sim.administrator import Administrator
+from tierfetch.sim.checkers import FinalLog
+from tierfetch.sim.truth import ClusterTruth
+from tierfetch.tests.sim.test_truth import truth
+
+T = TopicIdPartition(UUID(int=1000), "t", 0)
+GONE = TopicIdPartition(UUID(int=999), "t", 0)
+
+
+async def administrator(there: ClusterTruth) -> Administrator:
+    made = Administrator(there, dict, (), Random(1), side_configs={}, pace_s=1.0, record=lambda *_: None)
+    made._produced = {T: {0: 7, 1: 8}, GONE: {5: 9}}
+    return made
+
+
+def test_what_a_side_topic_acknowledged_is_in_it_unless_it_is_excused_or_gone() -> None:
+    made = asyncio.run(administrator(truth()))
+    assert made.filled == [T]
+    assert not made.lost_from(T, FinalLog("t-0", 0, 2, {0: 7, 1: 8}), None)
+    (found,) = made.lost_from(T, FinalLog("t-0", 0, 2, {0: 7, 1: 9}), None)
+    assert str(found).startswith("lost write: t-0: offsets [1] were acknowledged")
+    assert not made.lost_from(T, FinalLog("t-0", 0, 1, {0: 7}), 1)
+    assert made.lost_from(T, FinalLog("t-0", 0, 0, {}), 1)
+
+
+def test_a_topic_that_was_created_or_deleted_stays_so() -> None:
+    made = asyncio.run(administrator(truth()))
+    made._settle("t", exists=True)
+    assert not made.anomalies()
+    made._settle("t", exists=False)
+    made._settle("u", exists=True)
+    assert [str(each) for each in made.anomalies()] == [
+        "lost decision: t: it was deleted",
+        "lost decision: u: it was created",
+    ]
+    made._doubt("t")
+    assert len(made.anomalies()) == 1
