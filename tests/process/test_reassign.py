@@ -233,3 +233,56 @@ def test_a_plan_that_does_not_fit_the_cluster_is_named_and_not_begun(cluster: Lo
     ):
         assert problem in said
     assert moved.replicas() == moved.before
+
+
+def test_C6_a_second_plan_on_the_same_brokers_is_refused(cluster: LocalCluster, tmp_path: Path) -> None:
+    (tmp_path / "second").mkdir()
+    first, second = Moved(cluster, "first", tmp_path), Moved(cluster, "second", tmp_path / "second")
+    process = first.start("execute", "--throttle", "1 MB/s")
+    first.wait_moving()
+    said = second.run("execute", "--throttle", "9 MB/s", code=1)
+    assert "nothing was begun:\nfirst-0: somebody else moves them on brokers [1, 2, 3, 4]" in said
+    assert "have a replication throttle already" in said
+    assert second.replicas() == second.before
+    assert first.throttles()["leader.replication.throttled.rate"] == "1000000"
+    first.run("cancel")
+    process.communicate(timeout=TIMEOUT_S)
+    assert "done" in second.run("execute", "--throttle", "90 MB/s")
+    assert second.replicas() == second.target
+    assert second.throttles() == {}
+
+
+def test_C6_a_broker_that_is_dead_at_the_end_has_no_throttle_when_it_is_back(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    moved = Moved(cluster, "orphaned", tmp_path)
+    follower = moved.before[0][1]
+    rows = [{"topic": "orphaned", "partition": 0, "replicas": moved.target[0]}]
+    moved.plan.write_text(json.dumps({"version": 1, "partitions": rows}))
+    process = moved.start("execute", "--throttle", "2 MB/s")
+    moved.wait_moving()
+    cluster.kill(follower)
+    try:
+        output, _ = process.communicate(timeout=TIMEOUT_S)
+        assert "done: 1 partitions" in output
+    finally:
+        cluster.start(follower)
+        cluster.wait_serving(follower)
+    assert moved.replicas()[0] == moved.target[0]
+    assert moved.throttles() == {}
+
+
+def test_C6_a_topic_that_is_deleted_while_it_moves_ends_the_plan_by_name(cluster: LocalCluster, tmp_path: Path) -> None:
+    moved = Moved(cluster, "deleted", tmp_path)
+    process = moved.start("execute", "--throttle", "1 MB/s")
+    moved.wait_moving()
+    topics = [sys.executable, "-m", "tierfetch.cli.main", "topics", "delete", "deleted", "--yes"]
+    servers = ("--bootstrap", cluster.bootstrap_servers)
+    subprocess.run([*topics, *servers], capture_output=True, timeout=TIMEOUT_S, check=True)
+    output, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 1
+    for partition in (0, 1):
+        assert f"deleted-{partition}: it was deleted; go on without it (--skip-changed), or make a new plan" in output
+    assert "stopped, and nothing is under way" in output
+    create_topic(cluster.bootstrap_servers, "deleted", partitions=2, replicas=2)
+    assert moved.throttles() == {}
