@@ -134,11 +134,13 @@ _LIMITS: Final = """## What limits it
 
 * **Other work on the machine.** All processes share its cores; the constants hold for the load under which they were
   measured. With a load of 10 to 20 beside it on two cores a JVM's start took 10 to 25 s in place of 2, and whatever was
-  measured a minute before was no guide.
+  measured a minute before was no guide. Producers are such work too: a broker's start shares two cores with them and with
+  the uploads that they cause, which on a machine of its own it would not, so those scenarios are predicted short.
 * **Retention under a copy.** A follower that begins at the oldest local record while producers write and retention
   deletes is overtaken, sent back to the start, and copies again, once for each deleted segment. The model knows nothing
   of it, so the scenarios under load have no local retention that could do this.
-* **A JVM that warms up.** Apache Kafka's first megabytes are slower than its last; here one pace stands for all.
+* **A JVM that warms up.** Apache Kafka's first megabytes are slower than its last; here one pace stands for all. Its
+  follower's CPU for each GB holds what the JVM compiles meanwhile: a broker that has run for a while needs less.
 * **Retries on a clock.** Apache Kafka's follower asks the tier's metadata too early and tries again after a second, and
   a throttled one looks again after a second; the constants are means of that.
 * **The page cache** takes every copy of these sizes at once: disks are not part of this proof."""
