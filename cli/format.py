@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from pathlib import Path
+from uuid import UUID
 
 import click
 
@@ -23,7 +24,7 @@ _INITIAL = "--initial-controllers"
 
 
 @click.command("format")
-@click.option("--cluster-id", "-t", required=True, help="22 characters of URL-safe base64, the same on every node.")
+@click.option("--cluster-id", "-t", required=True, help="Made with `tierfetch random-uuid`; the same on every node.")
 @click.option(
     "--config",
     "-c",
@@ -53,7 +54,7 @@ def format_command(
     is allowed. Without it exactly one of them is needed.
     """
     try:
-        uuid_from_text(cluster_id)
+        _uuid("--cluster-id", cluster_id)
         config, _ = load(path)
         order = format_order(config, cluster_id, standalone=standalone, initial=initial, without=without)
         result = asyncio.run(run_format(order, ignore_formatted=ignore_formatted))
@@ -103,6 +104,14 @@ def format_order(
     return FormatOrder(cluster_id, key, config.directories, voters)
 
 
+def _uuid(option: str, text: str) -> UUID:
+    """ValueError says which option, and where to get one."""
+    try:
+        return uuid_from_text(text)
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}; `tierfetch random-uuid` prints a new one") from None
+
+
 def _initial_voters(text: str, listener_name: str) -> VoterSet:
     """`id@host:port:directory-id`, separated by commas. ValueError."""
     voters: dict[int, VoterNode] = {}
@@ -114,6 +123,6 @@ def _initial_voters(text: str, listener_name: str) -> VoterSet:
         if int(id_text) in voters:
             raise ValueError(f"{_INITIAL}: node id {id_text} is named twice")
         host, port = parse_host_and_port(address)
-        key = ReplicaKey(int(id_text), uuid_from_text(directory))
+        key = ReplicaKey(int(id_text), _uuid(f"{_INITIAL}, directory id of {id_text}", directory))
         voters[key.id] = VoterNode(key, (Endpoint(listener_name, host, port),))
     return VoterSet.of(voters.values())

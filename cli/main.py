@@ -26,6 +26,7 @@ _COMMANDS = {
     "dump-log": ("dump_log", "dump_log", "Show batches, records and indexes of log files, as kafka-dump-log does."),
     "format": ("format", "format_command", "Format the log directories of a controller."),
     "model": ("model", "model", "How long replacement and rebalance take, before anybody touches a cluster."),
+    "random-uuid": ("random_uuid", "random_uuid", "Print a new id for a cluster or a controller's directory."),
     "server": ("server", "server", "Run what process.roles names: a broker, a controller, or both in one process."),
     "quorum": ("quorum", "quorum", "Describe the metadata quorum; add and remove controllers."),
     "spark": ("spark", "spark", "Audit, export and profile a tier on Spark; sweep the model of replacement."),

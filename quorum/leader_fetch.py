@@ -118,6 +118,8 @@ def on_describe_request(replica: Replica, token: object) -> None:
     observers = sorted(
         key for key, position in role.positions.items() if key not in voter_keys and position.last_fetch_ms >= oldest_ms
     )
+    if not replica.is_voter:  # it was removed, which is not committed yet
+        observers.append(replica.key)
     response = DescribeQuorumResponse(
         error=ErrorCode.none,
         leader=replica.leader,
@@ -249,7 +251,7 @@ def _answer(replica: Replica, fetch: ParkedFetch) -> None:
 
 
 def _progress(replica: Replica, role: Leader, key: ReplicaKey) -> ReplicaProgress:
-    if key.id == replica.key.id and replica.is_voter:
+    if key == replica.key or (key.id == replica.key.id and replica.is_voter):
         return ReplicaProgress(key, replica.log.written_end_offset, replica.now_ms, replica.now_ms)
     position = role.positions.get(key, ReplicaPosition())
     return ReplicaProgress(key, position.end_offset, position.last_fetch_ms, position.last_caught_up_ms)

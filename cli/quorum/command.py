@@ -110,12 +110,16 @@ def add(bootstrap: str, path: Path) -> None:
 @click.option("--controller-directory-id", "directory", required=True, help="As `describe --replication` shows it.")
 def remove(bootstrap: str, node_id: int, directory: str) -> None:
     """Take a voter out of a dynamic quorum; it goes on as an observer."""
+    try:
+        directory_id = uuid_from_text(directory)
+    except ValueError as error:
+        raise click.ClickException(f"--controller-directory-id: {error}; see `describe --replication`") from None
 
     async def ask(admin: QuorumAdmin) -> Any:
         body = {
             "cluster_id": (await admin.cluster()).cluster_id,
             "voter_id": node_id,
-            "voter_directory_id": uuid_from_text(directory),
+            "voter_directory_id": directory_id,
         }
         return await admin.ask_leader(ApiKey.REMOVE_RAFT_VOTER, body)
 
@@ -128,6 +132,8 @@ def _run(bootstrap: str, ask: Callable[[QuorumAdmin], Awaitable[T]]) -> T:
 
     async def run() -> T:
         controllers = [Address(*parse_host_and_port(part)) for part in bootstrap.split(",") if part.strip()]
+        if not controllers:
+            raise ConfigError("--bootstrap-controller names nobody: expected host:port of one controller or more")
         async with QuorumAdmin(controllers) as admin:
             return await ask(admin)
 

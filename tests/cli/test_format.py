@@ -45,6 +45,17 @@ def test_Q11_static_voters(tmp_path: Path) -> None:
     assert (ignored.exit_code, ignored.output) == (0, "All of the log directories are already formatted.\n")
 
 
+def test_Q11_what_is_no_id_is_named_with_a_way_to_make_one(tmp_path: Path) -> None:
+    result = format_(tmp_path, DYNAMIC, "--standalone", cluster="abc")
+    assert result.exit_code == 1
+    assert "--cluster-id: 'abc' is not a Kafka uuid" in result.output
+    assert "`tierfetch random-uuid` prints a new one" in result.output
+    result = format_(tmp_path, DYNAMIC, "--initial-controllers", "1@h1:1:x")
+    assert "--initial-controllers, directory id of 1: 'x' is not a Kafka uuid" in result.output
+    made = CliRunner().invoke(cli, ["random-uuid"]).output.strip()
+    assert format_(tmp_path, DYNAMIC, "--standalone", cluster=made).exit_code == 0
+
+
 def test_Q11_standalone(tmp_path: Path) -> None:
     result = format_(tmp_path, DYNAMIC, "--standalone")
     assert result.exit_code == 0, result.output

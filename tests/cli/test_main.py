@@ -43,6 +43,7 @@ def test_help_names_the_commands_and_imports_none() -> None:
         "format",
         "model",
         "quorum",
+        "random-uuid",
         "reassign",
         "server",
         "simulate",

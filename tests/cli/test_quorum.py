@@ -58,6 +58,20 @@ async def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert "could not be reached" in result.output or "cannot be reached" in result.output
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("describe", "--status", "--bootstrap-controller", ","), "--bootstrap-controller names nobody"),
+        (("describe", "--status", "--bootstrap-controller", "here"), "expected host:port, found 'here'"),
+        (("remove", "--controller-id", "1", "--controller-directory-id", "x"), "--controller-directory-id: 'x' is not"),
+    ],
+)
+def test_what_is_given_wrong_is_named(arguments: tuple[str, ...], said: str) -> None:
+    result = CliRunner().invoke(cli, ["quorum", *arguments])
+    assert result.exit_code == 1
+    assert said in result.output
+
+
 async def test_Q15_a_static_quorum_refuses_changes(tmp_path: Path) -> None:
     async with Quorum(tmp_path, 1) as quorum:
         await quorum.start()

@@ -1,0 +1,21 @@
+"""`tierfetch random-uuid`: an id for a new cluster, or for the directory of a first voter."""
+
+from __future__ import annotations
+
+import uuid
+
+import click
+
+from ..protocol.topics import uuid_to_text
+
+
+@click.command("random-uuid")
+def random_uuid() -> None:
+    """Print a new random id, for `tierfetch format --cluster-id` or --initial-controllers.
+
+    Make it once, and give the same one to every node of the cluster.
+    """
+    text = "-"
+    while text.startswith("-"):  # it would be taken for an option
+        text = uuid_to_text(uuid.uuid4())
+    click.echo(text)
