@@ -134,8 +134,8 @@ _LIMITS: Final = """## What limits it
 
 * **Other work on the machine.** All processes share its cores; the constants hold for the load under which they were
   measured. With a load of 10 to 20 beside it on two cores a JVM's start took 10 to 25 s in place of 2, and whatever was
-  measured a minute before was no guide. Producers are such work too: a broker's start shares two cores with them and with
-  the uploads that they cause, which on a machine of its own it would not, so those scenarios are predicted short.
+  measured a minute before was no guide. Producers are such work too: a broker's start shares two cores with them and
+  with the uploads that they cause, which on a machine of its own it would not: those scenarios are predicted short.
 * **Retention under a copy.** A follower that begins at the oldest local record while producers write and retention
   deletes is overtaken, sent back to the start, and copies again, once for each deleted segment. The model knows nothing
   of it, so the scenarios under load have no local retention that could do this.
