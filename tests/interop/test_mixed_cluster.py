@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 OURS, JAVA = (1, 2), 11
 TIMEOUT_S = 90.0
 VALUES = [b"%06d" % number for number in range(2000)]
-REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+TOOLS = "org.apache.kafka.tools"
 
 
 class JavaBroker(KafkaCluster):
@@ -122,8 +122,9 @@ class Mixed:
         plan = directory / "plan.json"
         partitions = [{"topic": topic, "partition": 0, "replicas": replicas}]
         plan.write_text(json.dumps({"version": 1, "partitions": partitions}))
+        tool = f"{TOOLS}.reassign.ReassignPartitionsCommand"
         server = ("--bootstrap-server", self.ours.bootstrap_servers)
-        run_tool(REASSIGN, *server, "--reassignment-json-file", str(plan), "--execute")
+        run_tool(tool, *server, "--reassignment-json-file", str(plan), "--execute")
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +167,33 @@ def test_C2_each_takes_over_from_the_other(mixed: Mixed) -> None:
     mixed.java.start(JAVA)
     mixed.wait_in_sync("handed", OURS[0], JAVA)
     assert mixed.consume("handed", len(VALUES)) == VALUES
+
+
+def test_C10_kafkas_tool_elects_the_preferred_leader(mixed: Mixed) -> None:
+    mixed.create("preferred", [OURS[1], JAVA])
+    mixed.wait_in_sync("preferred", OURS[1], JAVA)
+    mixed.ours.stop(OURS[1])
+    mixed.wait("preferred", "to be led by the Java broker", lambda part: part.leader == JAVA)
+    mixed.ours.start(OURS[1])
+    mixed.wait_in_sync("preferred", OURS[1], JAVA)
+    wanted = ("--election-type", "preferred", "--topic", "preferred", "--partition", "0")
+    run_tool(f"{TOOLS}.LeaderElectionCommand", "--bootstrap-server", mixed.ours.bootstrap_servers, *wanted)
+    mixed.wait("preferred", "to be led by its first replica", lambda part: part.leader == OURS[1])
+
+
+def test_kafka_configs_asks_our_controllers(mixed: Mixed) -> None:
+    mixed.create("configured", [JAVA])
+    server = ("--bootstrap-controller", mixed.quorum.bootstrap_controllers)
+    topic = ("--entity-type", "topics", "--entity-name", "configured")
+    command = "kafka.admin.ConfigCommand"
+    run_tool(command, *server, "--alter", *topic, "--add-config", "retention.ms=1234567")
+    ours = ("--bootstrap-server", mixed.ours.bootstrap_servers)
+    assert "retention.ms=1234567" in run_tool(command, *ours, "--describe", *topic)
+    brokers = ("--entity-type", "brokers", "--entity-default")
+    run_tool(command, *server, "--alter", *brokers, "--add-config", "log.retention.ms=7654321")
+    assert "log.retention.ms=7654321" in run_tool(command, *server, "--describe", *brokers)
+    own = ("--entity-type", "brokers", "--entity-name", str(mixed.quorum.nodes[0]), "--all")
+    assert "controller.quorum.voters=101@127.0.0.1" in run_tool(command, *server, "--describe", *own)
 
 
 def test_C5_all_go_on_when_the_active_controller_dies(mixed: Mixed) -> None:
