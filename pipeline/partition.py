@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
+from functools import cache
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -26,6 +28,14 @@ class SplitPartition(InputPartition):
 
     def read(self, options: TierOptions, columns: StructType) -> Iterator[pa.RecordBatch]:
         """In an executor; the errors are those of `read_split`."""
-        if self.split is None:
-            return iter(())
-        return read_split(options, self.split, to_arrow_schema(columns, timezone="UTC"))
+        if self.split is not None:
+            yield from read_split(options, self.split, to_arrow_schema(columns, timezone="UTC"))
+            _settle()
+
+
+@cache
+def _settle() -> None:
+    """Once in a process: what a first task has imported and opened stays. Spark looks for garbage after each task, and
+    among all that this takes longer than reading a split.
+    """
+    gc.freeze()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import shutil
 from pathlib import Path
@@ -157,6 +158,24 @@ def test_a_schema_that_cannot_be(spark: Any, schema: str, said: str) -> None:
     frame = spark.read.schema(schema).format("tierfetch").option("topics", "s-none").load(str(samples.TIER.parent))
     with pytest.raises(Exception, match=re.escape(said)):
         frame.count()
+
+
+def test_garbage_is_not_looked_for_among_what_a_worker_has_imported() -> None:
+    """Spark collects after each task; this is what a task of a worker does, in this process."""
+    from tierfetch.pipeline.columns import KAFKA_COLUMNS
+    from tierfetch.pipeline.options import parse
+    from tierfetch.pipeline.partition import SplitPartition
+    from tierfetch.pipeline.planning import planning
+    from tierfetch.pipeline.source import _all_splits
+
+    options = parse({"location": str(samples.TIER.parent), "topics": "s-none"})
+    first, *_ = planning(options, _all_splits)
+    try:
+        assert sum(batch.num_rows for batch in SplitPartition(first).read(options, KAFKA_COLUMNS)) > 0
+        assert gc.get_freeze_count() > 0
+        assert list(SplitPartition(None).read(options, KAFKA_COLUMNS)) == []
+    finally:
+        gc.unfreeze()
 
 
 # With a tail on live brokers.
