@@ -208,6 +208,12 @@ class RaftCore:
         return self._replica.is_voter
 
     @property
+    def observers(self) -> int:
+        """How many a leader knows."""
+        role = self._replica.role
+        return len(leader_fetch.observers_of(self._replica, role)) if isinstance(role, Leader) else 0
+
+    @property
     def high_watermark(self) -> int:
         return self._replica.high_watermark
 

@@ -114,12 +114,7 @@ def on_describe_request(replica: Replica, token: object) -> None:
         replica.reply(token, response)
         return
     voter_keys = [node.key for node in replica.voters]
-    oldest_ms = replica.now_ms - OBSERVER_SESSION_TIMEOUT_MS
-    observers = sorted(
-        key for key, position in role.positions.items() if key not in voter_keys and position.last_fetch_ms >= oldest_ms
-    )
-    if not replica.is_voter:  # it was removed, which is not committed yet
-        observers.append(replica.key)
+    observers = observers_of(replica, role)
     response = DescribeQuorumResponse(
         error=ErrorCode.none,
         leader=replica.leader,
@@ -129,6 +124,16 @@ def on_describe_request(replica: Replica, token: object) -> None:
         nodes=replica.voters.nodes,
     )
     replica.reply(token, response)
+
+
+def observers_of(replica: Replica, role: Leader) -> list[ReplicaKey]:
+    """Who fetched lately and does not vote, this replica included where its removal is not committed yet."""
+    voter_keys = {node.key for node in replica.voters}
+    oldest_ms = replica.now_ms - OBSERVER_SESSION_TIMEOUT_MS
+    found = sorted(
+        key for key, position in role.positions.items() if key not in voter_keys and position.last_fetch_ms >= oldest_ms
+    )
+    return found if replica.is_voter else [*found, replica.key]
 
 
 def _fetch_error(replica: Replica, request: FetchRequest) -> ErrorCode | None:

@@ -1,4 +1,4 @@
-"""What a replica of the quorum tells Prometheus: the document's metrics by name, after `tierfetch_raft_`.
+"""What a replica of the quorum tells Prometheus: the metrics of KIP-595 and KIP-853 by name, after `tierfetch_raft_`.
 
 | document | here |
 |---|---|
@@ -6,6 +6,8 @@
 | current-state | one sample for each state, 1 where the replica is in it; an observer's has its own name |
 | log-end-offset, log-end-epoch, high-watermark | gauges |
 | number-unknown-voter-connections | voters whose endpoint is not known |
+| number-of-voters, number-of-observers | gauges; observers are known to the leader alone |
+| uncommitted-voter-change, ignored-static-voters | gauges, 1 for yes |
 | election-latency, commit-latency | histograms of seconds, in place of avg and max |
 | fetch-records-rate, append-records-rate | counters: the rate is the reader's to take |
 | poll-idle-ratio-avg | share of the time since the last look in which nothing was decided or applied |
@@ -22,7 +24,7 @@ from prometheus_client import Histogram
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from .state import LeaderAndEpoch, RaftState
-from .voters import VotersAt
+from .voters import KRAFT_VERSION_STATIC, VotersAt
 
 PREFIX: Final = "tierfetch_raft_"
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -41,6 +43,10 @@ class QuorumView(Protocol):
     def voted_id(self) -> int | None: ...
     @property
     def is_voter(self) -> bool: ...
+    @property
+    def observers(self) -> int: ...
+    @property
+    def has_static_voters(self) -> bool: ...
     @property
     def high_watermark(self) -> int: ...
     @property
@@ -75,6 +81,18 @@ _GAUGES: Final = (
         "number_unknown_voter_connections",
         "Voters whose endpoint is not known.",
         lambda of: sum(not node.endpoints for node in of.voters.voters),
+    ),
+    _Gauge("number_of_voters", "Voters in effect, committed or not.", lambda of: len(of.voters.voters)),
+    _Gauge("number_of_observers", "Observers that fetched lately, if this replica leads.", lambda of: of.observers),
+    _Gauge(
+        "uncommitted_voter_change",
+        "1 while the voters in effect are not committed.",
+        lambda of: of.voters.offset >= of.high_watermark,
+    ),
+    _Gauge(
+        "ignored_static_voters",
+        "1 where controller.quorum.voters is set, and the voters are in the log.",
+        lambda of: of.has_static_voters and of.voters.kraft_version > KRAFT_VERSION_STATIC,
     ),
 )
 

@@ -274,6 +274,16 @@ class QuorumNode(Service):
         return self._core.voters_at_end
 
     @property
+    def observers(self) -> int:
+        """How many a leader knows."""
+        return self._core.observers
+
+    @property
+    def has_static_voters(self) -> bool:
+        """By its configuration, whatever the log says."""
+        return bool(self._configured.voters.nodes)
+
+    @property
     def high_watermark(self) -> int:
         return self._core.high_watermark
 

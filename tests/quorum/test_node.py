@@ -365,6 +365,10 @@ async def test_Q12_the_documents_metrics_by_name(tmp_path: Path) -> None:
         assert samples[f"{prefix}fsync_latency_seconds_count",] >= 2
         assert samples[f"{prefix}apply_latency_seconds_count",] == 2
         assert samples[f"{prefix}number_unknown_voter_connections",] == 0
+        assert samples[f"{prefix}number_of_voters",] == 1
+        assert samples[f"{prefix}number_of_observers",] == 0
+        assert samples[f"{prefix}uncommitted_voter_change",] == 0
+        assert samples[f"{prefix}ignored_static_voters",] == 0
         assert 0 <= samples[f"{prefix}poll_idle_ratio",] <= 1
 
 
