@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,13 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
 from tierfetch.bench.lab.jars import kafka_jars
-from tierfetch.bench.lab.kafka import KafkaCluster, run_tool
+from tierfetch.bench.lab.kafka import CONTROLLER_ID, KafkaCluster, run_tool
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.local_nodes import LocalNodes
 from tierfetch.cli.local_quorum import CLUSTER_ID, LocalQuorum
 from tierfetch.cli.processes import poll
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.client import Address, KafkaClient
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -228,3 +231,22 @@ def test_F6_a_java_replica_begins_with_what_our_tier_lacks_and_serves_all(mixed:
     assert mixed.consume("tiered", len(values)) == values
     mixed.ours.start(OURS[0])
     mixed.wait_in_sync("tiered", OURS[0], JAVA)
+
+
+async def offered(port: int) -> set[int]:
+    """The APIs of a listener that are known here."""
+    client = KafkaClient(client_id="test", random=random.Random())
+    body = {"client_software_name": "test", "client_software_version": "1"}
+    try:
+        answer = await client.request(Address("127.0.0.1", port), ApiKey.API_VERSIONS, body, timeout_s=TIMEOUT_S)
+    finally:
+        await client.close()
+    return {item.api_key for item in answer.api_keys} & set(ApiKey)
+
+
+async def test_each_api_is_served_on_the_listeners_where_kafka_serves_it(mixed: Mixed, cluster: KafkaCluster) -> None:
+    ours, theirs = await offered(mixed.ours.port(OURS[0])), await offered(mixed.java.port(JAVA))
+    assert (ours - theirs, theirs - ours) == (set(), set())
+    controller = mixed.quorum.port(mixed.quorum.nodes[0])
+    ours, theirs = await offered(controller), await offered(cluster.port(CONTROLLER_ID))
+    assert (ours - theirs, theirs - ours) == (set(), set())
