@@ -21,10 +21,10 @@ import struct
 from base64 import b64decode
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
 import zstandard
-from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from ...log.epochs import EpochEntry, LeaderEpochCache
@@ -32,8 +32,12 @@ from ...log.errors import CorruptFileError
 from ...remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ...remote.storage import IndexType
 
-SIZES_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of a decompressed list of sizes: a segment of 2 GiB in chunks of 128 bytes."""
+SEGMENT_BYTES_MAX: Final = 2**31 - 1
+"""Kafka's."""
+CHUNKS_MAX: Final = 2**24
+"""Of a segment: as large as can be, in chunks of 128 bytes."""
+SIZES_BYTES_MAX: Final = 4 * CHUNKS_MAX
+"""Of a decompressed list of their sizes."""
 _COUNT = struct.Struct(">i")
 _BASE_AND_WIDTH = struct.Struct(">iB")
 _WIDTH_MAX: Final = 4
@@ -77,32 +81,46 @@ class SegmentIndexes(_Model):
                 return self.transaction
 
 
-class FixedChunks(_Model):
+class _Chunks(_Model):
+    """How the log was cut, before any of it was transformed."""
+
+    original_chunk_size: int = Field(gt=0)
+    original_file_size: int = Field(ge=0, le=SEGMENT_BYTES_MAX)
+
+    @model_validator(mode="after")
+    def _not_too_many(self) -> Self:
+        """Before a list is made of them."""
+        if self.count > CHUNKS_MAX:
+            raise ValueError(f"{self.count} chunks, at most {CHUNKS_MAX} are expected")
+        return self
+
+    @property
+    def count(self) -> int:
+        return -(-self.original_file_size // self.original_chunk_size)
+
+
+class FixedChunks(_Chunks):
     """All transformed chunks are of one size, but for the last."""
 
     type: Literal["fixed"]
-    original_chunk_size: int = Field(gt=0)
-    original_file_size: Size
     transformed_chunk_size: Size
     final_transformed_chunk_size: Size
 
     @property
     def transformed_size(self) -> int:
         """Of all of them: of the object."""
-        count = -(-self.original_file_size // self.original_chunk_size)
+        count = self.count
         return self.transformed_chunk_size * (count - 1) + self.final_transformed_chunk_size if count else 0
 
     def transformed_sizes(self) -> list[int]:
-        count = -(-self.original_file_size // self.original_chunk_size)
+        count = self.count
         return [self.transformed_chunk_size] * (count - 1) + [self.final_transformed_chunk_size] * (count > 0)
 
 
-class VariableChunks(_Model):
+class VariableChunks(_Chunks):
     """Each transformed chunk has a size of its own."""
 
     type: Literal["variable"]
-    original_chunk_size: int = Field(gt=0)
-    original_file_size: Size
     transformed_chunks: str
 
     @property
@@ -233,7 +251,7 @@ def chunks_of(manifest: Manifest, start: int, end: int) -> ChunkRange:
     size, total = index.original_chunk_size, index.original_file_size
     assert 0 <= start < end <= total, (start, end, total)
     sizes = index.transformed_sizes()
-    if len(sizes) != -(-total // size):
+    if len(sizes) != index.count:
         raise CorruptFileError(f"manifest: {len(sizes)} chunks of {size} bytes for a log of {total}")
     begins = list(accumulate(sizes, initial=0))
     first, behind = start // size, -(-end // size)

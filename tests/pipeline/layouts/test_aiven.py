@@ -120,6 +120,13 @@ def test_chunk_sizes_that_cannot_be(packed: str) -> None:
         manifest_with(variable(bytes.fromhex(packed))).chunk_index.transformed_sizes()
 
 
+@pytest.mark.parametrize(("size", "chunk"), [(2**60, 1), (2**31 - 1, 1), (2**31 - 1, 100), (2**31, 1 << 22)])
+def test_more_chunks_than_a_segment_can_have(size: int, chunk: int) -> None:
+    index = {"type": "fixed", "originalChunkSize": chunk, "originalFileSize": size}
+    with pytest.raises(CorruptFileError, match="m: chunkIndex"):
+        manifest_with({**index, "transformedChunkSize": 0, "finalTransformedChunkSize": 0})
+
+
 @given(st.integers(1, 50), st.integers(1, 400), st.data())
 def test_a_range_of_the_log_is_within_its_chunks(size: int, total: int, data: st.DataObject) -> None:
     count = -(-total // size)
