@@ -46,8 +46,9 @@ def unharmed(cluster: LocalCluster) -> Iterator[None]:
     assert "Traceback" not in cluster.log_file(1).read_text()
 
 
-def connect(cluster: LocalCluster) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", cluster.port(1)), TIMEOUT_S)
+def connect(cluster: LocalCluster, port: int | None = None) -> socket.socket:
+    """To the broker, unless a port is given."""
+    return socket.create_connection(("127.0.0.1", port or cluster.port(1)), TIMEOUT_S)
 
 
 def frame(key: int, version: int, body: bytes) -> bytes:
@@ -148,3 +149,28 @@ def test_many_idle_connections_and_requests_without_readers(cluster: LocalCluste
                 while True:
                     connection.send(frame(3, 1, struct.pack(">i", -1)) * 200)
         assert Librdkafka().consume(cluster.bootstrap_servers, "t", 1) == [b"before"]
+
+
+def test_a_controller_refuses_what_is_too_large_and_random_bytes_too(cluster: LocalCluster) -> None:
+    """It says in its log what it refused and why, and goes on governing."""
+    quorum = cluster.quorum
+    assert quorum is not None
+    (node,) = quorum.nodes
+    plain = frame(ApiKey.CREATE_TOPICS, 5, bytes(5 * MIB))
+    for data in (struct.pack(">i", 100 * MIB + 1), struct.pack(">i", -1), plain):
+        with connect(cluster, quorum.port(node)) as connection:
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(data)
+            assert everything_answered(connection) == b""
+    rng = random.Random(3)
+    for key in ApiKey:
+        with connect(cluster, quorum.port(node)) as connection:
+            connection.sendall(frame(key, key.max_version, rng.choice((b"", bytes(200), rng.randbytes(200)))))
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)
+            everything_answered(connection)
+    said = quorum.log_file(node).read_text()
+    assert "CREATE_TOPICS request of 5242891 bytes, allowed are 4194304" in said
+    assert "a frame of 104857601 bytes is announced" in said
+    assert "Traceback" not in said
+    create_topic(cluster.bootstrap_servers, "afterwards", replicas=1)
