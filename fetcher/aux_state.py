@@ -8,8 +8,9 @@ Everything is fetched and verified first, and nothing local changes here; the re
     2 ask the leader where the segment's last epoch ends: the         next candidate: this one straddles a divergence
       segment must lie below that (it may reach beyond start)
     3 fetch epoch index, producer snapshot; ask for the `.log`'s      absent, and the ledger says it is being deleted:
-      size                                                            AskAgainError; else RemoteStorageError
-    4 the epoch index agrees with the segment and reaches down to     RemoteStorageCorruptError
+      size                                                            AskAgainError; else the next candidate, then
+                                                                      RemoteResourceNotFoundError
+    4 the epoch index agrees with the segment and reaches down to     next candidate, then RemoteStorageCorruptError
       its first epoch; size as stated; snapshot's checksum
     5 where the index begins above the log start, another segment     as for a gap
       with the offset below it is proven as 2 to 4, and so on
@@ -88,16 +89,23 @@ class _ProvenSegment:
 
 
 class _Proofs:
-    """What was found of the segments that one bootstrap has looked at: each is fetched once."""
+    """What was found of the segments that one bootstrap has looked at: each is fetched once. `damage` is what was wrong
+    with one of them.
+    """
 
     def __init__(self, prove: Callable[[RemoteLogSegmentMetadata], Awaitable[_ProvenSegment | None]]) -> None:
         self._prove = prove
         self._found: dict[RemoteLogSegmentId, _ProvenSegment | None] = {}
+        self.damage: RemoteStorageError | None = None
 
     async def of(self, segment: RemoteLogSegmentMetadata) -> _ProvenSegment | None:
-        """None if it is not of the leader's history."""
+        """None if it is not of the leader's history, or damaged: another upload of the same offsets may serve."""
         if segment.segment_id not in self._found:
-            self._found[segment.segment_id] = await self._prove(segment)
+            try:
+                self._found[segment.segment_id] = await self._prove(segment)
+            except (RemoteStorageCorruptError, RemoteResourceNotFoundError) as error:
+                self._found[segment.segment_id] = None
+                self.damage = error
         return self._found[segment.segment_id]
 
     async def first_of(self, segments: Iterable[RemoteLogSegmentMetadata]) -> _ProvenSegment | None:
@@ -150,6 +158,8 @@ class AuxStateBuilder:
                 if coverage.gap is None:
                     return _aux_state(found, adoption, proofs.bytes_fetched)
                 missing = f"the offsets {coverage.gap}"
+            if proofs.damage is not None:
+                raise proofs.damage
             await self._wait_newer(partition, version, deadline, missing)
 
     async def finished_segments(
@@ -231,7 +241,7 @@ class AuxStateBuilder:
                     await self._metadata.wait_newer(partition, ledger.version)
             except TimeoutError:
                 break
-        return RemoteStorageError(
+        return RemoteResourceNotFoundError(
             f"the remote log metadata says that segment {segment.segment_id} was copied, but the tier says: {error}"
         )
 

@@ -43,8 +43,9 @@ class Trigger(Enum):
 class Situation:
     """What the follower knows by itself when an attempt begins. Offsets in records, times in ms.
 
-    `is_never_in_isr`: not once in the ISR since its last bootstrap. `is_ledger_overdue`: the remote log metadata stayed
-    behind the leader for longer than the follower wants to wait. `elapsed_ms`: since this bootstrap's first attempt.
+    `is_never_in_isr`: not once in the ISR since its last bootstrap. `is_tier_failing`: the remote log metadata stayed
+    behind the leader for longer than the follower wants to wait, or what was to be adopted is damaged or missing.
+    `elapsed_ms`: since this bootstrap's first attempt.
     """
 
     trigger: Trigger
@@ -54,7 +55,7 @@ class Situation:
     is_never_in_isr: bool = False
     is_option_enabled: bool = True
     is_feature_supported: bool = True
-    is_ledger_overdue: bool = False
+    is_tier_failing: bool = False
     elapsed_ms: int = 0
     now_ms: int = 0
 
@@ -214,10 +215,10 @@ def choose_policy(situation: Situation, configured: BootstrapPolicy, local_log_s
         return PolicyChoice(
             local_log_start, f"the cluster's feature level does not allow {configured.name} yet: {local_log_start.name}"
         )
-    if situation.is_ledger_overdue:
+    if situation.is_tier_failing:
         return PolicyChoice(
             local_log_start,
-            f"the remote log metadata stayed behind the leader for {situation.elapsed_ms} ms: {local_log_start.name}",
+            f"the tier has not given what {configured.name} needs in {situation.elapsed_ms} ms: {local_log_start.name}",
         )
     return PolicyChoice(configured)
 

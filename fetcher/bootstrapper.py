@@ -60,7 +60,7 @@ class Attempt:
 
     trigger: Trigger
     elapsed_ms: int
-    is_ledger_overdue: bool
+    is_tier_failing: bool
     now_ms: int
 
 
@@ -153,7 +153,7 @@ def _situation(
         is_never_in_isr=replica.is_never_in_isr,
         is_option_enabled=settings.is_option_enabled,
         is_feature_supported=settings.is_feature_supported,
-        is_ledger_overdue=attempt.is_ledger_overdue,
+        is_tier_failing=attempt.is_tier_failing,
         elapsed_ms=attempt.elapsed_ms,
         now_ms=attempt.now_ms,
     )

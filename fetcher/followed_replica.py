@@ -52,7 +52,7 @@ class FollowedReplica:
     trigger: Trigger = Trigger.ASSIGNED
     reason: str = ""
     failures: int = 0
-    ledger_failures: int = 0
+    tier_failures: int = 0
     bootstrap_began_at: float = 0.0
     is_removed: bool = False
     is_caught_up: bool = False

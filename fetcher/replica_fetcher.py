@@ -33,7 +33,7 @@ from random import Random
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition
 from ..remote.metadata import RemoteLogMetadataError
-from ..remote.storage import RemoteStorageError
+from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .aux_state import AskAgainError, LedgerBehindError
 from .bootstrap import AdoptFromTier, ResumeFetch, RetryLater, StartAt, Trigger, TruncateTo
 from .bootstrapper import Attempt, Bootstrapper, ReadyToAdopt
@@ -45,8 +45,11 @@ from .replication_quota import FollowerThrottle, NoThrottle
 
 _log = logging.getLogger(__name__)
 
-LEDGER_FAILURES_MAX = 2
-"""How often the remote log metadata may stay behind before `local-log-start` is taken."""
+TIER_FAILURES_MAX = 2
+"""How often the tier may fail to give what is to be adopted (its metadata stay behind, an object is damaged or missing)
+before `local-log-start` is tried; after as many failures of that the configured policy again, and so on.
+"""
+TIER_FAILURES = (LedgerBehindError, RemoteStorageCorruptError, RemoteResourceNotFoundError)
 HELD_BACK_S_MAX = 1.0
 """After this long a throttle is asked again: it may have been changed."""
 
@@ -161,7 +164,12 @@ class ReplicaFetcher:
     def _start_bootstrap(self, replica: FollowedReplica) -> None:
         if self._group is not None and replica.task is None and replica.state is ReplicaState.BOOTSTRAPPING:
             replica.task = self._group.create_task(self._bootstrap(replica))
-            replica.task.add_done_callback(lambda _: replica.forget_task())
+            replica.task.add_done_callback(lambda task: self._bootstrap_ended(replica, task))
+
+    def _bootstrap_ended(self, replica: FollowedReplica, task: asyncio.Task[None]) -> None:
+        replica.forget_task()
+        if not task.cancelled() and replica.is_current:
+            self._start_bootstrap(replica)  # its back-off was ended just before
 
     async def _bootstrap(self, replica: FollowedReplica) -> None:
         async with self._bootstraps:
@@ -175,7 +183,7 @@ class ReplicaFetcher:
         attempt = Attempt(
             trigger=replica.trigger,
             elapsed_ms=int(elapsed_s * 1000),
-            is_ledger_overdue=replica.ledger_failures >= LEDGER_FAILURES_MAX,
+            is_tier_failing=replica.tier_failures // TIER_FAILURES_MAX % 2 == 1,
             now_ms=int(self._wall_clock() * 1000),
         )
         prepared = await self._bootstrapper.prepare(replica.partition, self._leader, replica.leader_epoch, attempt)
@@ -370,7 +378,7 @@ class ReplicaFetcher:
             await partition.append(batches)
             replica.progress.bytes_from_leader += len(records)
             self._throttle.fetched(partition.topic_id_partition, len(records))
-            replica.ledger_failures = 0
+            replica.tier_failures = 0
         replica.failures = 0
         replica.is_caught_up = high_watermark <= partition.log_end_offset
         partition.update_high_watermark(min(high_watermark, partition.log_end_offset))
@@ -406,7 +414,7 @@ class ReplicaFetcher:
             else:
                 self._back_off(replica, str(error), resume)
         except RETRIABLE as error:
-            replica.ledger_failures += isinstance(error, LedgerBehindError)
+            replica.tier_failures += isinstance(error, TIER_FAILURES)
             self._back_off(replica, str(error) or type(error).__name__, resume)
         except Exception as error:  # noqa: BLE001 - the supervisor of this replica's work
             replica.fail(f"{type(error).__name__}: {error}")

@@ -262,6 +262,19 @@ class TestMissingObjects:
             await build(tier, log)
 
 
+async def test_another_upload_of_the_same_offsets_serves_where_the_first_is_damaged() -> None:
+    log = worked_log()
+    tier = await worked_tier(log)
+    first = segment(3, 5).segment_id
+    tier.storage.objects[first, IndexType.PRODUCER_SNAPSHOT] = b"\0"
+    with pytest.raises(RemoteStorageCorruptError):
+        await build(tier, log)
+    tier.upload(log, 3, 5, number=77)
+    assert (await build(tier, log)).state.start_offset == 6
+    del tier.storage.objects[first, IndexType.PRODUCER_SNAPSHOT]
+    assert (await build(tier, log)).state.start_offset == 6
+
+
 CORRUPTIONS: dict[str, Callable[[bytes], bytes]] = {
     "short": lambda data: data[:-2],
     "empty": lambda data: b"",

@@ -105,10 +105,10 @@ class TestChoice:
         assert "feature level" in (early.warning or "")
         assert self.chosen(EMPTY) == "tier-first"
 
-    def test_bootstrap_rule_2_a_ledger_that_stays_behind_ends_in_local_log_start_with_a_warning(self) -> None:
-        overdue = choose_policy(replace(EMPTY, is_ledger_overdue=True), TierFirst(), LocalLogStart())
+    def test_bootstrap_rule_2_a_tier_that_gives_nothing_ends_in_local_log_start_with_a_warning(self) -> None:
+        overdue = choose_policy(replace(EMPTY, is_tier_failing=True), TierFirst(), LocalLogStart())
         assert overdue.policy == LocalLogStart()
-        assert "stayed behind" in (overdue.warning or "")
+        assert "the tier has not given" in (overdue.warning or "")
 
 
 @pytest.mark.parametrize("policy", [LocalLogStart(), EarliestPendingUpload()], ids=lambda policy: policy.name)

@@ -10,10 +10,12 @@ import pytest
 from tierfetch.fetcher.policies import BoundedLocal, EarliestPendingUpload, LocalLogStart
 from tierfetch.log.epochs import EpochEnd, EpochEntry
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.remote.storage import IndexType
+from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fetcher.cluster import QUICK, Cluster, until, worked_cluster
 from tierfetch.tests.fetcher.model_follower import ModelFollower
 from tierfetch.tests.fetcher.model_log import model_log, worked_log
-from tierfetch.tests.fetcher.model_tier import PARTITION
+from tierfetch.tests.fetcher.model_tier import PARTITION, segment
 
 
 async def test_F9_the_worked_scenario() -> None:
@@ -154,7 +156,7 @@ class TestLedgerBehind:
             cluster.tier.upload(cluster.log, 3, 5)
             fetcher.add(cluster.follower)
             await cluster.until_caught_up()
-            assert fetcher.replicas[PARTITION].ledger_failures == 0
+            assert fetcher.replicas[PARTITION].tier_failures == 0
         assert cluster.follower.effects == ["adopt [0, 3)", "append 3-7"]
         assert cluster.leader.calls.count("list-offset -6") == 2
 
@@ -175,10 +177,65 @@ class TestLedgerBehind:
         cluster = worked_cluster()
         cluster.tier.storage.objects.clear()
         async with cluster.running() as fetcher:
-            await until(lambda: fetcher.replicas[PARTITION].failures >= 3)
+            await until(lambda: fetcher.replicas[PARTITION].tier_failures >= 5)
             assert "the tier says" in cluster.reason()
         assert cluster.follower.effects == []
-        assert not [call for call in cluster.leader.calls if call.startswith("fetch ")]
+        assert cluster.follower.log_end_offset == 0
+
+
+class TestDamagedTier:
+    """Rule 2: what cannot be adopted holds nobody out for ever."""
+
+    @pytest.fixture(autouse=True)
+    def quick_settling(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("tierfetch.fetcher.aux_state.LEDGER_SETTLE_S", 0.001)
+
+    @staticmethod
+    def damage(cluster: Cluster, start: int, kind: IndexType | None) -> bytes:
+        """One object of the segment that begins there; what it was."""
+        objects = cluster.tier.storage.objects
+        (key,) = [key for key in objects if key[0] == segment(start, start).segment_id and key[1] is kind]
+        before = objects[key]
+        objects[key] = before[: len(before) // 2]
+        return before
+
+    @pytest.mark.parametrize("kind", [None, IndexType.LEADER_EPOCH, IndexType.PRODUCER_SNAPSHOT])
+    async def test_bootstrap_rule_2_with_a_damaged_object_it_begins_at_the_local_log_start(
+        self, kind: IndexType | None, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        cluster = worked_cluster()
+        self.damage(cluster, 3, kind)
+        async with cluster.running():
+            await cluster.until_caught_up()
+        assert cluster.follower.effects == ["adopt [0, 3)", "append 3-7"]
+        assert "the tier has not given what tier-first needs" in caplog.text
+
+    @pytest.mark.parametrize("kind", [IndexType.LEADER_EPOCH, IndexType.PRODUCER_SNAPSHOT])
+    async def test_bootstrap_rule_2_the_same_where_an_object_is_missing(self, kind: IndexType) -> None:
+        cluster = worked_cluster()
+        cluster.tier.drop_objects(segment(3, 5), kind)
+        async with cluster.running():
+            await cluster.until_caught_up()
+        assert cluster.follower.effects == ["adopt [0, 3)", "append 3-7"]
+
+    async def test_bootstrap_rule_2_both_ways_are_tried_in_turn(self) -> None:
+        cluster = worked_cluster()
+        before = self.damage(cluster, 3, IndexType.PRODUCER_SNAPSHOT)
+        self.damage(cluster, 0, IndexType.PRODUCER_SNAPSHOT)
+        async with cluster.running() as fetcher:
+            await until(lambda: fetcher.replicas[PARTITION].tier_failures >= 5)
+            cluster.tier.storage.objects[segment(3, 5).segment_id, IndexType.PRODUCER_SNAPSHOT] = before
+            await cluster.until_caught_up()
+        assert cluster.follower.effects == ["adopt [0, 6)", "append 6-7"]
+
+    async def test_an_outage_is_waited_for(self) -> None:
+        cluster = worked_cluster()
+        cluster.tier.storage.faults = FailNth(1, persistent=True)
+        async with cluster.running() as fetcher:
+            await until(lambda: fetcher.replicas[PARTITION].failures >= 4)
+            cluster.tier.storage.faults = None
+            await cluster.until_caught_up()
+        assert cluster.follower.effects == ["adopt [0, 6)", "append 6-7"]
 
 
 class TestCommitGround:
