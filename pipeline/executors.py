@@ -2,7 +2,8 @@
 
 Planning happens in the driver alone, with the driver's rights. Credentials that are given as `storage.*` options go to
 the executors; what the driver found for itself (its environment, a profile, the role of its machine) does not. Without
-this question the first task would tell, minutes later.
+this question the first task would tell, minutes later. The jobs ask by themselves; a query cannot, for Spark plans it
+in a process that knows no executors.
 """
 
 from __future__ import annotations
@@ -30,7 +31,18 @@ QUESTIONS_OF_CORE: Final = 2
 
 def check_executors(session: SparkSession, options: Mapping[str, str]) -> None:
     """TierError names the executors that cannot, and what each was told; OptionError."""
-    parsed = parse(options)
+    ask_executors(session, parse(options))
+
+
+def ask_remote_executors(session: SparkSession, options: TierOptions) -> None:
+    """The same, unless they are this very process's: then they have what the driver has."""
+    master = session.sparkContext.master
+    if master != "local" and not master.startswith("local["):
+        ask_executors(session, options)
+
+
+def ask_executors(session: SparkSession, parsed: TierOptions) -> None:
+    """As `check_executors`."""
 
     async def stores(_: TablePlanner) -> list[StoreRef]:
         return await find_stores(parsed)

@@ -28,6 +28,7 @@ from ...remote.ledger import RemoteLogLedger
 from ...remote.segment import RemoteLogSegmentMetadata
 from ...remote.storage import ReadsSegments, RemoteStorageManager
 from ...remote.survey import survey
+from ..executors import ask_remote_executors
 from ..options import TierOptions
 from ..stores import StoreRef, find_stores, open_store
 from .audit_described import audit_described
@@ -51,6 +52,7 @@ def audit(session: SparkSession, options: Mapping[str, str], *, read_ledgers: Re
     is when called. JobError, OptionError, RemoteStorageError.
     """
     tier = job_options(options)
+    ask_remote_executors(session, tier)
     known = None if read_ledgers is None else _wanted(read_ledgers(), tier)
     place = asyncio.run(_place(tier))
     partitions = sorted({*asyncio.run(_partitions(place)), *(known or {})})

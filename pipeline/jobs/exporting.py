@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field
 
 from ...protocol.topics import TopicPartition, uuid_to_text
 from ..catalog import TieredPartition
+from ..executors import ask_remote_executors
 from ..options import TierOptions
 from ..planning import planning
 from ..table_plan import LostSplit, PartitionExtent, TablePlanner
@@ -108,6 +109,7 @@ def compact_to(
     ExportError, JobError, OptionError, TierError, RemoteStorageError, OSError.
     """
     tier = job_options({"splitBytes": str(min(file_bytes, SPLIT_BYTES)), **options})
+    ask_remote_executors(session, tier)
     location = absolute(location)
     cores = int(session.sparkContext.defaultParallelism)
     export = Export(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.topics import TopicPartition
+from ..executors import ask_remote_executors
 from ..options import TierOptions
 from ..planning import planning
 from ..splits import read_windows
@@ -40,6 +41,7 @@ def profile(session: SparkSession, options: Mapping[str, str], *, keys: bool = T
     JobError, OptionError, TierError, RemoteStorageError.
     """
     tier = job_options({"splitBytes": str(SPLIT_BYTES), **options})
+    ask_remote_executors(session, tier)
     extents, splits = planning(tier, _plan)
     bucket_ms = bucket_for([_span(extent) for extent in extents])
     tasks = [_HeaderTask(tier, bucket_ms, some) for some in bins(splits, _bytes, BYTES_OF_TASK)]

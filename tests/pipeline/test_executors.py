@@ -11,6 +11,7 @@ import pytest
 
 from tierfetch.pipeline import executors
 from tierfetch.pipeline.layouts.kafka import KafkaLayout
+from tierfetch.pipeline.options import parse
 from tierfetch.pipeline.tier_plan import TierError
 from tierfetch.remote.storage import RemoteStorageError
 from tierfetch.tests.fakes.random_tier import PARTITION, History, segments, write_kafka_tier
@@ -20,6 +21,7 @@ class OneExecutor:
     """A Spark session, its context and its data sets in one: runs everything here, between two steps of a test."""
 
     defaultParallelism = 2
+    master = "local[2]"
 
     def __init__(self, before: Callable[[], None]) -> None:
         self._before = before
@@ -63,3 +65,14 @@ def test_an_executor_that_cannot_is_named_with_what_it_was_told(tier: Path, monk
         TierError, match=r"1 executors cannot read what the driver can\. \S+: NoCredentialsError: .*storage\.\*"
     ):
         executors.check_executors(session, options(tier))
+
+
+@pytest.mark.parametrize(
+    ("master", "asked"), [("local", 0), ("local[2]", 0), ("local-cluster[1,1,1024]", 1), ("yarn", 1)]
+)
+def test_jobs_ask_executors_that_are_not_in_this_process(tier: Path, master: str, asked: int) -> None:
+    calls: list[None] = []
+    session = OneExecutor(lambda: calls.append(None))
+    session.master = master
+    executors.ask_remote_executors(session, parse(options(tier)))
+    assert len(calls) == asked
