@@ -14,7 +14,7 @@ Fetch, in this order; the first row that applies is the answer:
     records to read, or a high watermark that is news             them
     else                                                          parked for `max_wait_ms`, then empty
 
-Only a valid position counts: as what the replica has on disk, and as a sign of life.
+Only a valid position counts, as what the replica has on disk; it and FetchSnapshot are signs of life.
 """
 
 from __future__ import annotations
@@ -96,9 +96,7 @@ def on_fetch_snapshot_request(replica: Replica, token: object, request: FetchSna
         return
     role = replica.role
     assert isinstance(role, Leader), role.state
-    position = role.positions.get(position_key(replica, role, request.replica))
-    if position is not None:
-        position.last_fetch_ms = replica.now_ms
+    _hear(replica, role, request.replica)
     max_bytes = min(max(request.max_bytes, 1), replica.config.fetch_max_bytes)
     chunk = SnapshotRange(request.snapshot_id, request.position, max_bytes)
     response = FetchSnapshotResponse(
@@ -205,8 +203,7 @@ def _note_position(replica: Replica, role: Leader, request: FetchRequest) -> boo
     if request.replica.id < 0:
         return False
     key = position_key(replica, role, request.replica)
-    voter = replica.voters.by_id.get(key.id)
-    is_voter = voter is not None and key == voter.key
+    is_voter = _is_voter(replica, key)
     if not is_voter:
         ask_who_it_is(replica, role, key)
     position = role.positions.get(key)
@@ -226,6 +223,22 @@ def _note_position(replica: Replica, role: Leader, request: FetchRequest) -> boo
         role.begin_at_ms[key.id] = replica.now_ms + replica.config.fetch_timeout_ms // 2
         role.begin_failures.pop(key.id, None)
     return True
+
+
+def _is_voter(replica: Replica, key: ReplicaKey) -> bool:
+    voter = replica.voters.by_id.get(key.id)
+    return voter is not None and key == voter.key
+
+
+def _hear(replica: Replica, role: Leader, fetcher: ReplicaKey) -> None:
+    """Who fetches a snapshot is in touch, for as long as that takes, with no position in the log."""
+    key = position_key(replica, role, fetcher)
+    if _is_voter(replica, key):
+        role.positions.setdefault(key, ReplicaPosition(directory_id=fetcher.directory_id))
+    else:
+        ask_who_it_is(replica, role, key)
+    if key in role.positions:
+        role.positions[key].last_fetch_ms = replica.now_ms
 
 
 def _has_room(replica: Replica, role: Leader) -> bool:

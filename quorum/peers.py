@@ -39,7 +39,7 @@ from .messages import (
     VoteRequest,
 )
 from .state import Endpoint
-from .voters import VotersAt
+from .voters import KRAFT_VERSION_STATIC, VotersAt
 
 REQUESTS_MAX: Final = 256
 """Under way at once; the core has a handful for each voter."""
@@ -96,7 +96,7 @@ class Peers:
         client_id = f"tierfetch-quorum-{own_id}"
         self._own_id = own_id
         self._doubles: set[Endpoint] = set()
-        """Who refused this node for its id."""
+        """Listeners that told of two nodes with one id; each is said once."""
         self._fetches = KafkaClient(client_id=client_id, random=random, limits=limits)
         self._questions = KafkaClient(client_id=client_id, random=random, limits=limits)
         self._voters = voters
@@ -157,25 +157,24 @@ class Peers:
         self._tell(ResponseReceived(peer_id, request, response))
 
     def _look_for_double(self, effect: Send, asked: Endpoint, response: PeerResponse) -> None:
+        """Only a person can tell which of the two is right."""
+        told = self._told_of_double(effect, response)
+        if told is not None and asked not in self._doubles:
+            self._doubles.add(asked)
+            _log.error("%s:%d %s: two nodes must not have the same node.id", asked.host, asked.port, told)
+
+    def _told_of_double(self, effect: Send, response: PeerResponse) -> str | None:
         """A node refuses the Fetch of one that is called as it is, or as another one that fetches; it leads under this
-        node's id; or it is not who fetches from this node under its id (`identity`). Only a person can tell which of
-        the two is right."""
-        if response.error is ErrorCode.invalid_voter_key and isinstance(effect.request, BeginQuorumEpochRequest):
-            message = "%s:%d is not %s, which fetches as voter %d: two nodes must not have the same node.id"
-            _log.error(message, asked.host, asked.port, effect.request.voter, effect.peer_id)
-            return
-        is_fetch = isinstance(response, FetchResponse)
-        is_double = is_fetch and response.error is ErrorCode.duplicate_voter
-        is_served = is_fetch and response.error is ErrorCode.none and response.leader.leader_id == self._own_id
-        if asked in self._doubles or not (is_double or is_served or response.error is ErrorCode.invalid_request):
-            return
-        self._doubles.add(asked)
-        if is_served:
-            message = "%s:%d leads as node %d, as which this one runs: two nodes must not have the same node.id"
-            _log.error(message, asked.host, asked.port, self._own_id)
-            return
-        message = "%s:%d refuses what node %d asks (%s): two nodes must not have the same node.id"
-        _log.error(message, asked.host, asked.port, self._own_id, response.error.name.upper())
+        node's id; or it is not who fetches from this node under its id (`identity`)."""
+        error, is_fetch = response.error, isinstance(response, FetchResponse)
+        if isinstance(effect.request, BeginQuorumEpochRequest) and error is ErrorCode.invalid_voter_key:
+            is_static = self._voters().kraft_version == KRAFT_VERSION_STATIC
+            return f"is another node than the one that fetches as voter {effect.peer_id}" if is_static else None
+        if error is ErrorCode.invalid_request or (is_fetch and error is ErrorCode.duplicate_voter):
+            return f"refuses what node {self._own_id} asks ({error.name.upper()})"
+        if is_fetch and error is ErrorCode.none and response.leader.leader_id == self._own_id:
+            return f"leads as node {self._own_id}, as which this one runs"
+        return None
 
     async def _exchange(self, address: Address, request: PeerRequest) -> PeerResponse:
         if isinstance(request, FetchRequest):
