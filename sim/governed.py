@@ -3,6 +3,7 @@ store, clients, an administrator who changes the cluster, and the faults of a sc
 
     start -> clients and administrator begin -> safety phase: the schedule's faults -> heal, and start what is down
           -> clients and administrator end -> converge, within `CONVERGE_S` -> idle, measured
+          -> in half of the seeds a broker loses its disk, and they converge again
           -> read everything, look at every file -> judge
 
 Nothing stands in for a node: who leads, who is in sync and who is fenced is decided by the production controllers. What
@@ -247,6 +248,8 @@ class GovernedRun:
             await asyncio.gather(*upkeep, changes, *clients, return_exceptions=True)
         if not self.anomalies:
             await self._rest()
+        if not self.anomalies and self.options.newcomer:
+            await self._welcome_newcomer()
         if not self.anomalies:
             await self._judge()
         await self.administrator.close()
@@ -262,6 +265,9 @@ class GovernedRun:
             if late:
                 names = sorted(task.get_name() for task in late)
                 self.anomalies.append(Anomaly("not live", TOPIC, f"clients that still wait for an answer: {names}"))
+        await self._converge(deadline_s)
+
+    async def _converge(self, deadline_s: float) -> None:
         while reasons := unrest(self.truth, self._brokers(), self._controllers(), self.world.store):
             if self.world.now_s > deadline_s:
                 self.anomalies += [Anomaly("not converged", name, reason) for name, reason in reasons]
@@ -277,6 +283,15 @@ class GovernedRun:
                 detail = f"{events / IDLE_S:.0f} events a second of an idle node"
                 self.anomalies.append(Anomaly("busy when idle", host, detail))
         self._idle_events = None
+
+    async def _welcome_newcomer(self) -> None:
+        """A broker without a vote gets an empty disk, and has to find what it needs in the tier and at the leaders."""
+        names = [name for name in BROKERS if name not in self._controller_ids and self.may_wipe(name)]
+        if names:
+            name = self.world.rng("newcomer").choice(names)
+            self.injector.exchange_disk(name)
+            await self._start(name)
+            await self._converge(self.world.now_s + CONVERGE_S)
 
     async def _judge(self) -> None:
         logs: dict[str, FinalLog] = {}

@@ -32,6 +32,8 @@ HEARTBEATS_A_SESSION: Final = 4
 FREQUENT_BYTES: Final = 300
 """Between two snapshots of the metadata: a few records."""
 FREQUENT_SHARE: Final = 0.25
+NEWCOMER_SHARE: Final = 0.5
+"""Of seeds in which a broker gets an empty disk once everything is at rest."""
 WARMS_SHARE: Final = 0.2
 WARMER_BYTES_A_SECOND: Final = 20_000
 
@@ -69,6 +71,7 @@ class GovernedOptions:
     warms: bool = False
     racks: bool = False
     combined: int = 0
+    newcomer: bool = False
 
     @classmethod
     def drawn(cls, chance: Chance) -> GovernedOptions:
@@ -78,6 +81,7 @@ class GovernedOptions:
             thin_warm_ms=rng.choice((3_000, 15_000)),
             racks=rng.random() < 0.3,
             combined=rng.choice((0, 0, 0, 1, 3)),
+            newcomer=chance("newcomer").random() < NEWCOMER_SHARE,
         )
         warms = rng.random() < WARMS_SHARE
         if rng.random() < FREQUENT_SHARE:

@@ -144,6 +144,10 @@ class FaultInjector:
                     self._world.record(name, f"cannot start: {error}")
             await asyncio.sleep(RESTART_RETRY_S * self._rng.uniform(0.2, 1.0))
 
+    def exchange_disk(self, name: str) -> None:
+        """The node is down, and its disk is empty."""
+        self._wipe(name)
+
     @property
     def active(self) -> list[Fault]:
         """Those that last now."""

@@ -132,9 +132,13 @@ def joins_too_early() -> Iterator[None]:
     "the producer snapshot is not adopted from the tier",
     file="fetcher/aux_state.py",
     scenario="governed",
-    faults=(FaultKind.WIPE,),
+    needs_quiet=True,
+    faults=(FaultKind.MOVE_LEADER,),
+    newcomer=(True,),
     follows_tier=(True,),
     bootstrap_policy=("tier-first", "earliest-pending-upload"),
+    local_retention_ms=(500, 2_000),
+    segment_bytes=(3_000,),
 )
 def snapshot_dropped() -> Iterator[None]:
     original = aux_state._aux_state
@@ -152,9 +156,13 @@ def snapshot_dropped() -> Iterator[None]:
     "the epoch index that is adopted is not the leader's lineage",
     file="fetcher/aux_state.py",
     scenario="governed",
-    faults=(FaultKind.WIPE, FaultKind.MOVE_LEADER),
+    needs_quiet=True,
+    faults=(FaultKind.MOVE_LEADER,),
+    newcomer=(True,),
     follows_tier=(True,),
     bootstrap_policy=("tier-first", "earliest-pending-upload"),
+    local_retention_ms=(500, 2_000),
+    segment_bytes=(3_000,),
 )
 def foreign_epoch_index() -> Iterator[None]:
     original = aux_state._verified_epochs
@@ -171,9 +179,13 @@ def foreign_epoch_index() -> Iterator[None]:
     "half a bootstrap is committed: the epochs are missing",
     file="log/adopt.py",
     scenario="governed",
-    faults=(FaultKind.WIPE, FaultKind.MOVE_LEADER),
+    needs_quiet=True,
+    faults=(FaultKind.MOVE_LEADER,),
+    newcomer=(True,),
     follows_tier=(True,),
     bootstrap_policy=("tier-first", "earliest-pending-upload"),
+    local_retention_ms=(500, 2_000),
+    segment_bytes=(3_000,),
 )
 def half_a_bootstrap() -> Iterator[None]:
     original = adopt.build_sibling
@@ -203,7 +215,9 @@ def shrunk_too_early() -> Iterator[None]:
     "who waits for acks=all is answered when leadership ends",
     file="broker/delayed.py",
     scenario="governed",
-    faults=(FaultKind.PARTITION, FaultKind.MOVE_LEADER, FaultKind.PAUSE),
+    faults=(FaultKind.DEPOSE_LEADERS,),
+    needs_quiet=True,
+    gap_ms=(100,),
 )
 def answered_at_the_end() -> Iterator[None]:
     def fail(self: OffsetWaiters, error: Exception) -> None:
