@@ -32,7 +32,12 @@ def check_assignment(
 
 
 def new_partitions(
-    state: ControllerState, topic_id: UUID, first: int, assignments: Sequence[tuple[int, ...]]
+    state: ControllerState,
+    topic_id: UUID,
+    first: int,
+    assignments: Sequence[tuple[int, ...]],
+    *,
+    leader_epoch: int = 0,
 ) -> Iterator[PartitionRecord]:
     """The records of partitions `first` and up. The ISR begins with the live replicas, the first of them leads."""
     for number, replicas in enumerate(assignments, first):
@@ -50,7 +55,7 @@ def new_partitions(
             removing_replicas=(),
             adding_replicas=(),
             leader=isr[0],
-            leader_epoch=0,
+            leader_epoch=leader_epoch,
             partition_epoch=0,
             directories=tuple(state.image.brokers[replica].default_directory for replica in replicas),
         )

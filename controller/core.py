@@ -72,7 +72,7 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: _timeless(allocate_producer_ids),
     ApiKey.CREATE_TOPICS: _timeless(create_topics),
     ApiKey.DELETE_TOPICS: _timeless(delete_topics),
-    ApiKey.CREATE_PARTITIONS: _timeless(create_partitions),
+    ApiKey.CREATE_PARTITIONS: create_partitions,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _timeless(alter_partition_reassignments),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _timeless(list_partition_reassignments),
     ApiKey.ELECT_LEADERS: _timeless(elect_leaders),

@@ -4,6 +4,10 @@ Kafka has no record that removes a partition, and a Java node could not read one
 1, which is finalized only if every registered node supports it, and which keeps out every node that does not.
 Otherwise it is UNSUPPORTED_VERSION. It is asked for by a tagged field of the request that Kafka's tools never send:
 without it a smaller count is the mistake that Kafka takes it for.
+
+A partition that was removed may be added again, under the same topic id and number, while a broker with a replica of
+the old one is down. So, once partitions can be removed, a new one begins not with leader epoch 0 but with the offset of
+its record, above every epoch of the old one: that replica sees that nothing in its log is the new one's.
 """
 
 from __future__ import annotations
@@ -11,17 +15,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..log.properties import INT32_MAX
 from ..protocol.errors import ErrorCode, KafkaError
 from .assignments import check_assignment, new_partitions
 from .config import REMOVE_PARTITIONS_LEVEL, TIERFETCH_VERSION
 from .features import request_flag
+from .image import TOPIC_RESOURCE
 from .placement import ReplicaPlacer
 from .records import MetadataRecord, RemovePartitionsRecord
 from .registrations import TopicRegistration
-from .state import ControllerResult, ControllerState
+from .state import ControllerResult, ControllerState, Moment
 
 
-def create_partitions(state: ControllerState, request: Any) -> ControllerResult:
+def create_partitions(state: ControllerState, request: Any, moment: Moment) -> ControllerResult:
     """CreatePartitions; each topic is done, or refused, by itself."""
     records: list[MetadataRecord] = []
     results = []
@@ -32,7 +38,7 @@ def create_partitions(state: ControllerState, request: Any) -> ControllerResult:
         try:
             if names.count(topic.name) > 1:
                 raise KafkaError(ErrorCode.invalid_request, f"topic {topic.name!r} is asked for twice")
-            changes = _change_count(state, topic, budget)
+            changes = _change_count(state, topic, budget, moment)
             budget -= len(changes)
             records += changes
         except KafkaError as error:
@@ -43,7 +49,7 @@ def create_partitions(state: ControllerState, request: Any) -> ControllerResult:
     return ControllerResult(records, {"results": results})
 
 
-def _change_count(state: ControllerState, asked: Any, budget: int) -> Sequence[MetadataRecord]:
+def _change_count(state: ControllerState, asked: Any, budget: int, moment: Moment) -> Sequence[MetadataRecord]:
     topic = state.image.topic(asked.name)
     if topic is None:
         raise KafkaError(ErrorCode.unknown_topic_or_partition, f"topic {asked.name!r} does not exist")
@@ -61,7 +67,13 @@ def _change_count(state: ControllerState, asked: Any, budget: int) -> Sequence[M
         raise KafkaError(
             ErrorCode.policy_violation, f"one request may create at most {maximum} partitions: use several requests"
         )
-    return list(new_partitions(state, topic.topic_id, before, _assignments(state, topic, asked, after - before)))
+    leader_epoch = min(moment.next_offset, INT32_MAX) if _level(state) >= REMOVE_PARTITIONS_LEVEL else 0
+    assignments = _assignments(state, topic, asked, after - before)
+    return list(new_partitions(state, topic.topic_id, before, assignments, leader_epoch=leader_epoch))
+
+
+def _level(state: ControllerState) -> int:
+    return state.image.features.get(TIERFETCH_VERSION, 0)
 
 
 def _assignments(state: ControllerState, topic: TopicRegistration, asked: Any, count: int) -> Sequence[tuple[int, ...]]:
@@ -81,7 +93,7 @@ def _assignments(state: ControllerState, topic: TopicRegistration, asked: Any, c
 
 
 def _remove_last(state: ControllerState, topic: TopicRegistration, count: int) -> RemovePartitionsRecord:
-    level = state.image.features.get(TIERFETCH_VERSION, 0)
+    level = _level(state)
     if level < REMOVE_PARTITIONS_LEVEL:
         raise KafkaError(
             ErrorCode.unsupported_version,
@@ -91,5 +103,11 @@ def _remove_last(state: ControllerState, topic: TopicRegistration, count: int) -
     if count < 1:
         raise KafkaError(
             ErrorCode.invalid_partitions, f"topic {topic.name!r} must keep at least 1 partition, not {count}"
+        )
+    if state.image.config(TOPIC_RESOURCE, topic.name).get("remote.storage.enable", "false").strip().lower() == "true":
+        raise KafkaError(
+            ErrorCode.policy_violation,
+            f"topic {topic.name!r} is tiered, and what the tier holds of its last partitions would stay there: set"
+            " remote.storage.enable=false with remote.log.delete.on.disable=true first",
         )
     return RemovePartitionsRecord(topic_id=topic.topic_id, count=count)

@@ -241,6 +241,32 @@ def test_C8_last_partitions_are_removed_at_our_own_feature_level_only(cluster: H
     assert not any(isinstance(record, RemovePartitionsRecord) for record in snapshot_records(cluster.image))
 
 
+def test_C8_what_is_added_again_is_above_every_epoch_of_what_was_removed(cluster: Harness) -> None:
+    """Or a replica that was away meanwhile would take its old log for a part of the new one."""
+    cluster.create("t", [1, 2], [1, 2])
+    cluster.set_feature("tierfetch.version", 1)
+    for _ in range(3):
+        cluster.expire(1, alive=(2, 3))
+        cluster.start(1)
+        cluster.expire(2, alive=(1, 3))
+        cluster.start(2)
+        removed = cluster.partition("t", 1).leader_epoch
+        assert change_count(cluster, 1, remove=True)["error_code"] is ErrorCode.none
+        assert change_count(cluster, 2, assignments=[{"broker_ids": [1, 2]}])["error_code"] is ErrorCode.none
+        assert cluster.partition("t", 1).leader_epoch > removed
+
+
+def test_C8_partitions_of_a_tiered_topic_stay(cluster: Harness) -> None:
+    """Nobody would delete what the tier holds of them, and what is added again would find it."""
+    cluster.create("t", [1], [2], configs={"remote.storage.enable": "true"})
+    cluster.set_feature("tierfetch.version", 1)
+    refused = change_count(cluster, 1, remove=True)
+    assert refused["error_code"] is ErrorCode.policy_violation
+    assert "remote.log.delete.on.disable=true" in refused["error_message"]
+    cluster.configure(2, "t", remote_storage_enable="false", remote_log_delete_on_disable="true")
+    assert change_count(cluster, 1, remove=True)["error_code"] is ErrorCode.none
+
+
 def test_C8_our_feature_level_and_java_nodes_exclude_each_other(cluster: Harness) -> None:
     cluster.start(4, features=JAVA_FEATURES)
     assert "tierfetch.version" in SUPPORTED_FEATURES
