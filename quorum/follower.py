@@ -11,6 +11,8 @@ done: a slow disk starts no election.
     SnapshotId                  download it (`snapshot_fetch`), fetch on behind it
     another leader or epoch     follow that one
     INCONSISTENT_CLUSTER_ID     stop for good: this log belongs elsewhere
+    DUPLICATE_VOTER             again after `retry.backoff`; a voter whose fetch timeout has passed with it stops: two
+                                nodes that stand as one voter could both win an election
     other errors, none at all   again after `retry.backoff`, until the fetch timeout has passed
 
 A truncation below the high watermark would undo what is committed: the leader, or this log, is not of this quorum.
@@ -65,6 +67,12 @@ def poll_unattached(replica: Replica, role: Unattached) -> None:
 def poll_follower(replica: Replica, role: Follower) -> None:
     if is_fetch_timeout_over(replica, role):
         role.is_leader_suspect = True
+        if replica.may_stand and role.is_double:
+            replica.fatal_reason = (
+                f"leader {replica.leader_id} of epoch {replica.epoch} refuses this node, {replica.key}, as another one "
+                f"is voter {replica.key.id}: two nodes must not have the same node.id; stop the one that is not meant"
+            )
+            return
         if replica.may_stand:
             become_prospective(replica)
             return
@@ -128,6 +136,7 @@ def on_fetch_response(replica: Replica, peer_id: int, request: FetchRequest, res
     if not isinstance(role, Follower) or role.request != request:
         return
     role.request = None
+    role.is_double = response.error is ErrorCode.duplicate_voter
     if response.error is not ErrorCode.none or response.leader != replica.leader:
         role.fetch_at_ms = replica.retry_at()
         return

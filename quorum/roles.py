@@ -91,7 +91,8 @@ class Follower:
     """`is_leader_suspect`: it resigned, its sockets closed, or it was silent for too long: others may have a pre-vote.
 
     `leader_high_watermark` waits for the records to be flushed here. `request`: the one under way, to `target_id`.
-    `has_reported`: the leader of a static quorum knows what this voter is.
+    `has_reported`: the leader of a static quorum knows what this voter is. `is_double`: it said last that this voter is
+    another node.
     """
 
     state: ClassVar[RaftState] = RaftState.FOLLOWER
@@ -106,6 +107,7 @@ class Follower:
     target_id: int = -1
     voter_request: UpdateVoterRequest | AddVoterRequest | RemoveVoterRequest | None = None
     has_reported: bool = False
+    is_double: bool = False
     download: Download | None = None
 
 

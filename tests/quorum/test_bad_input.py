@@ -21,7 +21,7 @@ from tierfetch.quorum.messages import FetchRequest, UpgradeKRaftVersionRequest
 from tierfetch.quorum.metadata_log import MetadataLogConfig
 from tierfetch.quorum.state import RaftState, ReplicaKey
 from tierfetch.quorum.wire_fetch import fetch_request
-from tierfetch.tests.quorum.nodes import CLUSTER, Quorum, Replica, now_ms
+from tierfetch.tests.quorum.nodes import CLUSTER, TIMEOUT_S, Quorum, Replica, now_ms
 from tierfetch.tests.quorum.test_node import append, append_somewhere, vote
 
 OTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -358,6 +358,25 @@ async def test_Q9_a_broker_with_the_id_of_a_static_voter_makes_no_majority(
         await waiting
         await quorum.until(lambda: down.state.records == [b"kept", b"more"])
         await quorum.until(lambda: f"refuses what node {down.node_id} asks (DUPLICATE_VOTER)" in caplog.text)
+
+
+@pytest.mark.slow
+async def test_Q11_a_second_node_with_a_static_voters_configuration_stops_itself(tmp_path: Path) -> None:
+    """It has proven itself by then: all others have answered it, and it has all that the leader has."""
+    async with Quorum(tmp_path, 3, observers=1) as quorum:
+        quorum.timeouts["fetch_timeout_ms"] = 1000
+        await quorum.start()
+        leader = await append_somewhere(quorum, b"kept")
+        voter = next(item for item in quorum.voters if item is not leader)
+        double = Replica(quorum, voter.node_id, quorum.replicas[4].endpoint.port)
+        double.directory = tmp_path / "double"
+        await double.format()
+        node = await double.start()
+        async with asyncio.timeout(TIMEOUT_S):
+            assert f"as another one is voter {voter.node_id}: two nodes must not" in await node.failed
+        await append(leader, b"more")
+        await quorum.until(lambda: voter.state.records == [b"kept", b"more"])
+        await double.stop()
 
 
 async def test_Q15_the_mark_holds_also_when_the_voters_have_come_into_the_log(tmp_path: Path) -> None:
