@@ -118,13 +118,21 @@ class Brokers:
         return await self._of_leader(partition, ask)
 
     async def batches(self, partition: TopicPartition, first_offset: int, end_offset: int) -> AsyncIterator[Fetched]:
-        """Everything of [first_offset, end_offset), which must be readable already."""
-        at = first_offset
+        """Everything of [first_offset, end_offset), which was readable once. BrokersUnavailableError where nothing has
+        come for `RETRY_FOR_S`: an unclean election may have lost what was there.
+        """
+        loop = asyncio.get_running_loop()
+        at, heard_s = first_offset, loop.time()
         while at < end_offset:
             fetched = await self._of_leader(partition, lambda leader: self._fetch(leader, partition, at))  # noqa: B023
             if fetched.next_offset > at:
                 yield fetched
-                at = fetched.next_offset
+                at, heard_s = fetched.next_offset, loop.time()
+            elif loop.time() - heard_s >= RETRY_FOR_S:
+                raise BrokersUnavailableError(
+                    f"{partition}: nothing came from offset {at} on for {RETRY_FOR_S:.0f} s, and it went up to "
+                    f"{end_offset} when the job was planned: its end was lost, or is not committed any more"
+                )
 
     async def _fetch(self, leader: Address, partition: TopicPartition, offset: int) -> Fetched:
         wanted = FetchPartition(partition.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)

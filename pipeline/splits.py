@@ -148,6 +148,8 @@ def _read_tail(options: TierOptions, split: TailSplit, schema: pa.Schema) -> Ite
             while (fetched := runner.run(_next(fetches))) is not None:
                 selection = Selection(split.first_offset, split.end_offset, fetched.aborted)
                 yield from batches(fetched.data, selection, same, schema)
+        except CorruptRecordError as error:
+            raise CorruptRecordError(f"{split.partition}, of the brokers: {error.reason}", error.position) from None
         finally:
             runner.run(brokers.close())
 

@@ -28,7 +28,7 @@ from .segments import KEY, value
 
 SEGMENT_BYTES = 16 << 20
 VALUES = 4096
-SESSION_TIMEOUT_S = 240.0
+SESSION_TIMEOUT_S = 600.0
 CASES = (
     ("551 B, none", 551, "none"),
     ("551 B, lz4", 551, "lz4"),

@@ -31,7 +31,8 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Two brokers that tier into `base/tier`."""
+    """Two brokers that tier into `base/tier`, and soon delete what is there."""
     base = tmp_path_factory.mktemp("cluster")
-    with LocalCluster(base, (1, 2), tier=TierSettings("local", {"dir": str(base / "tier")})) as cluster:
+    tier, configs = TierSettings("local", {"dir": str(base / "tier")}), {"log.retention.check.interval.ms": "1000"}
+    with LocalCluster(base, (1, 2), tier=tier, configs=configs) as cluster:
         yield cluster

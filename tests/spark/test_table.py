@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tierfetch.cli.local_cluster import LocalCluster
@@ -194,8 +195,8 @@ def topic(cluster: LocalCluster) -> str:
     raise AssertionError("unreachable: poll raises")
 
 
-def produce(cluster: LocalCluster) -> None:
-    Librdkafka().produce(cluster.bootstrap_servers, "live", [b"%d" % n + b"x" * 1000 for n in range(40)], "none")
+def produce(cluster: LocalCluster, topic: str = "live") -> None:
+    Librdkafka().produce(cluster.bootstrap_servers, topic, [b"%d" % n + b"x" * 1000 for n in range(40)], "none")
 
 
 def test_P1_tier_and_tail_are_the_whole_topic(spark: Any, cluster: LocalCluster, topic: str) -> None:
@@ -233,3 +234,29 @@ def test_P1_a_stream_reads_everything_once_across_restarts(
     produce(cluster)
     run()
     assert offsets(spark.read.parquet(str(tmp_path / "out"))) == list(range(len(before) + 80))
+
+
+def test_P1_what_leaves_the_brokers_between_plan_and_read_is_still_read_once(cluster: LocalCluster) -> None:
+    """The plan takes from the brokers what was not tiered yet; by the time of the read it lies in the tier alone."""
+    from tierfetch.pipeline.options import parse
+    from tierfetch.pipeline.planning import planning
+    from tierfetch.pipeline.source import _all_splits
+    from tierfetch.pipeline.splits import read_split
+    from tierfetch.pipeline.table_plan import TailSplit
+
+    configs = {"remote.storage.enable": "true", "internal.segment.bytes": "60000", "local.retention.bytes": "1"}
+    create_topic(cluster.bootstrap_servers, "moved", configs=configs)
+    produce(cluster, "moved")
+    location = {"location": str(cluster.base / "tier"), "brokers": cluster.bootstrap_servers}
+    options = parse({**location, "topics": "moved"})
+    splits = planning(options, _all_splits)
+    (tail,) = [split for split in splits if isinstance(split, TailSplit)]
+    for _ in range(3):
+        produce(cluster, "moved")
+    for _ in poll(TIMEOUT_S, "local segments to be deleted", 0.2):
+        logs = [cluster.data_directory(broker).glob("moved-0/*.log") for broker in cluster.broker_ids]
+        if all(min(int(path.stem) for path in paths) >= tail.end_offset for paths in logs):
+            break
+    schema = pa.schema([("offset", pa.int64())])
+    read = [offset for split in splits for batch in read_split(options, split, schema) for offset in batch["offset"]]
+    assert [offset.as_py() for offset in read] == list(range(40))
