@@ -26,6 +26,7 @@ KEYS = {
     "remote.list.offsets.request.timeout.ms": "list_offsets_timeout_ms",
 }
 OF_OUR_OWN = {
+    "orphaned_deletion_delay_ms",
     "task_retry_jitter",
     "copy_min_bytes_per_second",
     "reader_chunk_bytes",
