@@ -61,11 +61,11 @@ endif
 simulate: install ## Fresh random seeds of the simulation (SIM_SEEDS, SIM_SECONDS, SIM_START)
 	$(BIN)/tierfetch simulate --seeds $(SIM_SEEDS) --start $(SIM_START) --time-limit $(SIM_SECONDS) --jobs 2
 
-test-planted: install ## Each planted bug is found again at its known seed, or one of a few others (a minute)
+test-planted: install ## Each planted bug is found again at its known seed, or one of a few others (minutes)
 	$(BIN)/python -m pytest -q tests/sim -m planted --timeout 300
 
-search-planted: install ## Look for the seed that finds each planted bug; writes docs/planted-bugs.md (an hour)
-	$(BIN)/python -m tierfetch.tests.sim.planted.search --again
+search-planted: install ## Look for the seed that finds each planted bug, known ones first; writes docs/planted-bugs.md
+	$(BIN)/python -m tierfetch.tests.sim.planted.search --again --jobs 2
 
 check: lint types layers wheel ## ruff, mypy --strict, lint-imports, the wheel smoke-tested outside the checkout
 
