@@ -97,6 +97,7 @@ _WITHOUT_CONSEQUENCE = frozenset(
         "begin_failures",
         "leader_endpoint",
         "directory_id",  # each node has one, always the same
+        "identities",  # so it is confirmed at once, by whoever has a position
     }
 )
 _NO_STATE = _BOOKKEEPING | _WITHOUT_CONSEQUENCE

@@ -26,7 +26,16 @@ What the model leaves out or makes coarser, and why that hides no violation of s
 * EndQuorumEpoch and the search for a leader by Fetch never arrive: both only make known, earlier, what Vote,
   BeginQuorumEpoch and Fetch answers make known, and start elections, which a tick may at any time.
 
-The replicas are alike, so that worlds which differ only in what they are called are one (symmetry).
+* A voter's listener answers at once who it is (`quorum.identity`): a Fetch that comes before that answer counts for
+  nothing, as if it came later.
+
+What makes worlds one:
+
+* The replicas are alike, so that worlds which differ only in what they are called do the same (symmetry).
+* Who led an epoch that every replica has left, in memory and on its disk, is forgotten: nobody comes back to it, so
+  nobody can begin to lead it, and its BeginQuorumEpoch is refused everywhere.
+* Messages that can change nothing any more are dropped (`is_inert`).
+* What was used of the bounds is no part of a world: see `explore`.
 """
 
 from __future__ import annotations
@@ -62,6 +71,9 @@ from .node import (
     renamings,
     value_of,
 )
+
+Used = tuple[int, int, int]
+"""Crashes, losses and appends so far."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +134,7 @@ class World:
         return is_known
 
     @property
-    def used(self) -> tuple[int, int, int]:
-        """Crashes, losses and appends so far."""
+    def used(self) -> Used:
         return self.crashes, self.losses, self.appends
 
     def identity(self) -> tuple[object, ...]:

@@ -29,6 +29,7 @@ from tierfetch.quorum.effects import (
 from tierfetch.quorum.events import Event, LogCompleted, RequestFailed, ResponseReceived, Started, StatePersisted
 from tierfetch.quorum.messages import (
     BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
     FetchRequest,
     FetchResponse,
     PeerRequest,
@@ -38,7 +39,7 @@ from tierfetch.quorum.messages import (
     VoteResponse,
 )
 from tierfetch.quorum.roles import Unattached
-from tierfetch.quorum.state import LeaderAndEpoch
+from tierfetch.quorum.state import NO_DIRECTORY_ID, LeaderAndEpoch
 
 from ..cluster import InvariantBroken
 from ..disk import Entry, MemoryDisk
@@ -190,11 +191,18 @@ class _Reaction:
         elif isinstance(request, VoteRequest):
             self.outputs.append(Message(self.index, ANYBODY, replace(request, voter=None)))
         elif isinstance(request, BeginQuorumEpochRequest):
-            pass
+            if request.voter is not None and request.voter.directory_id != NO_DIRECTORY_ID:
+                self.step(ResponseReceived(effect.peer_id, request, self.confirmed(request)))
         elif isinstance(request, FetchRequest) and not is_searching:
             self.outputs.append(Message(self.index, effect.peer_id - 1, request))
         else:
             self.step(RequestFailed(effect.peer_id, request))
+
+    @staticmethod
+    def confirmed(request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
+        """What a voter's listener says of the directory that is asked for."""
+        leader = LeaderAndEpoch(request.leader_id, request.epoch)
+        return BeginQuorumEpochResponse(error=ErrorCode.none, leader=leader)
 
     def reply(self, message: Message, response: PeerResponse) -> None:
         if isinstance(response, FetchResponse) and isinstance(response.records, ReadRange):

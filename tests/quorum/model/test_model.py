@@ -10,7 +10,7 @@ from tierfetch.tests.sim.planted.quorum_core_bugs import MODEL
 from tierfetch.tests.sim.planted.registry import shown_by
 
 from .explore import Exploration, explore
-from .model import Bounds
+from .model import Bounds, initial_world, successors
 from .node import forget_all
 
 BUGS = shown_by(MODEL)
@@ -44,7 +44,7 @@ def test_Q14_every_state_of_one_epoch_is_safe(capsys: pytest.CaptureFixture[str]
     "bounds",
     [
         pytest.param(Bounds(epochs=3, entries=3, **NOTHING_LOST), id="3-epochs-3-entries"),
-        pytest.param(Bounds(epochs=2, entries=2, crashes=1, losses=1, appends=0), id="crash-loss-and-reordering"),
+        pytest.param(Bounds(epochs=2, entries=2, crashes=1, losses=1, appends=1), id="crash-loss-and-reordering"),
         pytest.param(
             Bounds(epochs=1, entries=1, crashes=0, losses=1, appends=0, delays_answers=True), id="late-answers"
         ),
@@ -54,6 +54,40 @@ def test_Q14_every_state_of_one_epoch_is_safe(capsys: pytest.CaptureFixture[str]
 def test_Q14_every_state_is_safe(bounds: Bounds, capsys: pytest.CaptureFixture[str]) -> None:
     found = explored(bounds, capsys)
     assert found.is_complete, found
+    assert found.committed == bounds.entries, "a quorum that commits nothing is safe for nothing"
+
+
+def test_Q14_worlds_that_differ_in_names_only_do_the_same() -> None:
+    bounds = Bounds(epochs=1, entries=1, crashes=1, losses=0, appends=0)
+    first = initial_world(bounds)
+    futures: dict[object, set[object]] = {}
+    known, queue = {first.identity()}, [first]
+    while queue:
+        world = queue.pop()
+        world.met.clear()
+        worlds = [after for _, after in successors(bounds, world) if after is not None]
+        after = {(each.fingerprint(), each.used) for each in worlds}
+        assert futures.setdefault((world.fingerprint(), world.used), after) == after
+        news = {(each.identity(), each.used): each for each in worlds}
+        queue += [each for key, each in news.items() if key not in known]
+        known |= news.keys()
+    assert len(known) > 5 * len(futures), "six ways to call three replicas"
+
+
+def test_Q14_what_was_used_hides_nothing() -> None:
+    """All worlds, told apart by what they have used: the search with covering comes to every one of them."""
+    bounds = Bounds(epochs=1, entries=1, crashes=1, losses=1, appends=0)
+    first = initial_world(bounds)
+    known, queue = {(first.fingerprint(), first.used)}, [first]
+    while queue:
+        for _, after in successors(bounds, queue.pop()):
+            if after is not None and (key := (after.fingerprint(), after.used)) not in known:
+                known.add(key)
+                queue.append(after)
+    found = explore(bounds)
+    assert found.is_complete
+    assert found.states < len(known)
+    assert len({world for world, _ in known}) <= found.states
 
 
 @pytest.mark.slow
