@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import click
@@ -12,7 +13,8 @@ from rich.table import Table
 from ...protocol.api import ApiKey
 from ...protocol.client import Address
 from ...protocol.questions import BROKER_ENDPOINTS, cluster_of
-from ..options import json_option, table_console
+from ..options import FiniteRange, json_option, table_console
+from .broker_wait import WaitingBar, wait_for
 from .local_state import local_state, warming_text
 from .session import Admin, bootstrap_option, run
 
@@ -51,6 +53,29 @@ def unregister_broker(broker: int, bootstrap: tuple[str, ...]) -> None:
     """Forget a broker that will not come back."""
     run(bootstrap, lambda admin: admin.ask(ApiKey.UNREGISTER_BROKER, {"broker_id": broker}))
     click.echo(f"broker {broker} is forgotten")
+
+
+@brokers.command("wait")
+@click.argument("broker", type=int)
+@click.option(
+    "--warm", is_flag=True, help="Also until nothing more is fetched from the tier for replicas that are thin."
+)
+@click.option("--timeout", "timeout_s", type=FiniteRange(min=0), default=3600.0, show_default=True, help="Seconds.")
+@bootstrap_option
+@json_option
+def wait_for_broker(broker: int, warm: bool, timeout_s: float, bootstrap: tuple[str, ...], as_json: bool) -> None:
+    """Wait until every replica of BROKER is in sync, as after it was down, or replaced.
+
+    Shows how far it is, and for how long. Exit code 1 if the time is over.
+    """
+    began_s = time.monotonic()
+    with WaitingBar() as bar:
+        done = run(bootstrap, lambda admin: wait_for(admin, broker, bar.show, with_warming=warm, timeout_s=timeout_s))
+    seconds = round(time.monotonic() - began_s, 3)
+    if as_json:
+        click.echo(json.dumps({**done.as_json(), "seconds": seconds}, indent=1))
+    else:
+        click.echo(f"{done}, after {seconds:.1f} s")
 
 
 async def _rows(admin: Admin) -> list[dict[str, Any]]:

@@ -1,0 +1,119 @@
+"""`tierfetch brokers wait`: until a broker that was down, or replaced, holds again what it has to, and how far it is.
+
+| the broker                              | shown                                                 |
+|-----------------------------------------|-------------------------------------------------------|
+| is not registered, or fenced            | that it is waited for                                 |
+| lives, and replicas are out of sync     | how many are in sync, and the time that is left       |
+| with `--warm`: is filled from the tier  | the bytes that are to come, and the time that is left |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ...protocol.errors import ErrorCode, KafkaError
+from .local_state import Warming, local_state, warming_text
+from .session import Admin
+
+LOOK_INTERVAL_S: Final = 0.5
+LOOKS_A_PAUSE: Final = 4
+"""A pause is at least as long as so many looks: large clusters are not kept busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerProgress:
+    """Of one broker at one look; `warming` only where that is waited for."""
+
+    broker: int
+    is_alive: bool
+    replicas: int
+    in_sync: int
+    warming: Warming | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.is_alive and self.in_sync == self.replicas and self.warming is None
+
+    def __str__(self) -> str:
+        if not self.is_alive:
+            return f"broker {self.broker} is not alive"
+        if self.in_sync < self.replicas or self.warming is None:
+            return f"broker {self.broker}: {self.in_sync} of {self.replicas} replicas are in sync"
+        return f"broker {self.broker}: {warming_text(self.warming.as_json())} to come from the tier"
+
+    def as_json(self) -> dict[str, Any]:
+        warming = None if self.warming is None else self.warming.as_json()
+        return {"broker": self.broker, "replicas": self.replicas, "in_sync": self.in_sync, "warming": warming}
+
+
+async def look(admin: Admin, broker: int, *, with_warming: bool) -> BrokerProgress:
+    """KafkaError, OSError if nobody answers."""
+    cluster = await admin.cluster()
+    hosted = [part for topic in cluster.topics for part in topic.partitions if broker in part.replica_nodes]
+    in_sync = sum(broker in part.isr_nodes for part in hosted)
+    warming = None
+    if with_warming and broker in cluster.brokers:
+        state = await local_state(admin, cluster.brokers[broker])
+        warming = None if state is None else state.total_warming()
+    return BrokerProgress(broker, broker in cluster.brokers, len(hosted), in_sync, warming)
+
+
+async def wait_for(
+    admin: Admin, broker: int, show: Callable[[BrokerProgress], None], *, with_warming: bool, timeout_s: float
+) -> BrokerProgress:
+    """The last look, when all is done. REQUEST_TIMED_OUT says how far it was by then. That nobody answers passes too:
+    who is asked may be the broker itself.
+    """
+    began_s = time.monotonic()
+    while True:
+        look_s = time.monotonic()
+        try:
+            progress = await look(admin, broker, with_warming=with_warming)
+            seen = str(progress)
+            show(progress)
+            if progress.is_done:
+                return progress
+        except OSError as error:
+            seen = str(error)
+        now_s = time.monotonic()
+        if now_s - began_s > timeout_s:
+            raise KafkaError(ErrorCode.request_timed_out, f"{seen}, after {timeout_s:g} s")
+        await asyncio.sleep(max(LOOK_INTERVAL_S, LOOKS_A_PAUSE * (now_s - look_s)))
+
+
+class WaitingBar:
+    """On standard error: on a terminal a bar with the time that is left, else a line for each change."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        self._bars = Progress(*columns, console=self._console, disable=not self._console.is_terminal)
+        self._bar = self._bars.add_task("look at the cluster", total=None)
+        self._line = ""
+        self._bytes_left_max = 0
+
+    def __enter__(self) -> WaitingBar:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def show(self, progress: BrokerProgress) -> None:
+        line = str(progress)
+        done, total = progress.in_sync, progress.replicas
+        if progress.warming is not None and done == total:
+            left = progress.warming.bytes_left
+            self._bytes_left_max = max(self._bytes_left_max, left)
+            done, total = self._bytes_left_max - left, self._bytes_left_max
+        self._bars.update(self._bar, description=line, completed=done, total=total or 1)
+        if not self._console.is_terminal and line != self._line:
+            self._console.print(line, soft_wrap=True, markup=False, highlight=False)
+        self._line = line

@@ -1,0 +1,94 @@
+"""Waiting for a broker that comes back: what is seen, in which order, and when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tierfetch.cli.admin import broker_wait
+from tierfetch.cli.admin.broker_wait import BrokerProgress, WaitingBar, wait_for
+from tierfetch.cli.admin.session import Cluster
+from tierfetch.protocol.client import Address, BrokerUnavailableError
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.extensions import NOT_WARMED
+
+HERE = Address("127.0.0.1", 1)
+Look = tuple[set[int], list[list[int]], int]
+"""(brokers that live, the ISR of each partition, bytes to come from the tier)."""
+
+
+class Admin:
+    """Replicas on brokers 1 and 2; each look sees the next state, the last one for good."""
+
+    def __init__(self, *looks: Look | None) -> None:
+        self._looks = list(looks)
+        self._warming = NOT_WARMED
+
+    async def cluster(self) -> Cluster:
+        look = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+        if look is None:
+            raise BrokerUnavailableError("nobody answers")
+        alive, isrs, self._warming = look
+        parts = [SimpleNamespace(replica_nodes=[1, 2], isr_nodes=isr) for isr in isrs]
+        return Cluster(dict.fromkeys(alive, HERE), {}, (SimpleNamespace(partitions=parts),))
+
+    async def ask_at(self, *_: Any) -> Any:
+        part = SimpleNamespace(
+            partition_index=0, partition_size=5, warming_bytes_left=self._warming, warming_bytes_per_second=1000
+        )
+        topics = [SimpleNamespace(name="t", partitions=[part])]
+        return SimpleNamespace(results=[SimpleNamespace(log_dir="/d", error_code=ErrorCode.none, topics=topics)])
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_wait, "LOOK_INTERVAL_S", 0.0)
+
+
+async def waited(*looks: Look | None, warm: bool = False, timeout_s: float = 5.0) -> Sequence[str]:
+    seen: list[str] = []
+    admin: Any = Admin(*looks)
+    await wait_for(admin, 2, lambda each: seen.append(str(each)), with_warming=warm, timeout_s=timeout_s)
+    return seen
+
+
+async def test_until_every_replica_is_in_sync() -> None:
+    assert await waited(
+        ({1}, [[1], [1]], NOT_WARMED), None, ({1, 2}, [[1], [1, 2]], NOT_WARMED), ({1, 2}, [[1, 2], [2, 1]], 4000)
+    ) == [
+        "broker 2 is not alive",
+        "broker 2: 1 of 2 replicas are in sync",
+        "broker 2: 2 of 2 replicas are in sync",
+    ]
+
+
+async def test_and_until_nothing_more_comes_from_the_tier() -> None:
+    both = [[1, 2], [1, 2]]
+    assert await waited(({1, 2}, both, 4000), ({1, 2}, both, NOT_WARMED), warm=True) == [
+        "broker 2: 4.0 kB, 0:00:04 to come from the tier",
+        "broker 2: 2 of 2 replicas are in sync",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("look", "said"),
+    [
+        (({1, 2}, [[1], [1, 2]], NOT_WARMED), "1 of 2 replicas are in sync, after 0 s"),
+        (None, "nobody answers, after 0 s"),
+    ],
+)
+async def test_it_says_how_far_it_was_when_the_time_is_over(look: Look | None, said: str) -> None:
+    with pytest.raises(KafkaError, match=said) as caught:
+        await waited(look, timeout_s=0)
+    assert caught.value.code is ErrorCode.request_timed_out
+
+
+def test_off_a_terminal_each_change_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with WaitingBar() as bar:
+        for in_sync in (1, 1, 2):
+            bar.show(BrokerProgress(2, is_alive=True, replicas=2, in_sync=in_sync))
+    printed = capsys.readouterr().err.splitlines()
+    assert printed == ["broker 2: 1 of 2 replicas are in sync", "broker 2: 2 of 2 replicas are in sync"]
