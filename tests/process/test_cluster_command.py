@@ -108,6 +108,7 @@ def check_operating(servers: str) -> None:
     Librdkafka().produce(servers, "grown", VALUES, "none")
     assert {row["topic"] for row in as_json(servers, "topics", "list")} >= {"t", "grown"}
     assert as_json(servers, "reassign", "list") == []
+    assert as_json(servers, "brokers", "wait", "1", "--warm")["in_sync"] > 0
     tierfetch(servers, "configs", "alter", "--topic", "grown", "--set", "retention.ms=3600000")
     assert "retention.ms" in tierfetch(servers, "configs", "describe", "--topic", "grown")
     assert "more replicas than" in refused(servers, "brokers", "unregister", "3", "--yes")

@@ -72,7 +72,8 @@ def test_C1_F6_a_wiped_broker_is_another_one_and_comes_back_from_the_tier(govern
     governed.brokers.wipe(follower)
     governed.brokers.start(follower)
     governed.wait("t", "to lose the wiped replica", lambda part: follower not in part.isr_nodes)
-    governed.wait("t", "to have it back", lambda part: follower in part.isr_nodes)
+    assert "replicas are in sync" in governed.run("brokers", "wait", str(follower))
+    assert follower in governed.partition("t").isr_nodes
     replica = log_bytes(governed.brokers, follower, "t")
     assert min(replica) >= pending - 1100, "it holds what the tier lacked"
     leader = log_bytes(governed.brokers, governed.partition("t").leader_id, "t")
