@@ -10,7 +10,8 @@
 |                        | time: what lies in the tier, too                                                          |
 
 A send that is answered with an error that may mean "it was appended" is repeated under the same sequence until the
-answer is certain. Error codes that no fault explains end the run: `UnexpectedError`.
+answer is certain. Error codes that no fault explains end the run: `UnexpectedError`; and so does a producer id that
+somebody has already ("new producer id").
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from .checkers import FinalLog
 from .client import EARLIEST, LATEST, AttemptFailedError, Fetched, SimClient
 from .clock import EPOCH_MS
 from .history import ACKS_ALL, History, Poll, Send, TransactionEnd
+from .invariants import InvariantViolationError
 
 POLL_WAIT_MS: Final = 300
 RETRY_MIN_S: Final = 0.05
@@ -71,8 +73,16 @@ class Shared:
     stopping: asyncio.Event
     values: Iterator[int] = field(default_factory=lambda: count(1))
     transactions: Iterator[int] = field(default_factory=lambda: count(1))
+    producer_ids: set[int] = field(default_factory=set)
+    """That were given out."""
     on_committed: Callable[[TopicPartition, int, str], None] = lambda *_: None
     """Told the end of what a client was told is committed, and who: records it was given, or acks=all."""
+
+    def take_producer_id(self, producer_id: int) -> None:
+        """InvariantViolationError if it was given out before."""
+        if producer_id in self.producer_ids:
+            raise InvariantViolationError("new producer id", f"{producer_id} is somebody's already")
+        self.producer_ids.add(producer_id)
 
     async def pause(self, seconds: float) -> None:
         """Or until the clients are told to stop."""
@@ -181,6 +191,7 @@ class Producer:
         while self._producer is None:
             try:
                 self._producer = await self._client.init_producer_id()
+                self._shared.take_producer_id(self._producer[0])
                 self._sequence = 0
             except AttemptFailedError:
                 await attempt.back_off()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
-from uuid import UUID
+from uuid import NAMESPACE_OID, uuid5
 
 from tierfetch.controller import (
     alter_partition,
@@ -19,6 +19,7 @@ from tierfetch.controller import (
     prober,
     reassignment_replicas,
     state,
+    topics,
 )
 from tierfetch.controller.indexes import PartitionIndexes
 from tierfetch.controller.partition_change import Election, PartitionChange
@@ -296,12 +297,20 @@ def thin_replica_leads() -> Iterator[None]:
 
 @planted(
     "a topic created again has the id of the old one",
-    file="controller/state.py",
+    file="controller/topics.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.REPLACE_TOPIC,),
+    administrator_pace_ms=(400,),
 )
 def reused_topic_id() -> Iterator[None]:
-    with patch.object(ControllerState, "new_uuid", lambda _: UUID(int=1 << 100)):
+    original = topics._create
+
+    def create(controller: ControllerState, topic: Any, *others: Any) -> Any:
+        with patch.object(ControllerState, "new_uuid", lambda _: uuid5(NAMESPACE_OID, topic.name)):
+            return original(controller, topic, *others)
+
+    with patch.object(topics, "_create", create):
         yield
 
 
@@ -328,6 +337,8 @@ def stale_broker_epoch() -> Iterator[None]:
     file="controller/cluster.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
+    producers=(2,),
+    transactional_producers=(1,),
 )
 def same_producer_ids() -> Iterator[None]:
     original = cluster.allocate_producer_ids
