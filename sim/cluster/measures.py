@@ -111,12 +111,11 @@ def below_min_isr_s(arrays: ClusterArrays, moves: Moves, joined_s: Floats) -> Fl
 
 
 def _uses(arrays: ClusterArrays, resources: Resources, recorder: Recorder) -> tuple[ResourceUse, ...]:
-    """A throttle's burst, which lasts for a moment, is not told as more than the throttle."""
     rows = zip(
         resources.names(arrays),
         resources.capacity.tolist(),
         resources.foreground.tolist(),
-        np.minimum(recorder.peak, resources.capacity).tolist(),
+        recorder.peak.tolist(),
         recorder.peak_at_s.tolist(),
         strict=True,
     )

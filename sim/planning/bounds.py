@@ -8,9 +8,12 @@ plan left it. Then, whatever the plan:
             the largest first
             brokers below their bands receive together what they lack
     bytes   the same, each time with the cheapest replicas there are that are enough in number and in bytes on disk: the
-            dual of that choice as a linear program, which is a bound at any price of a byte on disk
+            dual of that choice as a linear program, which is a bound at any price of a byte on disk. Of plans that move
+            no more replicas than this one: many small cheap ones may do for a few large ones
 
-It is a bound, not a plan: racks, room, and whether one set of replicas can serve both numbers and bytes are left out.
+Where every partition has one replica in each rack, none can leave its own, and each rack needs that much for itself.
+Apart from this racks are left out, and room, and whether one set of replicas can serve both numbers and bytes: it is a
+bound, not a plan.
 """
 
 from __future__ import annotations
@@ -19,9 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..cluster.arrays import Floats
+from ..cluster.arrays import Bools, Floats
 from .balancing import Band
-from .placement import Indexes, Placement, order_by_broker
+from .placement import Indexes, Placement, any_slot, order_by_broker
 
 LEAST = 0.5
 """A replica, or a byte: less is a rounding error."""
@@ -59,26 +62,41 @@ def bound(placement: Placement, repaired: Indexes, numbers: Band | None, disks: 
     to leave a shared rack. Bands are None where nothing was balanced.
     """
     before = _Before(placement)
-    forced = np.nonzero(placement.stays[before.holders] == 0)[0]
-    given, taken = _Least(), _Least()
+    forced = before.partitions[~placement.stays[before.holders]]
+    free = _Least()
     if numbers is not None and disks is not None:
-        before.add(numbers, disks, given, taken)
-    arriving = max(0, taken.moves - len(forced))
-    weight = float(placement.weight[before.partitions[forced]].sum())
-    free_bytes = before.least_cost_of_all(arriving, max(0.0, taken.bytes - weight))
-    repairs = float(placement.cost[repaired].sum())
+        groups = _groups(placement)
+        fewest = [before.lacking_moves(group, numbers) for group in groups]
+        spare = max(0, len(moved) - len(forced) - sum(fewest))
+        for group, few in zip(groups, fewest, strict=True):
+            free.add(before.least(group, numbers, disks, few, few + spare))
     return Bound(
-        moves_min=max(len(forced) + max(given.moves, len(repaired)), taken.moves),
+        moves_min=len(forced) + max(free.moves, len(repaired)),
         moves=len(moved),
-        bytes_min=float(placement.cost[before.partitions[forced]].sum()) + max(given.bytes, free_bytes, repairs),
+        bytes_min=float(placement.cost[forced].sum()) + max(free.bytes, float(placement.cost[repaired].sum())),
         bytes=float(placement.cost[moved].sum()),
     )
 
 
+def _groups(placement: Placement) -> list[Bools]:
+    """Brokers among which alone replicas can move."""
+    racks = placement.rack_of(placement.before)
+    available = np.unique(placement.racks[placement.is_open])
+    if len(available) == racks.shape[1] and all(any_slot(racks == rack).all() for rack in available):
+        return [placement.racks == rack for rack in available]
+    return [np.ones(placement.broker_count, dtype=np.bool_)]
+
+
 @dataclass(slots=True)
 class _Least:
+    """Beside what has to leave anyway."""
+
     moves: int = 0
     bytes: float = 0.0
+
+    def add(self, other: _Least) -> None:
+        self.moves += other.moves
+        self.bytes += other.bytes
 
 
 class _Before:
@@ -89,7 +107,6 @@ class _Before:
         width = placement.before.shape[1]
         places = np.flatnonzero(placement.before >= 0)
         self.partitions, self.holders = places // width, placement.before.ravel()[places]
-        self._staying = self.partitions[placement.stays[self.holders]]
         brokers = placement.broker_count
         self._counts = np.bincount(self.holders, minlength=brokers).astype(np.float64)
         self._counts_after = placement.counts.astype(np.float64)
@@ -104,25 +121,40 @@ class _Before:
         below = (np.minimum(band.lo, after) - now).clip(0)
         return np.where(self._placement.is_open & (below >= LEAST), below, 0.0)
 
-    def add(self, numbers: Band, disks: Band, given: _Least, taken: _Least) -> None:
+    def lacking_moves(self, group: Bools, numbers: Band) -> int:
+        """How many replicas the group's brokers below their bands lack, beside those that have to leave anyway."""
+        forced = int((group[self.holders] & ~self._placement.stays[self.holders]).sum())
+        return max(0, int(self._need(self._counts, self._counts_after, numbers)[group].sum()) - forced)
+
+    def least(self, group: Bools, numbers: Band, disks: Band, fewest: int, most: int) -> _Least:
+        """Of the brokers of one group: what those above their bands give, or what those below take, if that is more;
+        the latter in `fewest` to `most` moves.
+        """
         placement = self._placement
+        is_here = group[self.holders]
+        forced = self.partitions[is_here & ~placement.stays[self.holders]]
+        given = self._given(group, numbers, disks)
+        lacking_bytes = float(self._need(self._disk, placement.disk, disks)[group].sum())
+        lacking_bytes -= float(placement.weight[forced].sum())
+        staying = self.partitions[is_here & placement.stays[self.holders]]
+        taken_bytes = least_cost(
+            placement.cost[staying], placement.weight[staying], fewest, max(0.0, lacking_bytes), most
+        )
+        return _Least(max(given.moves, fewest), max(given.bytes, taken_bytes))
+
+    def _given(self, group: Bools, numbers: Band, disks: Band) -> _Least:
+        placement, given = self._placement, _Least()
         counts = self._surplus(self._counts, self._counts_after, numbers)
         sizes = self._surplus(self._disk, placement.disk, disks)
-        is_above = (counts > 0) | (sizes > 0)
+        is_above = group & ((counts > 0) | (sizes > 0))
         by_broker = self.partitions[order_by_broker(self.holders)] if is_above.any() else self.partitions
         ends = np.cumsum(self._counts).astype(np.int64)
         for broker in np.flatnonzero(is_above).tolist():
             mine = by_broker[ends[broker] - int(self._counts[broker]) : ends[broker]]
             cost, weight = placement.cost[mine], placement.weight[mine]
             count = max(_fewest(weight, float(sizes[broker])), int(counts[broker]))
-            given.moves += count
-            given.bytes += least_cost(cost, weight, count, float(sizes[broker]))
-        taken.moves = int(self._need(self._counts, self._counts_after, numbers).sum())
-        taken.bytes = float(self._need(self._disk, placement.disk, disks).sum())
-
-    def least_cost_of_all(self, count: int, size_bytes: float) -> float:
-        staying = self._staying
-        return least_cost(self._placement.cost[staying], self._placement.weight[staying], count, size_bytes)
+            given.add(_Least(count, least_cost(cost, weight, count, float(sizes[broker]))))
+        return given
 
 
 def _fewest(weight: Floats, size_bytes: float) -> int:
@@ -133,30 +165,34 @@ def _fewest(weight: Floats, size_bytes: float) -> int:
     return min(len(weight), int(np.searchsorted(heaviest, size_bytes - LEAST)) + 1)
 
 
-def least_cost(cost: Floats, weight: Floats, count: int, size_bytes: float) -> float:
-    """A bound from below of the cost of at least `count` of these that weigh at least `size_bytes` together."""
+def least_cost(cost: Floats, weight: Floats, count: int, size_bytes: float, most: int | None = None) -> float:
+    """A bound from below of the cost of at least `count` of these, and at most `most` (None: any number), that weigh at
+    least `size_bytes` together.
+    """
+    most = len(cost) if most is None else most
     if size_bytes <= 0:
-        return _dual(cost, weight, count, 0.0, 0.0)
+        return _dual(cost, weight, count, most, 0.0, 0.0)
     step = max(1, len(cost) // SAMPLE_MAX)
     few_cost, few_weight = cost[::step], weight[::step]
     part = len(few_cost) / len(cost)
-    few, few_bytes = round(count * part), size_bytes * part
+    few, few_most, few_bytes = round(count * part), round(most * part), size_bytes * part
     low, high = 0.0, PRICE_MAX
     for _ in range(STEPS):
         one, other = low + (high - low) / 3, high - (high - low) / 3
-        if _dual(few_cost, few_weight, few, few_bytes, one) < _dual(few_cost, few_weight, few, few_bytes, other):
+        at_one = _dual(few_cost, few_weight, few, few_most, few_bytes, one)
+        if at_one < _dual(few_cost, few_weight, few, few_most, few_bytes, other):
             low = one
         else:
             high = other
-    return _dual(cost, weight, count, size_bytes, (low + high) / 2)
+    return _dual(cost, weight, count, most, size_bytes, (low + high) / 2)
 
 
-def _dual(cost: Floats, weight: Floats, count: int, size_bytes: float, price: float) -> float:
-    """The bound at one price of a byte: whoever lowers the sum is chosen, and `count` at least."""
+def _dual(cost: Floats, weight: Floats, count: int, most: int, size_bytes: float, price: float) -> float:
+    """The bound at one price of a byte: whoever lowers the sum is chosen, `count` at least and `most` at most."""
     values = cost - price * weight
     below = values[values < 0]
-    if len(below) >= count:
+    if count <= len(below) <= most:
         return float(below.sum()) + price * size_bytes
-    count = min(count, len(values))
+    count = min(count if len(below) < count else most, len(values))
     lowest = np.partition(values, count - 1)[:count] if count else values[:0]
     return float(lowest.sum()) + price * size_bytes

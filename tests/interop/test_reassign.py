@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -60,12 +61,49 @@ def throttles(cluster: KafkaCluster) -> str:
     return "\n".join(line for line in said.splitlines() if "throttled" in line)
 
 
-def ours(cluster: KafkaCluster, *arguments: str) -> str:
-    command = [sys.executable, "-m", "tierfetch.cli.main", "reassign", *arguments]
-    bootstrap = ("--bootstrap", cluster.bootstrap_servers)
-    done = subprocess.run([*command, *bootstrap], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+def command(cluster: KafkaCluster, *arguments: str) -> list[str]:
+    bootstrap = () if arguments[0] == "pause" else ("--bootstrap", cluster.bootstrap_servers)
+    return [sys.executable, "-m", "tierfetch.cli.main", "reassign", *arguments, *bootstrap]
+
+
+def ours(cluster: KafkaCluster, *arguments: str, code: int = 0) -> str:
+    words = command(cluster, *arguments)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
+
+
+class Slow:
+    """A plan in two waves that is being carried out, so slowly that it is in the first one for a while."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str, directory: Path, throttle: str = "50 kB/s") -> None:
+        self.cluster, self.topic = cluster, topic
+        create(cluster, topic, "1:2", "1:2")
+        Librdkafka().produce(cluster.bootstrap_servers, topic, [b"x" * 10_000] * 600, "none")
+        self.plan = directory / f"{topic}.json"
+        rows = [{"topic": topic, "partition": number, "replicas": [3, 2]} for number in (0, 1)]
+        self.plan.write_text(
+            json.dumps({"version": 1, "partitions": rows, "tierfetch": {"waves": [[0], [1]], "size_bytes": [1, 1]}})
+        )
+        words = command(cluster, "execute", str(self.plan), "--throttle", throttle)
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for _ in poll(TIMEOUT_S, f"{topic} to move", 0.5):
+            if "moving: 1" in self.status():
+                return
+
+    def status(self) -> str:
+        done = subprocess.run(
+            command(self.cluster, "status", str(self.plan)),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        return done.stdout
+
+    def end(self) -> str:
+        output, _ = self.process.communicate(timeout=TIMEOUT_S)
+        return output
 
 
 def test_S2_kafkas_tool_takes_our_plan(cluster: KafkaCluster, tmp_path: Path) -> None:
@@ -107,3 +145,62 @@ def test_C6_our_execution_throttles_and_rolls_back_on_kafka(cluster: KafkaCluste
     assert "rolled back" in ours(cluster, "rollback", str(plan))
     assert replicas(cluster, "moved") == ["1,2", "1,2"]
     assert throttles(cluster) == ""
+
+
+def test_C6_a_killed_execution_is_resumed_on_kafka(cluster: KafkaCluster, tmp_path: Path) -> None:
+    slow = Slow(cluster, "killed", tmp_path)
+    slow.process.send_signal(signal.SIGKILL)
+    slow.end()
+    assert "=50000" in throttles(cluster)
+    assert "nobody carries it out" in slow.status()
+    assert "done: 2 partitions" in ours(cluster, "resume", str(slow.plan), "--throttle", "100 MB/s")
+    assert replicas(cluster, "killed") == ["3,2", "3,2"]
+    assert throttles(cluster) == ""
+
+
+def test_C6_pause_and_cancel_on_kafka(cluster: KafkaCluster, tmp_path: Path) -> None:
+    slow = Slow(cluster, "paused", tmp_path, throttle="100 kB/s")
+    ours(cluster, "pause", str(slow.plan))
+    assert "paused" in slow.end()
+    assert replicas(cluster, "paused") == ["3,2", "1,2"]
+    assert "done" in ours(cluster, "resume", str(slow.plan), "--throttle", "100 MB/s")
+    assert replicas(cluster, "paused") == ["3,2", "3,2"]
+    slow = Slow(cluster, "cancelled", tmp_path)
+    assert "asked of the process" in ours(cluster, "cancel", str(slow.plan))
+    assert "cancelled" in slow.end()
+    assert replicas(cluster, "cancelled") == ["1,2", "1,2"]
+    assert throttles(cluster) == ""
+
+
+def test_C6_a_second_plan_on_the_same_brokers_is_refused_on_kafka(cluster: KafkaCluster, tmp_path: Path) -> None:
+    create(cluster, "second", "2:1")
+    second = tmp_path / "second.json"
+    rows = [{"topic": "second", "partition": 0, "replicas": [3, 2]}]
+    second.write_text(json.dumps({"version": 1, "partitions": rows}))
+    slow = Slow(cluster, "first", tmp_path)
+    said = ours(cluster, "execute", str(second), "--throttle", "9 MB/s", code=1)
+    assert "nothing was begun:\nfirst-0: somebody else moves them on brokers [1, 2, 3]" in said
+    assert "brokers [1, 2, 3] have a replication throttle already" in said
+    assert replicas(cluster, "second") == ["2,1"]
+    assert "=50000" in throttles(cluster)
+    ours(cluster, "cancel", str(slow.plan))
+    slow.end()
+    assert "done" in ours(cluster, "execute", str(second), "--throttle", "9 MB/s")
+    assert replicas(cluster, "second") == ["3,2"]
+
+
+def test_C6_a_broker_that_dies_keeps_its_throttle_until_it_is_removed(cluster: KafkaCluster, tmp_path: Path) -> None:
+    slow = Slow(cluster, "orphaned", tmp_path, throttle="500 kB/s")
+    cluster.kill(2)
+    try:
+        said = slow.end()
+        assert slow.process.returncode == 0, said
+        assert "broker 2 was not alive: the replication throttle stays set there" in said
+        assert "`tierfetch reassign resume orphaned.json` removes it" in slow.status()
+    finally:
+        cluster.start(2)
+        cluster.wait_serving(2)
+    assert "500000" in throttles(cluster)
+    ours(cluster, "resume", str(slow.plan))
+    assert throttles(cluster) == ""
+    assert "not alive" not in slow.status()

@@ -186,7 +186,10 @@ def test_a_fetch_is_a_round_trip() -> None:
 def test_a_throttle_lets_the_debt_of_one_fetch_through() -> None:
     arrays = cluster(2, [partition(0, [2, 1])], throttle_bytes_per_s=100 * MB)
     burst = PLAIN.model_copy(update={"throttle_burst_bytes": 200 * MB})
-    assert replaced(arrays, calibration=burst).duration_s == pytest.approx(0.2 + 8.0)
+    result = replaced(arrays, calibration=burst)
+    assert result.duration_s == pytest.approx(0.2 + 8.0)
+    peaks = {use.kind: use.peak for use in result.resources if use.peak}
+    assert peaks["throttle in"] == peaks["nic in"] == pytest.approx(100 * MB), "not that of the burst"
 
 
 def test_who_waits_for_a_throttle_looks_again_too_late() -> None:
