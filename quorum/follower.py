@@ -11,8 +11,8 @@ done: a slow disk starts no election.
     SnapshotId                  download it (`snapshot_fetch`), fetch on behind it
     another leader or epoch     follow that one
     INCONSISTENT_CLUSTER_ID     stop for good: this log belongs elsewhere
-    DUPLICATE_VOTER             again after `retry.backoff`; a voter whose fetch timeout has passed with it stops: two
-                                nodes that stand as one voter could both win an election
+    DUPLICATE_VOTER             again after `retry.backoff`; after 3/4 of a fetch timeout stop for good: two nodes that
+                                stand as one voter could both win an election
     other errors, none at all   again after `retry.backoff`, until the fetch timeout has passed
 
 A truncation below the high watermark would undo what is committed: the leader, or this log, is not of this quorum.
@@ -67,12 +67,6 @@ def poll_unattached(replica: Replica, role: Unattached) -> None:
 def poll_follower(replica: Replica, role: Follower) -> None:
     if is_fetch_timeout_over(replica, role):
         role.is_leader_suspect = True
-        if replica.may_stand and role.is_double:
-            replica.fatal_reason = (
-                f"leader {replica.leader_id} of epoch {replica.epoch} refuses this node, {replica.key}, as another one "
-                f"is voter {replica.key.id}: two nodes must not have the same node.id; stop the one that is not meant"
-            )
-            return
         if replica.may_stand:
             become_prospective(replica)
             return
@@ -88,6 +82,7 @@ def poll_follower(replica: Replica, role: Follower) -> None:
         poll_download(replica, role, role.download)
         return
     role.request = _fetch_request(replica, max_wait_ms=replica.config.fetch_max_wait_ms)
+    role.request_at_ms = replica.now_ms
     replica.send(target_id, role.request)
 
 
@@ -136,7 +131,7 @@ def on_fetch_response(replica: Replica, peer_id: int, request: FetchRequest, res
     if not isinstance(role, Follower) or role.request != request:
         return
     role.request = None
-    role.is_double = response.error is ErrorCode.duplicate_voter
+    _note_refusal(replica, role, response.error)
     if response.error is not ErrorCode.none or response.leader != replica.leader:
         role.fetch_at_ms = replica.retry_at()
         return
@@ -156,6 +151,19 @@ def on_fetch_response(replica: Replica, peer_id: int, request: FetchRequest, res
     prove_by_catching_up(replica, role)
     if replica.fetching_key == NOBODY:  # whose fetch is not made to wait
         role.fetch_at_ms = replica.now_ms + max(replica.config.fetch_max_wait_ms, replica.config.retry_backoff_ms)
+
+
+def _note_refusal(replica: Replica, role: Follower, error: ErrorCode) -> None:
+    """Of a fetch that was answered. One whose disk was replaced is refused for half a fetch timeout at most."""
+    if error is not ErrorCode.duplicate_voter:
+        role.refused_at_ms = -1
+    elif role.refused_at_ms < 0:
+        role.refused_at_ms = replica.now_ms
+    elif replica.may_stand and role.request_at_ms >= role.refused_at_ms + replica.config.fetch_timeout_ms * 3 // 4:
+        replica.fatal_reason = (
+            f"leader {replica.leader_id} of epoch {replica.epoch} refuses this node, {replica.key}, as another one "
+            f"is voter {replica.key.id}: two nodes must not have the same node.id; stop the one that is not meant"
+        )
 
 
 def on_fetch_failed(replica: Replica, request: FetchRequest) -> None:
