@@ -12,6 +12,7 @@ from ..controller.service import ControllerService
 from ..quorum.controller_config import ControllerConfig, parse
 from ..quorum.delivery import QuorumListener
 from ..quorum.formatting import FormatOrder, format_directories, new_directory_id
+from ..quorum.node import QuorumNode
 from ..quorum.service import HandlersOf, QuorumService
 from ..quorum.state import ReplicaKey
 
@@ -81,6 +82,43 @@ class QuorumProcess:
 
     async def __aexit__(self, *_: object) -> None:
         await self.service.__aexit__(None, None, None)
+
+    @property
+    def replica(self) -> QuorumNode:
+        return self.service.node
+
+
+class ObserverProcess:
+    """A replica that nobody can ask for its vote, as that of a broker, for `Host.start`. `config` is a voter's."""
+
+    failed: asyncio.Future[str]
+
+    def __init__(
+        self, config: ControllerConfig, node_id: int, machine: NodeEnvironment, *, listeners: Sequence[QuorumListener]
+    ) -> None:
+        self.replica = QuorumNode(
+            config.raft_config(node_id, ()),
+            log_dir=config.metadata_directory,
+            disk=machine.disk,
+            rng=machine.rng,
+            now_ms=machine.now_ms,
+            static_voters=config.static_voters,
+            log_config=config.log_config,
+            lock=machine.lock_directory,
+        )
+        for listener in listeners:
+            self.replica.add_listener(listener)
+        self._config = config.model_copy(update={"node_id": node_id})
+        self._machine = machine
+
+    async def __aenter__(self) -> Self:
+        await format_new(self._config, self._machine)
+        await self.replica.start()
+        self.failed = self.replica.failed
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.replica.stop()
 
 
 class ControllerProcess:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 
@@ -28,7 +28,7 @@ from ..quorum.node import QuorumNode
 from ..quorum.state import LeaderAndEpoch, RaftState
 from .chance import Chance
 from .checkers import Anomaly, FinalLog, check_history
-from .controllers import QuorumProcess, controller_config, controller_host
+from .controllers import ObserverProcess, QuorumProcess, controller_config, controller_host
 from .durability import DurableLogs
 from .history import ACKS_ALL, History, Poll, Send
 from .injector import FaultInjector
@@ -348,17 +348,16 @@ class QuorumRun:
         node_id, host = self._nodes[name], self.world.host(name)
         voters = self.options.voter_ids
         config = controller_config(node_id if node_id in voters else voters[0], voters, self.options.overrides)
-        if node_id not in voters:
-            # As a broker follows the metadata log: with the voters' configuration, and a node id that is none of them.
-            listeners = tuple(replace(listener, host=name) for listener in config.listeners)
-            config = config.model_copy(update={"node_id": node_id, "listeners": listeners})
         self._starts += 1
         machine = self._machines[node_id] = _StateMachine(self, f"{name}/{self._starts}")
-        await host.start(lambda environment: QuorumProcess(config, environment, listeners=[machine]))
+        if node_id in voters:
+            await host.start(lambda environment: QuorumProcess(config, environment, listeners=[machine]))
+        else:
+            await host.start(lambda environment: ObserverProcess(config, node_id, environment, listeners=[machine]))
 
     def _replica(self, name: str) -> QuorumNode | None:
         node = self.world.host(name).node
-        return node.service.node if isinstance(node, QuorumProcess) else None
+        return node.replica if isinstance(node, QuorumProcess | ObserverProcess) else None
 
     def _replicas(self) -> dict[int, QuorumNode]:
         found = {node_id: self._replica(name) for name, node_id in self._nodes.items()}
