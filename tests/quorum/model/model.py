@@ -101,6 +101,7 @@ class World:
     net: frozenset[int] = frozenset()
     leaders: tuple[tuple[int, int], ...] = ()
     committed: tuple[Entry, ...] = ()
+    committed_number: int = 0
     crashes: int = 0
     losses: int = 0
     appends: int = 0
@@ -120,6 +121,7 @@ class World:
             net,
             tuple(sorted(leaders.items())),
             committed,
+            self.committed_number if committed is self.committed else number_of(committed),
             crashes=budget.get("crashes", self.crashes),
             losses=budget.get("losses", self.losses),
             appends=budget.get("appends", self.appends),
@@ -140,21 +142,29 @@ class World:
     def identity(self) -> tuple[object, ...]:
         """Equal for equal worlds, whatever they have used, and cheap."""
         numbers = tuple([node.numbers[0] for node in self.nodes])
-        return (numbers, self.net, self.leaders, number_of(self.committed))
+        return (numbers, self.net, self.leaders, self.committed_number)
 
     def fingerprint(self) -> tuple[object, ...]:
         """The same for worlds that differ only in what their nodes are called, and in what they have used."""
         voters = len(self.nodes)
+        orders = [self._renamed(index, names) for index, names in enumerate(renamings(voters))]
+        first = min(orders)
         net = [message_numbers(number, voters) for number in self.net]
-        return min(self._renamed(index, names, net) for index, names in enumerate(renamings(voters)))
+        return min(
+            (*first, tuple(sorted([message[index] for message in net])), self._leaders(names), self.committed_number)
+            for index, names in enumerate(renamings(voters))
+            if orders[index] == first
+        )
 
-    def _renamed(self, index: int, names: tuple[int, ...], net: list[tuple[int, ...]]) -> tuple[object, ...]:
+    def _renamed(self, index: int, names: tuple[int, ...]) -> tuple[int, ...]:
+        """The states of the nodes, in the order of the names that this renaming gives them."""
         numbers = [0] * len(self.nodes)
         for own, node in enumerate(self.nodes):
             numbers[names[own + 1] - 1] = node.numbers[index]
-        leaders = tuple([(epoch, names[leader + 1]) for epoch, leader in self.leaders])
-        messages = tuple(sorted([message[index] for message in net]))
-        return (*numbers, messages, leaders, number_of(self.committed))
+        return tuple(numbers)
+
+    def _leaders(self, names: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+        return tuple([(epoch, names[leader + 1]) for epoch, leader in self.leaders])
 
 
 @dataclass(slots=True)
@@ -294,7 +304,7 @@ def initial_world(bounds: Bounds) -> World:
     ids = range(1, bounds.voters + 1)
     disk = MemoryDisk(voters_of(ids, kraft_version=0))
     nodes = [begin(index, disk, disk_is_instant=True)[0] for index in range(bounds.voters)]
-    return World(tuple(nodes))
+    return World(tuple(nodes), committed_number=number_of(()))
 
 
 def successors(bounds: Bounds, world: World) -> Iterator[tuple[str, World | None]]:
