@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import confluent_kafka
@@ -28,6 +29,10 @@ OURS, JAVA = (1, 2), 11
 TIMEOUT_S = 90.0
 VALUES = [b"%06d" % number for number in range(2000)]
 TOOLS = "org.apache.kafka.tools"
+
+
+def _is_led_by(broker: int, partition: PartitionMetadata) -> bool:
+    return partition.leader == broker
 
 
 class JavaBroker(KafkaCluster):
@@ -76,8 +81,8 @@ class Mixed:
         )
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.create_topics([new])[topic].result(TIMEOUT_S)
-        for number, replicas in enumerate(assignments):
-            self.wait(topic, "to be led", lambda part, replicas=replicas: part.leader == replicas[0], number)
+        for number, (first, *_) in enumerate(assignments):
+            self.wait(topic, "to be led", partial(_is_led_by, first), number)
 
     def wait(self, topic: str, what: str, holds: Callable[[PartitionMetadata], bool], number: int = 0) -> None:
         """As each broker that answers says it."""
