@@ -26,6 +26,7 @@ from . import (
     produce,
     replace,
     replication,
+    simulation,
     startup,
 )
 from .lab.jars import KafkaUnavailableError, kafka_jars
@@ -47,6 +48,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "images": images.run,
     "model-speed": model_speed.run,
     "planner": planner.run,
+    "simulation": simulation.run,
     "kill": kill.run,
 }
 SUITES = {"model": "model.command", "spark": "spark.command"}
