@@ -150,7 +150,7 @@ def test_what_is_passed_over_is_a_row_of_the_column_that_spark_has_for_it(spark:
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        ("offfset LONG", "the schema names offfset, which is no column; did you mean offset?"),
+        ("offfset LONG", "the schema names the column offfset, which is none; did you mean offset?"),
         ("offset INT", "column offset is bigint, the schema says int: read it as it is, and cast it"),
         ("value STRING", "column value is binary, the schema says string"),
     ],
