@@ -19,6 +19,7 @@ bound, not a plan.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -121,6 +122,11 @@ class _Before:
         below = (np.minimum(band.lo, after) - now).clip(0)
         return np.where(self._placement.is_open & (below >= LEAST), below, 0.0)
 
+    @cached_property
+    def _by_broker(self) -> Indexes:
+        """The partitions of the first broker, of the second, ..."""
+        return self.partitions[order_by_broker(self.holders)]
+
     def lacking_moves(self, group: Bools, numbers: Band) -> int:
         """How many replicas the group's brokers below their bands lack, beside those that have to leave anyway."""
         forced = int((group[self.holders] & ~self._placement.stays[self.holders]).sum())
@@ -147,7 +153,7 @@ class _Before:
         counts = self._surplus(self._counts, self._counts_after, numbers)
         sizes = self._surplus(self._disk, placement.disk, disks)
         is_above = group & ((counts > 0) | (sizes > 0))
-        by_broker = self.partitions[order_by_broker(self.holders)] if is_above.any() else self.partitions
+        by_broker = self._by_broker if is_above.any() else self.partitions
         ends = np.cumsum(self._counts).astype(np.int64)
         for broker in np.flatnonzero(is_above).tolist():
             mine = by_broker[ends[broker] - int(self._counts[broker]) : ends[broker]]

@@ -19,7 +19,7 @@ SAMPLE_MAX: Final = 2_048
 PRICE_MAX: Final = 64.0
 """A replica costs one byte for each on disk at most; far above that the heaviest are chosen, whatever they cost."""
 STEPS: Final = 24
-SPARE_FACTOR: Final = 3
+SPARE_FACTOR: Final = 1
 SPARE_EXTRA: Final = 64
 _GOLDEN: Final = np.uint32(2654435769)
 

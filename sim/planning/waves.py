@@ -40,11 +40,13 @@ def assign_waves(
     sent, received = [0] * brokers, [0] * brokers  # wave * WHOLE + what is used of it
     totals = [0]
     waves = []
-    for place, (source, target, load) in enumerate(zip(sources, targets, loads, strict=True)):
+    others: list[Sequence[int]] = [()] * len(sources)
+    for place, brokers_more in more_targets.items():
+        others[place] = brokers_more
+    for source, target, load, more in zip(sources, targets, loads, others, strict=True):
         units = load if 0 < load <= WHOLE else WHOLE
         sends, receives = sent[source], received[target]
         used = sends if sends > receives else receives  # as everywhere here: max() takes most of a large plan's time
-        more = more_targets.get(place, ())
         for broker in more:
             used = received[broker] if received[broker] > used else used
         wave = (used + units - 1) // WHOLE
