@@ -26,6 +26,7 @@ from ..broker.node import Broker
 from ..controller.config import WarmingPolicy
 from ..controller.image import MetadataImage
 from ..controller.service import ControllerService
+from ..plugins.layout import segment_key
 from ..protocol.client import Address
 from ..protocol.topics import TopicIdPartition, TopicPartition
 from ..quorum.node import QuorumNode
@@ -92,7 +93,7 @@ class GovernedRun:
         hosts = {node_id: name for name, node_id in BROKERS.items()}
         self.isr_judge = IsrJudge(self.observer, lambda: self.truth.image, disks, hosts, DIRECTORY)
         self.losses = LossTracker(world, self.truth, self.observer, BROKERS, DIRECTORY)
-        self._tier_judge = TierJudge(self._stable_end_of)
+        self._tier_judge = TierJudge(self._stable_end_of, self._finished_in, world.store.put_ever)
         world.store.on_upload = self._tier_judge.begins
         self.quorum = QuorumWatch(self._controller_ids, self._replica, disks, world.record)
         starters = {name: self._starter(name) for name in self._names}
@@ -357,9 +358,14 @@ class GovernedRun:
         return broker_in(self.world.host(process.host).node)
 
     def _stable_end_of(self, host: str, name: TopicIdPartition) -> int | None:
-        broker = self.world.host(host).node
-        hosted = broker.hosted.partitions.get(name.topic_partition) if isinstance(broker, Broker) else None
+        broker = self._brokers()[BROKERS[host]]
+        hosted = None if broker is None else broker.hosted.partitions.get(name.topic_partition)
         return hosted.log.last_stable_offset if hosted is not None and hosted.partition == name else None
+
+    def _finished_in(self, host: str, name: TopicIdPartition) -> list[str]:
+        broker = self._brokers()[BROKERS[host]]
+        ledger = None if broker is None or broker.tier is None else broker.tier.manager.ledger(name)
+        return [] if ledger is None else [segment_key(segment, None) for segment in ledger.finished()]
 
     def _controller(self, name: str) -> ControllerService | None:
         """Also of a process of which the broker has not started yet."""

@@ -71,6 +71,8 @@ class SimObjectStore:
     def __init__(self, network: Network, rng: Random, counters: Counter[str]) -> None:
         self.objects: dict[str, bytes] = {}
         self.unfinished: dict[str, bytes] = {}
+        self.put_ever: set[str] = set()
+        """Keys of all objects that there ever were."""
         self.late: set[str] = set()
         """What was put by uploads that hung: nobody may know of it."""
         self.on_upload: Callable[[str, str], UploadEnds | None] = lambda *_: None
@@ -89,6 +91,7 @@ class SimObjectStore:
 
     def put(self, key: str, data: bytes) -> None:
         self.objects[key] = data
+        self.put_ever.add(key)
         self._change_listing(key, len(data))
 
     async def put_late(self, key: str, data: bytes, delay_s: float) -> None:

@@ -1,9 +1,10 @@
-"""Whether only what is stable goes to the tier: judged with each upload of a segment's records.
+"""Whether only what is stable goes to the tier, and all that is said to be there: judged with each upload of records.
 
 | invariant    | violated when                                                                                      |
 |--------------|----------------------------------------------------------------------------------------------------|
 | stable tier  | an upload that begins reaches beyond the last stable offset of the log it comes from: into what is |
 |              | not committed yet, or into an open transaction (KIP-405)                                           |
+| whole tier   | the ledger of who uploads has a finished segment whose records never were in the store             |
 
 An upload runs in the broker's own process, which would take a violation for a fault of the store: it is kept until
 `check`, after the event.
@@ -11,7 +12,7 @@ An upload runs in the broker's own process, which would take a violation for a f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from ..plugins.layout import LOG_SUFFIX, partition_of
@@ -22,14 +23,18 @@ from .objects import UploadEnds
 
 StableEndOf = Callable[[str, TopicIdPartition], int | None]
 """Host and partition: the last stable offset there, None if it is not hosted any more."""
+FinishedIn = Callable[[str, TopicIdPartition], Iterable[str]]
+"""The same: keys of the records of the segments that are finished, as its ledger says."""
 _LOG: Final = f".{LOG_SUFFIX}"
 
 
 class TierJudge:
     """`SimObjectStore.on_upload` is `begins`."""
 
-    def __init__(self, stable_end_of: StableEndOf) -> None:
+    def __init__(self, stable_end_of: StableEndOf, finished_in: FinishedIn, put_ever: Collection[str]) -> None:
         self._stable_end_of = stable_end_of
+        self._finished_in = finished_in
+        self._put_ever = put_ever
         self._violation: InvariantViolationError | None = None
 
     def check(self) -> None:
@@ -43,6 +48,9 @@ class TierJudge:
         partition = partition_of(directory)
         if partition is None or not name.endswith(_LOG):
             return None
+        for finished in self._finished_in(host, partition):
+            if finished not in self._put_ever:
+                self._violated("whole tier", f"{host} takes {finished} for finished, which was never put")
         stable_end = self._stable_end_of(host, partition)
         return None if stable_end is None else lambda data: self._ends(host, key, stable_end, data)
 
@@ -50,4 +58,7 @@ class TierJudge:
         end = max((header.next_offset for _, header in iter_batches(data)), default=0)
         if end > stable_end:
             detail = f"{host} uploads {key}, which ends at {end}; its last stable offset was {stable_end}"
-            self._violation = self._violation or InvariantViolationError("stable tier", detail)
+            self._violated("stable tier", detail)
+
+    def _violated(self, invariant: str, detail: str) -> None:
+        self._violation = self._violation or InvariantViolationError(invariant, detail)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
@@ -17,8 +18,8 @@ LOG = f"{partition_directory(NAME)}/00000000000000000004-AAAAAAAAAAAAAAAAAAAAAA.
 DATA = build_batch([Record(4 + index, 0, None, b"v") for index in range(3)], base_offset=4)
 
 
-def judged(stable_end: int | None, key: str = LOG) -> TierJudge:
-    judge = TierJudge(lambda *_: stable_end)
+def judged(stable_end: int | None, key: str = LOG, *, finished: Sequence[str] = ()) -> TierJudge:
+    judge = TierJudge(lambda *_: stable_end, lambda *_: finished, {LOG})
     ends = judge.begins("broker-1", key)
     if ends is not None:
         ends(DATA)
@@ -38,3 +39,9 @@ def test_beyond_it_is_a_violation() -> None:
 def test_other_objects_hold_no_records() -> None:
     judged(0, LOG.replace(".log", ".index")).check()
     judged(0, "foreign").check()
+
+
+def test_what_is_finished_was_there_once() -> None:
+    judged(7, finished=[LOG]).check()
+    with pytest.raises(InvariantViolationError, match="whole tier"):
+        judged(7, finished=[LOG, LOG.replace("4-", "5-")]).check()
