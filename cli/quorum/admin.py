@@ -40,8 +40,9 @@ class QuorumAdmin:
         await self._client.close()
 
     async def cluster(self) -> Any:
-        """DescribeCluster of the first controller that knows a leader, or of one that answers. OSError if none does."""
-        failure: OSError | None = None
+        """DescribeCluster of the first controller that knows a leader, or of one that answers. OSError or KafkaError if
+        none does."""
+        failure: OSError | KafkaError | None = None
         leaderless = None
         for address in self._controllers:
             try:
@@ -50,6 +51,12 @@ class QuorumAdmin:
                 )
             except OSError as error:
                 failure = error
+                continue
+            if found.error_code is not ErrorCode.none:
+                message = (
+                    f"{address} does not say who the controllers are: give a controller's listener, not a broker's"
+                )
+                failure = KafkaError(found.error_code, message)
                 continue
             if found.controller_id >= 0:
                 return found

@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from tierfetch.cli.main import cli
 from tierfetch.cli.quorum import admin
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.server import Server
+from tierfetch.quorum.handlers import api_versions_handler
 from tierfetch.tests.quorum.nodes import CLUSTER, Quorum
 
 
@@ -70,6 +75,21 @@ def test_what_is_given_wrong_is_named(arguments: tuple[str, ...], said: str) -> 
     result = CliRunner().invoke(cli, ["quorum", *arguments])
     assert result.exit_code == 1
     assert said in result.output
+
+
+async def test_a_brokers_listener_is_not_a_controllers() -> None:
+    async def describe_cluster(context: Any, body: Any) -> Any:
+        return {"error_code": ErrorCode.unsupported_endpoint_type, "cluster_id": "", "brokers": []}
+
+    table = {ApiKey.DESCRIBE_CLUSTER: describe_cluster}
+    table[ApiKey.API_VERSIONS] = api_versions_handler(lambda: frozenset(table))
+    server = Server(table, listener_name="PLAINTEXT")
+    await server.start("127.0.0.1", 0)
+    command = ["quorum", "describe", "--status", "--bootstrap-controller", f"127.0.0.1:{server.port}"]
+    result = await asyncio.to_thread(CliRunner().invoke, cli, command)
+    await server.close(deadline_s=0)
+    assert result.exit_code == 1
+    assert "give a controller's listener, not a broker's" in result.output
 
 
 async def test_Q15_a_static_quorum_refuses_changes(tmp_path: Path) -> None:
