@@ -27,9 +27,13 @@ from .state import ElectionState, OffsetAndEpoch, ReplicaKey
 from .vote_keeper import VoteKeeper
 from .voters import VotersAt, VoterSet
 
-UNPROVEN = (
-    "this controller began without quorum-state, or with an old one: unless it or the cluster is new it has forgotten "
-    "what it acknowledged and voted, and helps to elect nobody before it has followed a leader"
+NEW = (
+    "this controller begins with an empty log, as a new one does; was it a voter before, it counts for nothing until "
+    "all others have answered it and it has followed a leader"
+)
+FORGETFUL = (
+    "quorum-state is missing, or older than the log: this controller may have forgotten what it voted, and counts for "
+    "nothing until all others have answered it and it has followed a leader"
 )
 
 _logger = logging.getLogger(__name__)
@@ -46,7 +50,8 @@ async def recover(
         await votes.unproven_mark.put()
     is_unproven = can_vote and await votes.unproven_mark.is_there()
     if is_unproven:
-        _logger.warning(UNPROVEN)
+        is_empty = log.log_end_offset == 0
+        _logger.log(logging.INFO if is_empty else logging.WARNING, NEW if is_empty else FORGETFUL)
     return RecoveredState(
         is_unproven=is_unproven,
         voters=await _voters(log, configured),

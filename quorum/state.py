@@ -20,6 +20,8 @@ from enum import Enum
 from typing import Protocol
 from uuid import UUID
 
+from ..protocol.topics import uuid_to_text
+
 NO_DIRECTORY_ID = UUID(int=0)
 """A directory id that is not known (kraft.version 0, or an old file)."""
 
@@ -72,7 +74,7 @@ class ReplicaKey:
     def __str__(self) -> str:
         if self.directory_id == NO_DIRECTORY_ID:
             return str(self.id)
-        return f"{self.id}:{self.directory_id}"
+        return f"{self.id}:{uuid_to_text(self.directory_id)}"
 
 
 @dataclass(frozen=True, slots=True)
