@@ -121,6 +121,9 @@ def read_fetch_response(body: WireFetchResponse, before: VotersAt) -> FetchRespo
         raise KafkaError(ErrorCode.invalid_request, f"expected {TOPIC}-{PARTITION} alone, found {partitions}")
     partition = partitions[0]
     diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
+    for place in (diverging, snapshot):
+        if place is not None and (place.epoch < 0 or place.end_offset < 0):
+            raise KafkaError(ErrorCode.invalid_request, f"expected an epoch and an offset of 0 or more, found {place}")
     hint = partition.current_leader
     data = partition.records
     assert data is None or isinstance(data, bytes | bytearray | memoryview), data

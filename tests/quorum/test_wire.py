@@ -19,8 +19,16 @@ from tierfetch.protocol.codec import (
     write_response,
 )
 from tierfetch.protocol.errors import CorruptRecordError, ErrorCode, KafkaError
-from tierfetch.protocol.fetch_wire import FetchPartition, FetchTopic
+from tierfetch.protocol.fetch_wire import (
+    EpochEndOffset,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchTopic,
+    FetchTopicResponse,
+    SnapshotId,
+)
 from tierfetch.protocol.fetch_wire import FetchRequest as WireFetchRequest
+from tierfetch.protocol.fetch_wire import FetchResponse as WireFetchResponse
 from tierfetch.protocol.topics import METADATA_TOPIC_ID
 from tierfetch.quorum import wire, wire_fetch
 from tierfetch.quorum.effects import DataBatch
@@ -198,6 +206,23 @@ def test_Q5_fetch_response(version: int, leader: LeaderAndEpoch, high_watermark:
     body = through_response(ApiKey.FETCH, version, wire_fetch.fetch_response(asked, response, b""))
     found = wire_fetch.read_fetch_response(body, VotersAt(-1, VoterSet(), 0))
     assert found == response
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"diverging_epoch": EpochEndOffset(-1, -1)},
+        {"diverging_epoch": EpochEndOffset(1, -1)},
+        {"snapshot_id": SnapshotId(-1, 2)},
+    ],
+    ids=str,
+)
+def test_Q5_a_place_that_is_none_is_no_answer(told: dict[str, Any]) -> None:
+    """It must not become an assertion of ours: Kafka's partitions do answer DivergingEpoch(-1, -1)."""
+    partition = FetchPartitionResponse(0, error_code=ErrorCode.none, **told)
+    body = WireFetchResponse(topics=(FetchTopicResponse((partition,), "", METADATA_TOPIC_ID),))
+    with pytest.raises(KafkaError, match="expected an epoch and an offset of 0 or more"):
+        wire_fetch.read_fetch_response(body, VotersAt(-1, VoterSet(), 0))
 
 
 def test_Q5_fetched_records_are_checked_before_anybody_sees_them() -> None:
