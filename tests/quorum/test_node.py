@@ -195,6 +195,35 @@ async def test_Q7_a_full_disk_in_an_fsync_stops_the_replica_and_loses_nothing(
         await quorum.until(lambda: leader.state.records == second.state.records)
 
 
+@pytest.mark.slow
+async def test_Q7_a_full_disk_in_a_followers_fsync_stops_it_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Quorum(tmp_path) as quorum:
+        await quorum.start()
+        leader = await quorum.leader()
+        await append(leader, b"safe")
+        follower = others(quorum, leader)[0]
+        await quorum.until(lambda: follower.state.records == [b"safe"])
+        real = OsFile.sync
+
+        async def sync(file: OsFile) -> None:
+            if file.path.is_relative_to(follower.log_directory):
+                raise OSError(errno.ENOSPC, "No space left on device", str(file.path))
+            await real(file)
+
+        monkeypatch.setattr(OsFile, "sync", sync)
+        node = follower.node
+        await append(leader, b"more")
+        async with asyncio.timeout(TIMEOUT_S):
+            assert "No space left on device" in await node.failed
+        await follower.stop()
+        await append(leader, b"yet more")
+        monkeypatch.undo()
+        await follower.start()
+        await quorum.until(lambda: follower.state.records == [b"safe", b"more", b"yet more"])
+
+
 async def test_Q11_a_leader_of_another_cluster_is_fatal(tmp_path: Path) -> None:
     async with Quorum(tmp_path, 1, observers=1) as quorum:
         await quorum.start()
