@@ -14,6 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from ..protocol.batch_header import Buffer
+from ..protocol.errors import CorruptRecordError
 from ..protocol.quorum_records import (
     KRaftVersion,
     LeaderChange,
@@ -113,6 +114,10 @@ def voters_record(voters: VoterSet) -> Voters:
 
 
 def voter_set(record: Voters) -> VoterSet:
+    """CorruptRecordError if it is none: nobody would decide by it, or somebody twice."""
+    ids = [voter.voter_id for voter in record.voters]
+    if not ids or len(set(ids)) < len(ids) or min(ids) < 0:
+        raise CorruptRecordError(f"a Voters record names {ids}: expected one voter or more, each of them once")
     return VoterSet.of(
         VoterNode(
             ReplicaKey(voter.voter_id, voter.directory_id or NO_DIRECTORY_ID),

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 from tierfetch.protocol.errors import CorruptRecordError
-from tierfetch.protocol.quorum_records import LeaderChange, parse_quorum_record
+from tierfetch.protocol.quorum_records import LeaderChange, Voter, Voters, build_quorum_batch, parse_quorum_record
 from tierfetch.protocol.records import iter_batches, iter_records
-from tierfetch.quorum.control_batches import RECORD_BATCH_BYTES_MAX, append_bytes, fetched_records
+from tierfetch.quorum.control_batches import RECORD_BATCH_BYTES_MAX, append_bytes, fetched_records, voters_record
 from tierfetch.quorum.effects import (
     AppendRecords,
     ControlBatch,
@@ -81,3 +81,10 @@ def test_a_damaged_batch_is_refused() -> None:
     data[-1] ^= 1
     with pytest.raises(CorruptRecordError):
         fetched_records(bytes(data), STATIC)
+
+
+@pytest.mark.parametrize("voters", [(), (voters_record(VoterSet.of([NODE])).voters * 2)], ids=["nobody", "one twice"])
+def test_Q15_a_record_without_a_set_of_voters_is_refused(voters: tuple[Voter, ...]) -> None:
+    data = build_quorum_batch([Voters(voters)], base_offset=0, timestamp_ms=1, partition_leader_epoch=5)
+    with pytest.raises(CorruptRecordError, match="expected one voter or more, each of them once"):
+        fetched_records(data, STATIC)
