@@ -117,8 +117,8 @@ def test_Q8_a_frozen_leader_is_replaced_and_follows_when_it_wakes(quorum: LocalQ
     assert status["LeaderEpoch"] > epoch
     quorum.process(leader).send_signal(signal.SIGCONT)
     for _ in poll(WAIT_S, "the old leader to follow", interval_s=0.1):
-        tail = quorum.log_tail(leader)
-        if "leader -> " in tail and f"-> follower, epoch {status['LeaderEpoch']}" in tail:
+        said = quorum.log_file(leader).read_text()
+        if "leader -> " in said and f"-> follower, epoch {status['LeaderEpoch']}" in said:
             return
 
 
