@@ -125,9 +125,9 @@ def _ratios(found: SweepReport, left: float, right: float) -> Iterator[str]:
     for number, (tiered, color) in enumerate(zip(shares, CURVES, strict=False)):
         ratios = _sorted_ratios([pair for pair in found.pairs if pair.tiered_share == tiered])
         yield _curve(ratios, across, up, color)
-        y = BOTTOM - 62 + number * 20
-        yield _line(right - 190, y - 5, right - 170, y - 5, color, 3)
-        yield _text(right - 162, y, f"{tiered:.0%} of partitions tiered", anchor="start")
+        y = BOTTOM - 48 + number * 18
+        yield _line(right - 180, y - 5, right - 165, y - 5, color, 3)
+        yield _text(right - 157, y, f"{tiered:.0%} of partitions tiered", anchor="start")
 
 
 def _sorted_ratios(pairs: Sequence[Pair]) -> list[float]:

@@ -63,7 +63,7 @@ def bound(placement: Placement, repaired: Indexes, numbers: Band | None, disks: 
     to leave a shared rack. Bands are None where nothing was balanced.
     """
     before = _Before(placement)
-    forced = before.partitions[~placement.stays[before.holders]]
+    forced = before.held_by(~placement.stays)
     free = _Least()
     if numbers is not None and disks is not None:
         groups = _groups(placement)
@@ -122,27 +122,31 @@ class _Before:
         below = (np.minimum(band.lo, after) - now).clip(0)
         return np.where(self._placement.is_open & (below >= LEAST), below, 0.0)
 
+    def held_by(self, brokers: Bools) -> Indexes:
+        """Their replicas' partitions."""
+        found: Indexes = self.partitions[brokers[self.holders]] if brokers.any() else self.partitions[:0]
+        return found
+
     @cached_property
     def _by_broker(self) -> Indexes:
         """The partitions of the first broker, of the second, ..."""
-        return self.partitions[order_by_broker(self.holders)]
+        found: Indexes = self.partitions[order_by_broker(self.holders)]
+        return found
 
     def lacking_moves(self, group: Bools, numbers: Band) -> int:
         """How many replicas the group's brokers below their bands lack, beside those that have to leave anyway."""
-        forced = int((group[self.holders] & ~self._placement.stays[self.holders]).sum())
-        return max(0, int(self._need(self._counts, self._counts_after, numbers)[group].sum()) - forced)
+        forced = self._counts[group & ~self._placement.stays].sum()
+        return max(0, int(self._need(self._counts, self._counts_after, numbers)[group].sum() - forced))
 
     def least(self, group: Bools, numbers: Band, disks: Band, fewest: int, most: int) -> _Least:
         """Of the brokers of one group: what those above their bands give, or what those below take, if that is more;
         the latter in `fewest` to `most` moves.
         """
         placement = self._placement
-        is_here = group[self.holders]
-        forced = self.partitions[is_here & ~placement.stays[self.holders]]
         given = self._given(group, numbers, disks)
         lacking_bytes = float(self._need(self._disk, placement.disk, disks)[group].sum())
-        lacking_bytes -= float(placement.weight[forced].sum())
-        staying = self.partitions[is_here & placement.stays[self.holders]]
+        lacking_bytes -= float(placement.weight[self.held_by(group & ~placement.stays)].sum())
+        staying = self.held_by(group & placement.stays)
         taken_bytes = least_cost(
             placement.cost[staying], placement.weight[staying], fewest, max(0.0, lacking_bytes), most
         )
@@ -158,15 +162,15 @@ class _Before:
         for broker in np.flatnonzero(is_above).tolist():
             mine = by_broker[ends[broker] - int(self._counts[broker]) : ends[broker]]
             cost, weight = placement.cost[mine], placement.weight[mine]
-            count = max(_fewest(weight, float(sizes[broker])), int(counts[broker]))
+            count = max(_fewest(weight, float(sizes[broker]), int(counts[broker])), int(counts[broker]))
             given.add(_Least(count, least_cost(cost, weight, count, float(sizes[broker]))))
         return given
 
 
-def _fewest(weight: Floats, size_bytes: float) -> int:
-    """How many of these weigh `size_bytes` at least."""
-    if size_bytes <= 0:
-        return 0
+def _fewest(weight: Floats, size_bytes: float, known: int) -> int:
+    """How many of these weigh `size_bytes` at least; at most `known` where so many do."""
+    if size_bytes <= 0 or (known and np.partition(weight, -known)[-known:].sum() >= size_bytes):
+        return min(known, len(weight))
     heaviest = np.cumsum(np.sort(weight)[::-1])
     return min(len(weight), int(np.searchsorted(heaviest, size_bytes - LEAST)) + 1)
 
