@@ -27,9 +27,10 @@ from ..log.errors import CorruptFileError
 from ..log.warming import SegmentToWarm
 from ..protocol.errors import CorruptRecordError, KafkaError
 from ..protocol.topics import TopicPartition
+from ..remote.aborts import fetch_transaction_index
 from ..remote.backoff import Backoff
 from ..remote.segment import RemoteLogSegmentMetadata
-from ..remote.storage import IndexType, RemoteStorageCorruptError, RemoteStorageError
+from ..remote.storage import IndexType, ReadsSegments, RemoteStorageCorruptError, RemoteStorageError
 from ..rlm.manager import RemoteLogManager
 from ..rlm.rate_limit import RateLimit
 from ..rlm.view import TierPolicy
@@ -190,10 +191,9 @@ class Warmer:
 
     async def _fetched(self, wanted: ToWarm) -> SegmentToWarm:
         """The small files; the log itself is read piece by piece while it is written."""
-        segment, storage = wanted.segment, self._tier.storage
+        segment, storage = wanted.segment, _Limited(self._tier.storage, self._limit)
 
         async def read(start: int, end: int) -> bytes:
-            await self._limit.acquire(end - start)
             return await storage.fetch_log_segment(segment, start, end)
 
         producers = None
@@ -203,13 +203,22 @@ class Warmer:
             base_offset=wanted.start_offset,
             size_bytes=segment.segment_size_in_bytes,
             read=read,
-            transactions=await self._transactions(segment),
+            transactions=await fetch_transaction_index(segment, storage),
             producers=producers,
             begins_below=wanted.start_offset > segment.start_offset,
         )
 
-    async def _transactions(self, segment: RemoteLogSegmentMetadata) -> bytes:
-        """Where the metadata state one and it is lost, nobody can say what was aborted: RemoteResourceNotFoundError."""
-        if segment.txn_index_empty:
-            return b""
-        return await self._tier.storage.fetch_index(segment, IndexType.TRANSACTION)
+
+class _Limited:
+    """The tier, with its logs at the warmer's rate."""
+
+    def __init__(self, storage: ReadsSegments, limit: RateLimit) -> None:
+        self._storage = storage
+        self._limit = limit
+
+    async def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
+        await self._limit.acquire(end - start)
+        return await self._storage.fetch_log_segment(metadata, start, end)
+
+    async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+        return await self._storage.fetch_index(metadata, index_type)

@@ -2,7 +2,8 @@
 
 | finding        | means                                                              | damage |
 |----------------|--------------------------------------------------------------------|--------|
-| MISSING        | a finished segment lacks one of its objects                        | yes    |
+| MISSING        | a finished segment lacks one of its objects (of a transaction      | yes    |
+|                | index that the metadata do not deny: see `aborts.py`)              |        |
 | WRONG_SIZE     | its log has another size than the metadata states                  | yes    |
 | CORRUPT        | an object cannot be what it is named (with `deep`: `contents.py`)  | yes    |
 | GAP            | offsets of the lineage that no finished segment holds whole        | yes    |
@@ -25,12 +26,20 @@ from typing import Final
 from ..log.checkpoints import decode_leader_epochs
 from ..log.epochs import LeaderEpochCache
 from ..log.errors import CorruptFileError
+from .aborts import fetch_transaction_index
 from .contents import check_contents
 from .findings import Finding, FindingKind
 from .ledger import RemoteLogLedger
 from .lineage import covering, is_within_lineage, youngest
 from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
-from .storage import IndexType, ReadsSegments, RemoteObject, RemoteResourceNotFoundError, RemoteStorageManager
+from .storage import (
+    IndexType,
+    ReadsSegments,
+    RemoteObject,
+    RemoteResourceNotFoundError,
+    RemoteStorageCorruptError,
+    RemoteStorageManager,
+)
 from .survey import Survey, part_name
 
 STALE_AFTER_MS: Final = 3_600_000
@@ -69,9 +78,10 @@ async def audit(
     segments = ledger.segments()
     objects = [listed async for listed in storage.list_objects(ledger.partition)]
     findings = compare(segments, objects, now_ms=now_ms, stale_after_ms=stale_after_ms)
-    findings += await check_lineage(ledger, storage)
+    lost = await _lost_transaction_indexes(ledger, objects, storage, {finding.subject for finding in findings})
+    findings += [*lost, *await check_lineage(ledger, storage)]
     if deep:
-        damaged = {finding.subject for finding in findings if finding.kind is FindingKind.MISSING}
+        damaged = {finding.subject for finding in findings if finding.kind is FindingKind.MISSING or finding in lost}
         for segment in ledger.finished():
             if str(segment.segment_id) not in damaged:
                 findings += await check_contents(segment, storage)
@@ -138,9 +148,7 @@ def compare(
 
 def _compare_finished(segment: RemoteLogSegmentMetadata, parts: Mapping[IndexType | None, int]) -> list[Finding]:
     subject = str(segment.segment_id)
-    needed: list[IndexType | None] = [None, *IndexType]
-    if segment.txn_index_empty:
-        needed.remove(IndexType.TRANSACTION)
+    needed = (None, *(kind for kind in IndexType if kind is not IndexType.TRANSACTION))
     missing = [part_name(kind) for kind in needed if kind not in parts]
     if missing:
         return [Finding(FindingKind.MISSING, subject, f"{_offsets(segment)}: no {', '.join(missing)} in the tier")]
@@ -148,6 +156,25 @@ def _compare_finished(segment: RemoteLogSegmentMetadata, parts: Mapping[IndexTyp
         message = f"{_offsets(segment)}: {parts[None]} bytes where {segment.segment_size_in_bytes} are stated"
         return [Finding(FindingKind.WRONG_SIZE, subject, message)]
     return []
+
+
+async def _lost_transaction_indexes(
+    ledger: RemoteLogLedger, objects: Sequence[RemoteObject], storage: ReadsSegments, damaged: Collection[str]
+) -> list[Finding]:
+    """Of finished segments that are not `damaged`."""
+    stored = {listed.segment_id for listed in objects if listed.kind is IndexType.TRANSACTION}
+    findings: list[Finding] = []
+    for segment in ledger.finished():
+        subject = str(segment.segment_id)
+        if segment.segment_id in stored or subject in damaged:
+            continue
+        try:
+            await fetch_transaction_index(segment, storage)
+        except (RemoteResourceNotFoundError, RemoteStorageCorruptError) as error:
+            is_lost = isinstance(error, RemoteResourceNotFoundError)
+            kind = FindingKind.MISSING if is_lost else FindingKind.CORRUPT
+            findings.append(Finding(kind, subject, f"{_offsets(segment)}: {error}"))
+    return findings
 
 
 def _stale(segment: RemoteLogSegmentMetadata, parts: Mapping[IndexType | None, int], now_ms: int) -> Finding:

@@ -49,10 +49,13 @@ def find_batch(data: Buffer, segment: RemoteLogSegmentMetadata, offset: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class WholeBatches:
-    """`size_bytes` of whole batches from the beginning of the data; `next_offset` follows the last of them."""
+    """`size_bytes` of whole batches from the beginning of the data; `next_offset` follows the last of them.
+    `has_transactions`: records among them are part of a transaction.
+    """
 
     size_bytes: int
     next_offset: int
+    has_transactions: bool
 
 
 def whole_batches(
@@ -61,7 +64,7 @@ def whole_batches(
     """The complete batches at the beginning of `data` that lie below `limit_offset`; none of them may lie below
     `from_offset`. CorruptRecordError.
     """
-    size_bytes = 0
+    size_bytes, has_transactions = 0, False
     next_offset = segment.start_offset if from_offset is None else from_offset
     for position, header in iter_batches(data):
         check_place(position, header, segment, next_offset)
@@ -69,7 +72,8 @@ def whole_batches(
             break
         size_bytes = position + header.size_bytes
         next_offset = header.next_offset
-    return WholeBatches(size_bytes, next_offset)
+        has_transactions = has_transactions or (header.is_transactional and not header.is_control)
+    return WholeBatches(size_bytes, next_offset, has_transactions)
 
 
 def first_record_from(data: Buffer, *, start_offset: int, timestamp_ms: int) -> TimestampAndOffset | ReadOn:

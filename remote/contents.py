@@ -26,6 +26,7 @@ from ..log.index import OffsetIndex, TimeIndex, TransactionIndex
 from ..log.producer_snapshot import decode_snapshot
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import BatchHeader, iter_batches
+from .aborts import fetch_transaction_index
 from .batches import check_place
 from .findings import Finding, FindingKind
 from .lineage import is_within_lineage
@@ -118,12 +119,11 @@ async def _check_indexes(segment: RemoteLogSegmentMetadata, storage: ReadsSegmen
     times = TimeIndex.decode(await storage.fetch_index(segment, IndexType.TIMESTAMP), first)
     times.check()
     _expect_within("time index", segment, [times.last_entry.offset])
-    if not segment.txn_index_empty:
-        aborted = list(TransactionIndex.decode(await storage.fetch_index(segment, IndexType.TRANSACTION)))
-        _expect_within("transaction index", segment, [entry.last_offset for entry in aborted])
-        for entry in aborted:
-            if entry.first_offset > entry.last_offset:
-                raise CorruptFileError(f"transaction index: a marker before its transaction: {entry}")
+    aborted = list(TransactionIndex.decode(await fetch_transaction_index(segment, storage)))
+    _expect_within("transaction index", segment, [entry.last_offset for entry in aborted])
+    for entry in aborted:
+        if entry.first_offset > entry.last_offset:
+            raise CorruptFileError(f"transaction index: a marker before its transaction: {entry}")
     for producer in decode_snapshot(await storage.fetch_index(segment, IndexType.PRODUCER_SNAPSHOT)):
         if producer.batches and producer.batches[-1].last_offset > last:
             raise CorruptFileError(

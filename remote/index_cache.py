@@ -8,8 +8,9 @@
 | a caller that is cancelled does not end it                      | the others wait for it, the next ones need it    |
 | files hold at most `bytes_max`, those used least lately go      | `remote.log.index.file.cache.total.size.bytes`   |
 | a file that cannot be written is no error: the index is served  | a full disk must not stop reads                  |
-| a transaction index is asked for where the metadata state one   | most segments have none                          |
-| one that was lost is an error, as the other two are             | nobody can say what was aborted                  |
+| a transaction index is asked for unless the metadata deny it    | most segments have none                          |
+| one that is not there is empty if the log has no ABORT marker   | Kafka before 4.0 denies none (`aborts`)          |
+| else it was lost: an error, as with the other two               | nobody can say what was aborted                  |
 | files are fsynced before they count                             | an empty file after a crash would hide aborts    |
 | a file from an earlier run is checked when first used           | it may have been damaged; then it is fetched     |
 | what the tier returns must be an index of this very segment     | else RemoteStorageCorruptError, and nothing kept |
@@ -34,6 +35,7 @@ from ..log.disk import Disk
 from ..log.errors import CorruptFileError
 from ..log.index import OffsetIndex, TimeIndex, TransactionIndex
 from ..protocol.topics import uuid_from_text, uuid_to_text
+from .aborts import fetch_transaction_index
 from .byte_lru import ByteLru
 from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from .storage import (
@@ -148,7 +150,7 @@ class RemoteIndexCache:
         key = (metadata.segment_id.id, index_type)
         index = await self._read(metadata, index_type)
         if index is None:
-            data = await self._storage.fetch_index(metadata, index_type)
+            data = await self._fetch(metadata, index_type)
             index = _decode(metadata, index_type, data, is_checked=False)
             await self._keep(key, self._path(metadata, index_type), data)
         size = _counted(index.size_bytes)
@@ -173,6 +175,11 @@ class RemoteIndexCache:
             return None
         self._unchecked.discard(key)
         return index
+
+    async def _fetch(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+        if index_type is IndexType.TRANSACTION:
+            return await fetch_transaction_index(metadata, self._storage)
+        return await self._storage.fetch_index(metadata, index_type)
 
     async def _keep(self, key: _Key, path: Path, data: bytes) -> None:
         """Counted before it is written, so that the limit holds at any moment."""

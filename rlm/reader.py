@@ -166,7 +166,7 @@ class RemoteLogReader:
             return RemoteRecords(memoryview(b""), request.offset)
         self._fetch_ahead(request, segment, found.position + batches.size_bytes, batches.next_offset)
         aborted: tuple[AbortedTransaction, ...] = ()
-        if request.with_aborted:
+        if request.with_aborted and batches.has_transactions:
             aborted = await self._aborted(request, segment, batches.next_offset)
         return RemoteRecords(data[: batches.size_bytes], batches.next_offset, aborted)
 
@@ -212,7 +212,8 @@ class RemoteLogReader:
         self, request: RemoteRead, segment: RemoteLogSegmentMetadata, end_offset: int
     ) -> tuple[AbortedTransaction, ...]:
         """Aborted transactions that overlap [request.offset, end_offset): their markers, and so their index entries,
-        may lie segments further on, or in the local log.
+        may lie segments further on, or in the local log. Not asked for where no record is part of a transaction: all
+        segments from here on may have to be looked at.
         """
         found: dict[AbortedTransaction, None] = {}
         while True:

@@ -145,7 +145,7 @@ async def test_F11_a_transaction_index_that_was_lost_is_never_taken_for_none(cap
     warmer = made(Thin(log), Tier(ledger_of(segment(3, 100, 149, (0, 100), txn_index_empty=False), *SEGMENTS[:2])))
     assert await warmer.run_round() == 0
     assert bases(log) == []
-    assert "could not be warmed: none" in caplog.text
+    assert "could not be warmed" in caplog.text
 
 
 async def test_F11_where_uploads_of_two_leaders_overlap_a_segment_is_taken_in_part() -> None:

@@ -6,14 +6,17 @@ import asyncio
 import errno
 import shutil
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tierfetch.log.disk_os import OsDisk
 from tierfetch.log.index import AbortedTransaction, OffsetIndex, OffsetPosition, TimeIndex, TransactionIndex
+from tierfetch.protocol.control import ControlType
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.protocol.topics import uuid_from_text
+from tierfetch.remote import aborts
 from tierfetch.remote.index_cache import BYTES_MAX, FILE_BYTES_MIN, RemoteIndexCache
 from tierfetch.remote.records import decode_event
 from tierfetch.remote.segment import RemoteLogSegmentMetadata
@@ -25,6 +28,7 @@ from tierfetch.remote.storage import (
 )
 from tierfetch.tests.fakes.disk import FailNth, MemoryDisk
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
+from tierfetch.tests.log.logs import data_batch, marker_batch
 from tierfetch.tests.samples import BROKER
 
 from .builders import segment
@@ -89,13 +93,64 @@ async def test_files_have_kafkas_names_and_bytes() -> None:
     assert cache.size_bytes == 3 * FILE_BYTES_MIN
 
 
+def tier_of_log(*batches: bytes) -> tuple[MemoryRemoteStorage, RemoteLogSegmentMetadata]:
+    """Without a transaction index, of which the metadata say nothing, as those of Kafka before 4.0."""
+    log = b"".join(batches)
+    metadata = replace(SEGMENT, segment_size_in_bytes=len(log))
+    tier = MemoryRemoteStorage()
+    tier.put(metadata, log, indexes_of(metadata))
+    return tier, metadata
+
+
+ONE_TRANSACTION = bytes(data_batch(5, base_offset=100, producer_id=7, producer_epoch=0, is_transactional=True))
+
+
 async def test_R4_a_transaction_index_that_was_lost_is_never_taken_for_none() -> None:
-    tier, disk = tier_of(SEGMENT), MemoryDisk()
+    tier, metadata = tier_of_log(ONE_TRANSACTION, marker_batch(ControlType.ABORT, base_offset=105, producer_id=7))
+    disk = MemoryDisk()
     for _ in range(2):
         cache = await open_cache(tier, disk)
-        with pytest.raises(RemoteResourceNotFoundError):
-            await cache.transaction_index(SEGMENT)
+        with pytest.raises(RemoteResourceNotFoundError, match="was lost, its log has aborted transactions"):
+            await cache.transaction_index(metadata)
     assert await names(disk) == []
+
+
+async def test_R4_what_kafka_before_4_0_uploaded_without_a_transaction_index_has_an_empty_one() -> None:
+    marker = bytes(marker_batch(ControlType.COMMIT, base_offset=105, producer_id=7))
+    tier, metadata = tier_of_log(ONE_TRANSACTION, marker, bytes(data_batch(94, base_offset=106)))
+    disk = MemoryDisk()
+    for _ in range(2):
+        cache = await open_cache(tier, disk)
+        assert len(await cache.transaction_index(metadata)) == 0
+    assert [operation for operation, _ in tier.calls] == ["fetch_index txnindex", "fetch_log_segment"], "proven once"
+
+
+async def test_R4_a_batch_larger_than_what_is_looked_at_hides_no_abort(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aborts, "SCAN_BYTES", 70)
+    tier, metadata = tier_of_log(ONE_TRANSACTION, marker_batch(ControlType.ABORT, base_offset=105, producer_id=7))
+    cache = await open_cache(tier)
+    with pytest.raises(RemoteResourceNotFoundError, match="was lost"):
+        await cache.transaction_index(metadata)
+
+
+@pytest.mark.parametrize("at", [20, -1])
+async def test_R4_a_damaged_log_proves_nothing(at: int) -> None:
+    log = bytearray(ONE_TRANSACTION + marker_batch(ControlType.COMMIT, base_offset=105, producer_id=7))
+    log[at] ^= 1
+    tier, metadata = tier_of_log(bytes(log))
+    cache = await open_cache(tier)
+    with pytest.raises(RemoteStorageCorruptError):
+        await cache.transaction_index(metadata)
+
+
+@pytest.mark.parametrize("cut", [1, 80, 90])
+async def test_R4_a_log_that_is_cut_off_proves_nothing(cut: int) -> None:
+    log = ONE_TRANSACTION + marker_batch(ControlType.ABORT, base_offset=105, producer_id=7)
+    tier, metadata = tier_of_log(log)
+    tier.objects[metadata.segment_id, None] = bytes(log[:-cut])
+    cache = await open_cache(tier)
+    with pytest.raises(RemoteStorageCorruptError):
+        await cache.transaction_index(metadata)
 
 
 async def test_segment_said_to_have_no_aborts_is_not_asked_for() -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tierfetch.plugins.local import LocalTieredStorage
+from tierfetch.protocol.control import ControlType
 from tierfetch.remote.audit import AuditReport, audit, compare
 from tierfetch.remote.findings import Finding, FindingKind
 from tierfetch.remote.ledger import RemoteLogLedger
@@ -23,7 +24,7 @@ from tierfetch.tests import samples
 from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fakes.remote_metadata import SharedMetadata
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
-from tierfetch.tests.log.logs import NOW_MS
+from tierfetch.tests.log.logs import NOW_MS, append, end_transaction, marker_batch
 
 from .brokers import PARTITION, Broker, until
 from .test_reader import SAMPLES_IN_TIER, sample_ledger_events
@@ -72,6 +73,41 @@ async def test_missing_object(tiered: Broker, part: IndexType | None) -> None:
     assert kinds(report) == [FindingKind.MISSING]
     assert not report.is_sound
     assert f"offsets [6, 11]: no {'log' if part is None else part.value} in the tier" in str(report.findings[0])
+
+
+@pytest.fixture
+async def undenied() -> AsyncIterator[Broker]:
+    """Of its first segment the metadata do not deny a transaction index."""
+    broker = Broker(1, MemoryRemoteStorage(), SharedMetadata())
+    await broker.open()
+    await broker.lead(0)
+    transaction = {"producer_id": 1, "producer_epoch": 0, "is_transactional": True}
+    await append(broker.log, 2, base_sequence=0, **transaction)
+    await end_transaction(broker.log, ControlType.ABORT, 1)
+    await broker.log.roll()
+    await broker.fill(1)
+    await until(broker.is_all_tiered)
+    await broker.manager.stop(PARTITION)
+    await broker.metadata.assign([PARTITION])
+    yield broker
+    await broker.close()
+
+
+@pytest.mark.parametrize("deep", [False, True])
+async def test_R4_a_transaction_index_that_was_lost_is_missing(undenied: Broker, deep: bool) -> None:
+    del undenied.storage.objects[undenied.ledger.finished()[0].segment_id, IndexType.TRANSACTION]
+    report = await run(undenied, deep=deep)
+    assert kinds(report) == [FindingKind.MISSING]
+    assert "was lost" in str(report.findings[0])
+
+
+@pytest.mark.parametrize("deep", [False, True])
+async def test_R4_a_transaction_index_that_never_was_is_not_missing(undenied: Broker, deep: bool) -> None:
+    first = undenied.ledger.finished()[0].segment_id
+    del undenied.storage.objects[first, IndexType.TRANSACTION]
+    committed = marker_batch(ControlType.COMMIT, base_offset=2, epoch=0, producer_id=1)
+    undenied.storage.objects[first, None] = undenied.storage.objects[first, None][: -len(committed)] + committed
+    assert kinds(await run(undenied, deep=deep)) == []
 
 
 async def test_wrong_size(tiered: Broker) -> None:

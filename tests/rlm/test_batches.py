@@ -46,7 +46,9 @@ def test_search_goes_on_where_the_bytes_end() -> None:
     ],
 )
 def test_whole_batches_below_a_limit(size: int, limit_offset: int, batches: int, next_offset: int) -> None:
-    assert whole_batches(LOG[:size], SEGMENT, limit_offset=limit_offset) == WholeBatches(batches * SIZE, next_offset)
+    assert whole_batches(LOG[:size], SEGMENT, limit_offset=limit_offset) == WholeBatches(
+        batches * SIZE, next_offset, has_transactions=False
+    )
 
 
 @pytest.mark.parametrize("order", [(0, 2, 1, 3), (0, 0, 1), (1, 0)])

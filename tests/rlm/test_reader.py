@@ -156,6 +156,10 @@ class TestAborted:
         await tier_all(broker)
         for offset in range(broker.log.local_log_start_offset):
             records = await read(readers, at(broker, offset, max_bytes=1, with_aborted=True))
+            ((_, header),) = iter_batches(records.records)
+            if header.is_control or not header.is_transactional:
+                assert records.aborted == ()
+                continue
             assert set(expected[offset]) <= set(records.aborted)
             assert all(
                 each.first_offset < records.next_offset and each.last_offset >= offset for each in records.aborted
@@ -166,7 +170,7 @@ class TestAborted:
         await broker.log.roll()
         await broker.fill(0)
         await tier_all(broker)
-        await read(readers, at(broker, 8, max_bytes=1, with_aborted=True))
+        await read(readers, at(broker, 6, max_bytes=1, with_aborted=True))
         asked = [call for call in broker.storage.calls if call[0] == "fetch_index txnindex"]
         assert asked == [("fetch_index txnindex", broker.ledger.finished()[2].segment_id)]
 
@@ -183,6 +187,28 @@ class TestAborted:
             await readers.reader.read(at(broker, 0, with_aborted=True))
         assert refused.value.code is ErrorCode.kafka_storage_error
         assert (await read(readers, at(broker, 0))).next_offset > 0
+
+    async def test_what_is_in_no_transaction_needs_no_transaction_index(self, broker: Broker, readers: Readers) -> None:
+        await self.produce_transactions(broker)
+        await tier_all(broker)
+        assert (await read(readers, at(broker, 4, max_bytes=1, with_aborted=True))).aborted == ()
+        assert not any(operation == "fetch_index txnindex" for operation, _ in broker.storage.calls)
+
+    async def test_R4_a_tier_of_kafka_before_4_0_is_read(self, broker: Broker, readers: Readers) -> None:
+        """It has no index where nothing was aborted, and the metadata do not say so."""
+        transaction = {"producer_id": 1, "producer_epoch": 0, "is_transactional": True}
+        for segment in range(3):
+            await append(broker.log, 2, base_sequence=2 * segment, **transaction)
+            await end_transaction(broker.log, ControlType.COMMIT, 1)
+            await broker.log.roll()
+        await broker.fill(0)
+        before = await read_bytes(broker.log, 0)
+        await tier_all(broker)
+        for segment in broker.ledger.finished():
+            object.__setattr__(segment, "txn_index_empty", False)
+        end = broker.log.log_end_offset
+        data, aborted = await consume(readers, at(broker, 0, max_bytes=1, with_aborted=True), end)
+        assert (data, aborted) == (before, [])
 
     async def test_read_uncommitted_asks_for_no_transaction_index(self, broker: Broker, readers: Readers) -> None:
         await self.produce_transactions(broker)

@@ -1,0 +1,64 @@
+"""The transaction index of a segment, also where its metadata do not say whether it has one.
+
+Kafka's metadata say so since 4.0 (KIP-1058). Before, a segment in which nothing was aborted has no index either, and
+whether the tier has lost one or never had one is told by the batches: an index has an entry for each transaction whose
+ABORT marker lies in the segment, so a segment without such a marker has none. The other way round it is no proof, a
+marker may end a transaction that wrote nothing here; but then nobody can say what was aborted.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..protocol.batch_header import BatchHeader
+from ..protocol.control import ControlType, control_type
+from ..protocol.errors import CorruptRecordError
+from ..protocol.records import iter_batches, iter_records
+from .batches import check_place
+from .segment import RemoteLogSegmentMetadata
+from .storage import IndexType, ReadsSegments, RemoteResourceNotFoundError, RemoteStorageCorruptError
+
+SCAN_BYTES: Final = 1 << 20
+
+
+async def fetch_transaction_index(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> bytes:
+    """As it lies in the tier; empty if nothing was aborted. RemoteResourceNotFoundError if it was lost."""
+    if segment.txn_index_empty:
+        return b""
+    try:
+        return await storage.fetch_index(segment, IndexType.TRANSACTION)
+    except RemoteResourceNotFoundError as error:
+        if await _has_abort_marker(segment, storage):
+            raise RemoteResourceNotFoundError(
+                f"the transaction index of segment {segment.segment_id} was lost, its log has aborted transactions: "
+                f"{error}"
+            ) from error
+    return b""
+
+
+async def _has_abort_marker(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> bool:
+    """Reads the log up to the first one, with its CRCs. RemoteStorageError, also where it is damaged."""
+    position, next_offset, size_bytes = 0, segment.start_offset, SCAN_BYTES
+    while position < segment.segment_size_in_bytes:
+        end = min(position + size_bytes, segment.segment_size_in_bytes)
+        data = await storage.fetch_log_segment(segment, position, end)
+        read = 0
+        try:
+            for at, header in iter_batches(data):
+                check_place(at, header, segment, next_offset)
+                if _aborts(data, at, header):
+                    return True
+                read, next_offset = at + header.size_bytes, header.next_offset
+        except CorruptRecordError as error:
+            raise RemoteStorageCorruptError(f"{segment.segment_id}: {error.message}") from error
+        if read == 0 and (end == segment.segment_size_in_bytes or len(data) < end - position):
+            raise RemoteStorageCorruptError(f"{segment.segment_id}: the log ends within a batch at byte {position}")
+        size_bytes = SCAN_BYTES if read else 2 * size_bytes
+        position += read
+    return False
+
+
+def _aborts(data: bytes, position: int, header: BatchHeader) -> bool:
+    if not (header.is_control and header.is_transactional):
+        return False
+    return any(control_type(record) is ControlType.ABORT for record in iter_records(data, position, header))
