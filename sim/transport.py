@@ -135,7 +135,8 @@ class SimTransport(asyncio.Transport):
         assert not self._is_eof_sent, "write after write_eof"
         if not self._is_closing and len(data):
             self._send(bytes(data))
-            self._pause_protocol()
+            if self._outbox:
+                self._pause_protocol()
 
     def can_write_eof(self) -> bool:
         return True
