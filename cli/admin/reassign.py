@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from rich.table import Table
 
 from ...protocol.errors import KafkaError
 from ...sim.planning.cluster_state import Standing, standing
-from ...sim.planning.journal import ENDED, Event, Header, Journal, JournalError, Outcome
+from ...sim.planning.journal import ENDED, Entry, Event, Header, Journal, JournalError, Outcome
 from ...sim.planning.neighbours import signs_of_others
 from ...sim.planning.plan_file import PlanFile, PlanFileError
 from ...sim.planning.preflight import entries_of
@@ -137,21 +137,17 @@ def execute(
         )
         if problems:
             raise click.ClickException("\n".join([f"{plan_file}: nothing was begun:", *problems]))
-        if options["no_wait"]:
-            refused = await ask_controller(admin, [(entry.key, entry.target) for entry in entries])
-            if refused:
-                raise click.ClickException("\n".join(refused))
-            return len(entries)
         throttle = options["throttle"] or plan.details.throttle_bytes_per_s
         moved = {entry.topic for entry in entries}
-        topics = sorted(moved)
         brokers = sorted({broker for entry in entries for broker in (*entry.before, *entry.target)})
-        is_set = throttle is not None or plan.details.roll is not None
-        old_configs = await cluster.configs(config_keys(topics, brokers)) if is_set else ()
+        is_set = (throttle is not None or plan.details.roll is not None) and not options["no_wait"]
+        old_configs = await cluster.configs(config_keys(sorted(moved), brokers)) if is_set else ()
         others = signs_of_others(state, {entry.key for entry in entries}, brokers, old_configs)
         if others and not options["shares_brokers"]:
             others.append("or give --share-brokers, and it begins all the same")
             raise click.ClickException("\n".join([f"{plan_file}: nothing was begun:", *others]))
+        if options["no_wait"]:
+            return await _begin_all(admin, entries)
         header = Header(
             cluster_id=cluster.cluster_id,
             plan=plan_file.name,
@@ -173,6 +169,15 @@ def execute(
         click.echo(f"{done} partitions begin to move")
     else:
         _tell(done, plan_file, as_json=as_json)
+
+
+async def _begin_all(admin: Admin, entries: Sequence[Entry]) -> int:
+    """How many; all of them or none. ClickException names those that the controller refused."""
+    refused = await ask_controller(admin, [(entry.key, entry.target) for entry in entries])
+    if refused:
+        await ask_controller(admin, [(entry.key, None) for entry in entries])
+        raise click.ClickException("\n".join([*refused, "the others were taken back: nothing moves"]))
+    return len(entries)
 
 
 @reassign.command("resume")

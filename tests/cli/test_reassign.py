@@ -8,12 +8,14 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from tierfetch.cli.admin.reassign import reassign
+from tierfetch.cli.admin.reassign import _begin_all, reassign
 from tierfetch.cli.admin.reassign_cluster import PlanCluster
 from tierfetch.cli.admin.reassign_journal import JournalFile, default_path
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -293,3 +295,24 @@ async def test_configs_of_a_broker_that_is_not_alive_are_left_where_nobody_takes
     rate = ConfigValue(kind="broker", name="3", key="leader.replication.throttled.rate", value=None)
     await cluster.set_configs([rate])
     assert cluster.left == {3}
+
+
+@pytest.mark.parametrize("refusals", [[], ["t-0: no"]])
+async def test_all_at_once_is_all_or_nothing(refusals: list[str]) -> None:
+    asked: list[object] = []
+
+    class Controller:
+        async def ask(self, _api: object, body: dict[str, Any]) -> Any:
+            parts = body["topics"][0]["partitions"]
+            asked.extend(part["replicas"] for part in parts)
+            code = ErrorCode.invalid_replica_assignment if refusals and parts[0]["replicas"] else ErrorCode.none
+            answers = [SimpleNamespace(partition_index=0, error_code=code, error_message="no")]
+            return SimpleNamespace(responses=[SimpleNamespace(name="t", partitions=answers)])
+
+    if refusals:
+        with pytest.raises(click.ClickException, match="t-0: no\nthe others were taken back: nothing moves"):
+            await _begin_all(Controller(), ENTRIES)
+        assert asked == [[3, 2], None]
+    else:
+        assert await _begin_all(Controller(), ENTRIES) == 1
+        assert asked == [[3, 2]]
