@@ -59,6 +59,7 @@ class World:
 
     def __init__(self, seed: int, *, sink: Callable[[str], None] | None = None, records_logs: bool = False) -> None:
         """`sink` gets each line as it is written; `records_logs`: also what the nodes log (not part of the digest)."""
+        gc.collect()  # what is left of a world before this one would be kept for ever
         gc.freeze()
         self.seed = seed
         self.loop = make_loop(self.rng("loop"))

@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import weakref
 from collections import Counter
 from contextlib import suppress
 
@@ -165,3 +166,20 @@ def test_real_time_is_sampled_by_folder_and_changes_nothing():
     assert sampled == run(1, records=20)
     assert costs.samples > 0
     assert "%" in costs.table(functions_max=3)
+
+
+def test_what_refers_to_a_world_goes_with_it() -> None:
+    class Scenario:
+        def __init__(self, world: World) -> None:
+            self.world = world
+            world.loop.on_event = self.look
+
+        def look(self, _: object) -> None: ...
+
+    def run() -> weakref.ref[Scenario]:
+        with World(1) as world:
+            return weakref.ref(Scenario(world))
+
+    gone = run()
+    with World(2):
+        assert gone() is None
