@@ -37,7 +37,8 @@ def main(parts: tuple[str, ...], size_mb: int, runs: int, json_path: Path) -> No
             run(part, base, results, size_mb, runs, console.print)
         finally:
             shutil.rmtree(base, ignore_errors=True)
-        results.write(json_path, command)
+            if results.loads:
+                results.write(json_path, command)
     report(console, results)
     console.print(f"Figures: {json_path}")
 
