@@ -397,25 +397,25 @@ class PartitionLog:
         return producers.snapshot()
 
     async def segment_files(self, segment: LogSegment) -> SegmentFiles:
-        """All that is uploaded of a closed segment, held until it is released."""
+        """All that is uploaded of a closed segment, held until it is released; the epochs as they are on return."""
         state = self._state
         state.check_usable()
         assert not segment.is_active, f"the active segment is never copied: {segment}"
         assert segment.next_offset <= state.log_end_offset, (segment, state.log_end_offset)
         snapshot = await self.producer_snapshot_at(segment.next_offset)
-        epochs = encode_leader_epochs(state.epochs.range(0, segment.next_offset))
         with segment.pinned():
             indexes = await segment.indexes()
             files: dict[str, FileSource | BytesSource] = {
                 "log": FileSource(await segment.file(), segment.size_bytes),
                 "index": BytesSource(indexes.offset.encode()),
                 "timeindex": BytesSource(indexes.time.encode()),
-                "leader_epoch_checkpoint": BytesSource(epochs),
             }
             if snapshot is not None:
                 files["snapshot"] = BytesSource(snapshot)
             if segment.has_transaction_index:
                 files["txnindex"] = BytesSource((await segment.transaction_index()).encode())
+            epochs = encode_leader_epochs(state.epochs.range(0, segment.next_offset))
+            files["leader_epoch_checkpoint"] = BytesSource(epochs)
             return SegmentFiles(files, segment)
 
     # Upkeep.

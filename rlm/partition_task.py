@@ -211,16 +211,19 @@ class PartitionTask:
             await self._services.copier.admit(segment.size_bytes)
             found = self._next_copy()  # the wait may have been long
             if found is not None and found[1].base_offset == segment.base_offset:
-                await self._upload(*found)
+                await self._upload(found[1])
         finally:
             self._copy_task = None
 
-    async def _upload(self, view: PartitionView, segment: LocalSegment) -> None:
+    async def _upload(self, segment: LocalSegment) -> None:
         services = self._services
         source = next(each for each in self._log.segments if each.base_offset == segment.base_offset)
         self._copying = RemoteLogSegmentId(self.partition, UUID(int=services.random.getrandbits(128), version=4))
         try:
             async with open_segment_data(self._log, source) as data:
+                view = self._look()  # of the same moment as the epochs in `data`: the log start may have been raised
+                if view is None or segment not in pending_copies(view):
+                    return
                 now_ms = services.wall_clock_ms()
                 is_txn_index_empty = IndexType.TRANSACTION not in data.indexes
                 metadata = describe_copy(

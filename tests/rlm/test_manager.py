@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from tierfetch.log.checkpoints import decode_leader_epochs
 from tierfetch.log.config import LogConfig
+from tierfetch.log.epochs import LeaderEpochCache
 from tierfetch.protocol.control import ControlType
 from tierfetch.remote.lineage import earliest_pending_upload
 from tierfetch.remote.segment import (
@@ -181,6 +183,30 @@ class TestCopy:
         custom = custom[:-1]
         await until(leader.is_all_tiered)
         assert leader.ledger.finished()[0].custom_metadata == custom
+
+    @pytest.mark.parametrize("raised_to", [1, 3, 6])
+    async def test_R1_a_log_start_raised_as_a_copy_begins_is_in_the_metadata_and_the_epoch_index(
+        self, leader: Broker, monkeypatch: pytest.MonkeyPatch, raised_to: int
+    ) -> None:
+        """The index would else begin above what the metadata state, and no follower adopt the segment."""
+        take_snapshot = leader.log.producer_snapshot_at
+
+        async def raise_log_start(offset: int) -> bytes | None:
+            await leader.log.increment_log_start_offset(raised_to)
+            return await take_snapshot(offset)
+
+        await append(leader.log, 2)
+        await leader.lead(1)
+        await append(leader.log, 4, epoch=1)
+        await leader.log.roll()
+        await append(leader.log, 2, epoch=1)
+        await leader.log.roll()
+        monkeypatch.setattr(leader.log, "producer_snapshot_at", raise_log_start)
+        leader.log.update_high_watermark(leader.log.log_end_offset)
+        await until(lambda: leader.tiered_to() == 8)
+        for segment in leader.ledger.finished():
+            index = decode_leader_epochs(leader.storage.objects[segment.segment_id, IndexType.LEADER_EPOCH])
+            assert LeaderEpochCache(index).range(segment.start_offset, 8)[:1] == segment.segment_leader_epochs[:1]
 
     async def test_R1_transaction_index_is_uploaded_only_where_something_was_aborted(self, leader: Broker) -> None:
         transaction = {"producer_id": 1, "producer_epoch": 0, "is_transactional": True}
