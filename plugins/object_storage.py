@@ -50,9 +50,17 @@ def dotted(name: str) -> str:
     return name.replace("_", ".")
 
 
+CONTAINER_SCHEMES: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
+"""`abfss://container@account.dfs.core.windows.net/path`."""
+
+
 def refuse_credentials(key: str, url: str | None, instead: str) -> None:
-    """ValueError, without the URL, if it names a user or a password: messages and drivers show URLs."""
-    if url is not None and "@" in urlsplit(url).netloc:
+    """ValueError, without the URL, if it names a user or a password: messages and drivers show URLs. Azure's name the
+    container where others name the user.
+    """
+    parts = urlsplit(url or "")
+    is_container = parts.scheme in CONTAINER_SCHEMES and parts.password is None
+    if "@" in parts.netloc and not is_container:
         raise ValueError(f"{key}: credentials do not belong into it; {instead}")
 
 

@@ -9,6 +9,7 @@ import boto3
 import pytest
 from mypy_boto3_s3.client import S3Client
 
+from tierfetch.plugins.fsspec import FsspecConfig
 from tierfetch.plugins.s3 import S3Config, S3ObjectStore, S3RemoteStorage
 from tierfetch.remote.registry import PluginError, load_remote_storage
 from tierfetch.remote.storage import RemoteStorageCorruptError, RemoteStorageError, RemoteStorageTimeoutError
@@ -139,6 +140,7 @@ def test_secrets_are_in_no_text(s3_options: dict[str, str]) -> None:
         ("s3", "endpoint.url", "https://someone:hunter2@storage:9000"),
         ("fsspec", "url", "ftp://someone:hunter2@storage/tier"),
         ("fsspec", "url", "ftp://hunter2@storage/tier"),
+        ("fsspec", "url", "abfss://container:hunter2@account.dfs.core.windows.net/tier"),
     ],
 )
 def test_a_url_with_credentials_is_refused_and_not_shown(plugin: str, key: str, url: str) -> None:
@@ -146,6 +148,12 @@ def test_a_url_with_credentials_is_refused_and_not_shown(plugin: str, key: str, 
     with pytest.raises(PluginError, match=rf"{key}: credentials do not belong into it") as refused:
         load_remote_storage(plugin, {**needed, key: url})
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("scheme", ["abfs", "abfss", "wasb", "wasbs"])
+def test_a_container_of_azure_is_no_user(scheme: str) -> None:
+    url = f"{scheme}://container@account.dfs.core.windows.net/tier"
+    assert FsspecConfig.model_validate({"url": url}).url == url
 
 
 @pytest.mark.parametrize(
