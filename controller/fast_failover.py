@@ -100,7 +100,7 @@ class FastFailover:
         suspicion.probes += 1
         match outcome:
             case ProbeOutcome.SAME_INCARNATION:
-                del self._suspected[broker_id]
+                self.heard(broker_id)
                 return Verdict.WAIT
             case ProbeOutcome.OTHER_INCARNATION:
                 suspicion.refusals = REFUSALS_NEEDED
@@ -126,7 +126,7 @@ class FastFailover:
         return is_same_listener and self._may_act(now_ms)
 
     def heard(self, broker_id: int) -> None:
-        """A heartbeat came: alive after all."""
+        """A heartbeat came, or it answered a probe: alive after all."""
         self._suspected.pop(broker_id, None)
         self._disconnected.pop(broker_id, None)
 

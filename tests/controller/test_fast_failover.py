@@ -73,6 +73,15 @@ def test_another_incarnation_is_no_proof_where_the_first_lives() -> None:
     assert not harness.image.brokers[1].fenced
 
 
+def test_another_incarnation_is_no_proof_where_the_first_has_answered_at_its_listener() -> None:
+    """A second node with the first one's advertised listener, which only says that it is there."""
+    harness = cluster_of(3)
+    harness.core.connection_lost(1, harness.now_ms)
+    assert probe(harness, 1, ProbeOutcome.SAME_INCARNATION) is Verdict.WAIT
+    assert harness.register(1)["error_code"] is ErrorCode.duplicate_broker_registration
+    assert not harness.image.brokers[1].fenced
+
+
 @pytest.mark.parametrize("brokers", [1, 2, 3])
 def test_who_was_started_again_need_not_wait_whoever_else_is_gone(brokers: int) -> None:
     """One of two, or all of them at once: none is fenced for it, each speaks for itself."""
