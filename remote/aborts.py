@@ -1,4 +1,4 @@
-"""The transaction index of a segment, also where its metadata do not say whether it has one.
+"""What was aborted in a segment, also where its metadata do not say whether it has a transaction index.
 
 Kafka's metadata say so since 4.0 (KIP-1058). Before, a segment in which nothing was aborted has no index either, and
 whether the tier has lost one or never had one is told by the batches: an index has an entry for each transaction whose
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..log.errors import CorruptFileError
+from ..log.producer_snapshot import decode_snapshot
 from ..protocol.batch_header import BatchHeader
 from ..protocol.control import ControlType, control_type
 from ..protocol.errors import CorruptRecordError
@@ -34,6 +36,20 @@ async def fetch_transaction_index(segment: RemoteLogSegmentMetadata, storage: Re
                 f"{error}"
             ) from error
     return b""
+
+
+async def first_open_offset(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> int | None:
+    """Where the first of the transactions begins that are open at the segment's end; None if none is: by its producer
+    snapshot, which keeps them however old they are. RemoteStorageError.
+    """
+    data = await storage.fetch_index(segment, IndexType.PRODUCER_SNAPSHOT)
+    try:
+        producers = decode_snapshot(data, name=f"producer snapshot of segment {segment.segment_id}")
+    except CorruptFileError as error:
+        raise RemoteStorageCorruptError(str(error)) from error
+    return min(
+        (each.current_txn_first_offset for each in producers if each.current_txn_first_offset is not None), default=None
+    )
 
 
 async def _has_abort_marker(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> bool:

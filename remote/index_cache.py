@@ -35,7 +35,7 @@ from ..log.disk import Disk
 from ..log.errors import CorruptFileError
 from ..log.index import OffsetIndex, TimeIndex, TransactionIndex
 from ..protocol.topics import uuid_from_text, uuid_to_text
-from .aborts import fetch_transaction_index
+from .aborts import fetch_transaction_index, first_open_offset
 from .byte_lru import ByteLru
 from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from .storage import (
@@ -51,6 +51,7 @@ DIRECTORY: Final = "remote-log-index-cache"
 BYTES_MAX: Final = 1 << 30
 """Kafka's default."""
 DECODED_BYTES_MAX: Final = 32 << 20
+OPEN_OFFSETS_MAX: Final = 4096
 FILE_BYTES_MIN: Final = 4096
 """What even an empty file counts: a block of the disk, or the objects that stand for it in memory."""
 
@@ -74,6 +75,7 @@ class RemoteIndexCache:
         self._decoded: ByteLru[_Key, Index] = ByteLru(min(DECODED_BYTES_MAX, bytes_max))
         self._flights: dict[_Key, asyncio.Task[Index]] = {}
         self._tasks: set[asyncio.Task[Index]] = set()
+        self._open_offsets: dict[UUID, int | None] = {}
 
     @classmethod
     async def open(
@@ -110,10 +112,21 @@ class RemoteIndexCache:
             return TransactionIndex()
         return cast(TransactionIndex, await self._get(metadata, IndexType.TRANSACTION))
 
+    async def first_open_offset(self, metadata: RemoteLogSegmentMetadata) -> int | None:
+        """As in `aborts`; the last ones are remembered."""
+        known, segment_id = self._open_offsets, metadata.segment_id.id
+        if segment_id not in known:
+            offset = await first_open_offset(metadata, self._storage)
+            if len(known) >= OPEN_OFFSETS_MAX:
+                del known[next(iter(known))]
+            known[segment_id] = offset
+        return known[segment_id]
+
     async def drop(self, segment_id: RemoteLogSegmentId) -> None:
         """Forget a segment that was deleted, or whose indexes turned out wrong. Those who wait get what they wait for,
         but it is not kept.
         """
+        self._open_offsets.pop(segment_id.id, None)
         keys = [(segment_id.id, index_type) for index_type in _SUFFIXES]
         for key in keys:
             self._flights.pop(key, None)

@@ -227,8 +227,24 @@ class RemoteLogReader:
                 local = await request.log.aborted_transactions(request.offset, end_offset)
                 found |= dict.fromkeys(local)
                 break
-            segment = self._segment_of(request, next_offset)
+            following = self._segment_of(request, next_offset)
+            if not following.txn_index_empty and await self._has_ended(request, segment, end_offset):
+                break
+            segment = following
         return tuple(found)
+
+    async def _has_ended(self, request: RemoteRead, segment: RemoteLogSegmentMetadata, end_offset: int) -> bool:
+        """Whether all transactions that began below `end_offset` have ended within the segment, as far as that can be
+        said: then the next index, which may have to be proven by a whole log, is not asked for.
+        """
+        if not is_within_lineage(segment, request.log.epochs, request.log.log_end_offset):
+            return False
+        try:
+            open_offset = await self._indexes.first_open_offset(segment)
+        except (RemoteResourceNotFoundError, RemoteStorageCorruptError) as error:
+            logger.warning("%s: what is open there is not known: %s", segment.segment_id, error)
+            return False
+        return open_offset is None or open_offset >= end_offset
 
     async def _forget(self, segment: RemoteLogSegmentMetadata, error: RemoteStorageError) -> None:
         """What was kept may be the fault, or belong to a segment that is gone."""

@@ -13,10 +13,12 @@ import pytest
 
 from tierfetch.log.disk_os import OsDisk
 from tierfetch.log.index import AbortedTransaction, OffsetIndex, OffsetPosition, TimeIndex, TransactionIndex
+from tierfetch.log.producer_snapshot import encode_snapshot
+from tierfetch.log.producer_state import ProducerStateEntry
 from tierfetch.protocol.control import ControlType
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.protocol.topics import uuid_from_text
-from tierfetch.remote import aborts
+from tierfetch.remote import aborts, index_cache
 from tierfetch.remote.index_cache import BYTES_MAX, FILE_BYTES_MIN, RemoteIndexCache
 from tierfetch.remote.records import decode_event
 from tierfetch.remote.segment import RemoteLogSegmentMetadata
@@ -151,6 +153,31 @@ async def test_R4_a_log_that_is_cut_off_proves_nothing(cut: int) -> None:
     cache = await open_cache(tier)
     with pytest.raises(RemoteStorageCorruptError):
         await cache.transaction_index(metadata)
+
+
+async def test_what_is_open_at_a_segments_end_is_asked_for_once_until_it_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(index_cache, "OPEN_OFFSETS_MAX", 2)
+    segments = [segment(number, 100 * number, 100 * number + 99) for number in range(4)]
+    tier = tier_of(*segments)
+    for metadata in segments:
+        producers = [
+            ProducerStateEntry(7, 0, current_txn_first_offset=None),
+            ProducerStateEntry(8, 0, current_txn_first_offset=metadata.start_offset + 9),
+            ProducerStateEntry(9, 0, current_txn_first_offset=metadata.start_offset + 3),
+        ]
+        tier.objects[metadata.segment_id, IndexType.PRODUCER_SNAPSHOT] = encode_snapshot(producers)
+    cache = await open_cache(tier)
+    for metadata in (*segments, segments[3], segments[2]):
+        assert await cache.first_open_offset(metadata) == metadata.start_offset + 3
+    assert len(tier.calls) == 4
+    await cache.drop(segments[3].segment_id)
+    tier.objects[segments[3].segment_id, IndexType.PRODUCER_SNAPSHOT] = encode_snapshot([])
+    assert await cache.first_open_offset(segments[3]) is None
+    tier.objects[segments[0].segment_id, IndexType.PRODUCER_SNAPSHOT] = b"damaged"
+    with pytest.raises(RemoteStorageCorruptError):
+        await cache.first_open_offset(segments[0])
 
 
 async def test_segment_said_to_have_no_aborts_is_not_asked_for() -> None:

@@ -116,6 +116,12 @@ class TestRead:
             await readers.reader.read(at(broker, 4))
 
 
+def deny_no_transaction_index(broker: Broker) -> None:
+    """Metadata as of Kafka before 4.0."""
+    for segment in broker.ledger.finished():
+        object.__setattr__(segment, "txn_index_empty", False)
+
+
 class TestAborted:
     async def produce_transactions(self, broker: Broker) -> None:
         """Producer 1 aborts over three segments, producer 2 commits, producer 3 aborts within the active segment."""
@@ -135,15 +141,18 @@ class TestAborted:
         await end_transaction(log, ControlType.ABORT, 3)
         log.update_high_watermark(log.log_end_offset)
 
+    @pytest.mark.parametrize("is_denied", [True, False], ids=["kafka-4", "kafka-3"])
     @pytest.mark.parametrize("max_bytes", [1, 250, 1 << 20])
     async def test_R4_read_committed_over_segments_and_tiers(
-        self, broker: Broker, readers: Readers, max_bytes: int
+        self, broker: Broker, readers: Readers, max_bytes: int, is_denied: bool
     ) -> None:
         await self.produce_transactions(broker)
         end = broker.log.log_end_offset
         before = await read_bytes(broker.log, 0)
         expected = committed_records_of(before, await broker.log.aborted_transactions(0, end))
         await tier_all(broker)
+        if not is_denied:
+            deny_no_transaction_index(broker)
         request = at(broker, 0, max_bytes=max_bytes, with_aborted=True)
         data, aborted = await consume(readers, request, end)
         assert data == before
@@ -204,11 +213,24 @@ class TestAborted:
         await broker.fill(0)
         before = await read_bytes(broker.log, 0)
         await tier_all(broker)
-        for segment in broker.ledger.finished():
-            object.__setattr__(segment, "txn_index_empty", False)
+        deny_no_transaction_index(broker)
+        await read(readers, at(broker, 0, max_bytes=1, with_aborted=True))
+        asked = {segment for operation, segment in broker.storage.calls if operation == "fetch_index txnindex"}
+        assert asked == {broker.ledger.finished()[0].segment_id}, "no transaction was open at its end"
         end = broker.log.log_end_offset
         data, aborted = await consume(readers, at(broker, 0, max_bytes=1, with_aborted=True), end)
         assert (data, aborted) == (before, [])
+
+    async def test_R4_what_is_open_at_a_segments_end_is_looked_up_behind_it_if_it_is_not_known(
+        self, broker: Broker, readers: Readers
+    ) -> None:
+        await self.produce_transactions(broker)
+        await tier_all(broker)
+        deny_no_transaction_index(broker)
+        for key in [key for key in broker.storage.objects if key[1] is IndexType.PRODUCER_SNAPSHOT]:
+            broker.storage.objects[key] = b"damaged"
+        records = await read(readers, at(broker, 0, max_bytes=1, with_aborted=True))
+        assert [each.producer_id for each in records.aborted] == [1]
 
     async def test_read_uncommitted_asks_for_no_transaction_index(self, broker: Broker, readers: Readers) -> None:
         await self.produce_transactions(broker)
