@@ -12,7 +12,8 @@ directory it is for:
     another one, half a fetch timeout after the voter or      refused: DUPLICATE_VOTER
     sooner; or one that the listener has denied
     (INVALID_VOTER_KEY) less than a fetch timeout ago
-    any other one                                             an observer, and the listener is asked
+    any other one                                             an observer, and the listener is asked, about one at a
+                                                              time
     no directory id (before Fetch v17)                        the voter, unless the voter is known by a directory
 
 A listener that does not answer makes nobody a voter. With kraft.version 1 the set names directories.
@@ -23,7 +24,7 @@ from __future__ import annotations
 from ..protocol.errors import ErrorCode
 from .messages import BeginQuorumEpochRequest
 from .replica import Replica
-from .roles import Identity, Leader
+from .roles import IN_FLIGHT, Identity, Leader
 from .state import NO_DIRECTORY_ID, ReplicaKey
 from .voters import KRAFT_VERSION_STATIC, VoterNode
 
@@ -54,11 +55,13 @@ def is_double(replica: Replica, role: Leader, key: ReplicaKey) -> bool:
 
 
 def ask_who_it_is(replica: Replica, role: Leader, key: ReplicaKey) -> None:
-    """Of one that fetches under a voter's id, and does not count as the voter."""
+    """Of one that fetches under a voter's id, and does not count as the voter. One question at a time: those who fetch
+    so may be many, and the listener slow."""
     if not replica.voters.contains(key):
         return
     identity = role.identities.setdefault(key.id, Identity())
-    if identity.asked != key.directory_id:
+    is_asking = identity.asked is not None and role.begin_at_ms.get(key.id) == IN_FLIGHT
+    if identity.asked != key.directory_id and not is_asking:
         identity.asked = key.directory_id
         role.begin_at_ms[key.id] = replica.now_ms
 
