@@ -120,7 +120,7 @@ class GovernedRun:
             record=world.record,
         )
         self.injector.deeds |= self._deeds()
-        self._doing: set[asyncio.Task[None]] = set()
+        self._doing: dict[asyncio.Task[None], None] = {}
 
     def _judge_controllers(self, hosts: Mapping[int, str]) -> None:
         """By what their listeners are told."""
@@ -437,11 +437,11 @@ class GovernedRun:
     def _do(self, work: Work) -> None:
         """Beside everything else, as of an administrator."""
         task = self.world.loop.create_task(self._administer(work))
-        self._doing.add(task)
+        self._doing[task] = None
         task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._doing.discard(task)
+        del self._doing[task]
         if not task.cancelled() and (error := task.exception()) is not None:
             assert isinstance(error, Exception), error
             self.truth.report(error)
