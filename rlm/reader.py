@@ -128,11 +128,7 @@ class RemoteLogReader:
                 f"{request.partition}: offset {offset} lies below the log start {log.log_start_offset}",
             )
         segment = self._segment_of(request, offset)
-        epoch = log.epochs.epoch_for_offset(offset)
-        limit_offset = segment.end_offset + 1
-        if epoch is not None and not is_within_lineage(segment, log.epochs, log.log_end_offset):
-            limit_offset = log.epochs.end_offset_for(epoch, log.log_end_offset).end_offset
-        return _Place(segment, min(limit_offset, request.max_offset))
+        return _Place(segment, min(_agreed_end(log, segment, offset), request.max_offset))
 
     def _segment_of(self, request: RemoteRead, offset: int) -> RemoteLogSegmentMetadata:
         """The segment that holds `offset` on this replica's lineage; KAFKA_STORAGE_ERROR if none does."""
@@ -216,12 +212,13 @@ class RemoteLogReader:
         segments from here on may have to be looked at.
         """
         found: dict[AbortedTransaction, None] = {}
+        position = request.offset
         while True:
             index = await self._indexes.transaction_index(segment)
             aborted, is_complete = index.collect(request.offset, end_offset)
-            found |= dict.fromkeys(aborted)
-            next_offset = segment.end_offset + 1
-            if is_complete:
+            next_offset = _agreed_end(request.log, segment, position)
+            found |= dict.fromkeys(each for each in aborted if each.last_offset < next_offset)
+            if is_complete and next_offset > segment.end_offset:
                 break
             if next_offset >= request.log.local_log_start_offset:
                 local = await request.log.aborted_transactions(request.offset, end_offset)
@@ -230,7 +227,7 @@ class RemoteLogReader:
             following = self._segment_of(request, next_offset)
             if not following.txn_index_empty and await self._has_ended(request, segment, end_offset):
                 break
-            segment = following
+            position, segment = next_offset, following
         return tuple(found)
 
     async def _has_ended(self, request: RemoteRead, segment: RemoteLogSegmentMetadata, end_offset: int) -> bool:
@@ -251,3 +248,11 @@ class RemoteLogReader:
         if isinstance(error, RemoteStorageCorruptError | RemoteResourceNotFoundError):
             self._chunks.drop(segment)
             await self._indexes.drop(segment.segment_id)
+
+
+def _agreed_end(log: PartitionLog, segment: RemoteLogSegmentMetadata, offset: int) -> int:
+    """Up to where the segment, which holds `offset`, is of this log's history; what lies behind belongs to another."""
+    epoch = log.epochs.epoch_for_offset(offset)
+    if epoch is None or is_within_lineage(segment, log.epochs, log.log_end_offset):
+        return segment.end_offset + 1
+    return min(segment.end_offset + 1, log.epochs.end_offset_for(epoch, log.log_end_offset).end_offset)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tierfetch.log.config import LogConfig
+from tierfetch.log.epochs import EpochEntry
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.control import ControlType
@@ -173,6 +174,26 @@ class TestAborted:
             assert all(
                 each.first_offset < records.next_offset and each.last_offset >= offset for each in records.aborted
             )
+
+    async def test_R2_what_a_lost_history_aborted_is_not_aborted(self, broker: Broker, readers: Readers) -> None:
+        """After an unclean election the same transaction was committed."""
+        log, transaction = broker.log, {"producer_epoch": 0, "is_transactional": True}
+        await append(log, 2, producer_id=1, base_sequence=0, **transaction)
+        await append(log, 2)
+        await end_transaction(log, ControlType.ABORT, 1)
+        await log.roll()
+        await broker.fill(0)
+        await tier_all(broker)
+        await broker.manager.stop(PARTITION)
+        await broker.metadata.assign([PARTITION])
+        await log.truncate_fully_and_start_at(4, log_start_offset=0)
+        log.epochs.assign(0, 0)
+        await log.assign_epoch(1)
+        await end_transaction(log, ControlType.COMMIT, 1, epoch=1)
+        log.update_high_watermark(log.log_end_offset)
+        assert log.epochs.entries == (EpochEntry(0, 0), EpochEntry(1, 4))
+        records = await read(readers, at(broker, 0, with_aborted=True))
+        assert (records.next_offset, records.aborted) == (4, ())
 
     async def test_index_that_says_enough_ends_the_search(self, broker: Broker, readers: Readers) -> None:
         await self.produce_transactions(broker)
