@@ -36,10 +36,13 @@ from .registrations import BrokerRegistration, PartitionKey, PartitionRegistrati
 from .state import ControllerResult, ControllerState, Moment, find_duplicates
 
 
-def register_broker(state: ControllerState, request: Any, moment: Moment) -> ControllerResult:
-    """BrokerRegistration. The broker's epoch is the offset of the first record."""
+def register_broker(
+    state: ControllerState, request: Any, moment: Moment, *, is_succeeded: bool = False
+) -> ControllerResult:
+    """BrokerRegistration. The broker's epoch is the offset of the first record. `is_succeeded`: the incarnation that is
+    registered has ended, whatever its session says."""
     try:
-        _check_registration(state, request, moment)
+        _check_registration(state, request, moment, is_succeeded)
     except KafkaError as error:
         return ControllerResult(response={"error_code": error.code, "broker_epoch": -1}, refusal=error.message)
     before = state.image.brokers.get(request.broker_id)
@@ -78,14 +81,14 @@ def _is_lost(before: BrokerRegistration | None, broker_id: int, directories: Col
     return is_lost
 
 
-def _check_registration(state: ControllerState, request: Any, moment: Moment) -> None:
+def _check_registration(state: ControllerState, request: Any, moment: Moment, is_succeeded: bool) -> None:
     broker = f"broker {request.broker_id}"
     if request.cluster_id != state.config.cluster_id:
         raise KafkaError(
             ErrorCode.inconsistent_cluster_id,
             f"{broker} belongs to cluster {request.cluster_id}, this is {state.config.cluster_id}",
         )
-    _check_incarnation(state, request, moment)
+    _check_incarnation(state, request, moment, is_succeeded)
     _check_directories(state, request)
     if not request.listeners:
         raise KafkaError(ErrorCode.invalid_registration, f"{broker} has no listener: nobody could reach it")
@@ -95,7 +98,7 @@ def _check_registration(state: ControllerState, request: Any, moment: Moment) ->
     check_supports_finalized(state, broker, supported)
 
 
-def _check_incarnation(state: ControllerState, request: Any, moment: Moment) -> None:
+def _check_incarnation(state: ControllerState, request: Any, moment: Moment, is_succeeded: bool) -> None:
     if request.broker_id < 0 or request.incarnation_id is None:
         raise KafkaError(
             ErrorCode.invalid_registration,
@@ -105,7 +108,7 @@ def _check_incarnation(state: ControllerState, request: Any, moment: Moment) -> 
     before = state.image.brokers.get(request.broker_id)
     if before is None or before.incarnation_id == request.incarnation_id or before.in_controlled_shutdown:
         return
-    if state.sessions.is_valid(before, moment.now_ms, state.config.session_timeout_ms):
+    if not is_succeeded and state.sessions.is_valid(before, moment.now_ms, state.config.session_timeout_ms):
         raise KafkaError(
             ErrorCode.duplicate_broker_registration,
             f"broker {request.broker_id} is registered and alive as incarnation {before.incarnation_id}; if that"

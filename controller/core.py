@@ -134,8 +134,8 @@ class ControllerCore:
         assert self.is_active, (api, moment)
         if api is ApiKey.BROKER_HEARTBEAT:
             self.observe(request, moment)
-        elif api is ApiKey.BROKER_REGISTRATION:
-            self._look_for_successor(request, moment)
+        elif api is ApiKey.BROKER_REGISTRATION and self._is_succeeded(request, moment):
+            return register_broker(self.state, request, moment, is_succeeded=True)
         return HANDLERS[api](self.state, request, moment)
 
     def observe(self, request: Any, moment: Moment) -> None:
@@ -152,14 +152,12 @@ class ControllerCore:
 
     # Failing brokers.
 
-    def _look_for_successor(self, request: Any, moment: Moment) -> None:
+    def _is_succeeded(self, request: Any, moment: Moment) -> bool:
         """A broker that started again on the port of one whose connection has ended need not wait for its session."""
-        broker = self.state.image.brokers.get(request.broker_id)
-        if self._failover is None or broker is None or broker.incarnation_id == request.incarnation_id:
-            return
+        if self._failover is None:
+            return False
         addresses = [(item.host, int(item.port)) for item in request.listeners]
-        if self._failover.is_succeeded(self.state.image, broker.broker_id, addresses, moment.now_ms):
-            self.state.sessions.forget(broker.broker_id)
+        return self._failover.is_succeeded(self.state.image, request.broker_id, addresses, moment.now_ms)
 
     def was_held_up(self, now_ms: int) -> None:
         """This process stood still, so that silence says nothing about brokers: all begin anew, and none is fenced

@@ -92,6 +92,15 @@ def test_who_was_started_again_need_not_wait_whoever_else_is_gone(brokers: int) 
         harness.start(broker_id)
 
 
+def test_who_is_refused_takes_nobodys_place() -> None:
+    """A broker of another cluster with the same id and listener, pointed here by mistake."""
+    harness = cluster_of(2)
+    harness.core.connection_lost(1, harness.now_ms)
+    assert harness.register(1, cluster_id="another")["error_code"] is ErrorCode.inconsistent_cluster_id
+    harness.run_timers()
+    assert not harness.image.brokers[1].fenced
+
+
 def test_but_not_within_one_session_timeout_of_a_failover() -> None:
     harness = cluster_of(2)
     harness.failover()
