@@ -232,6 +232,8 @@ def _is_voter(replica: Replica, key: ReplicaKey) -> bool:
 
 def _hear(replica: Replica, role: Leader, fetcher: ReplicaKey) -> None:
     """Who fetches a snapshot is in touch, for as long as that takes, with no position in the log."""
+    if is_double(replica, role, fetcher):
+        return
     key = position_key(replica, role, fetcher)
     if _is_voter(replica, key):
         role.positions.setdefault(key, ReplicaPosition(directory_id=fetcher.directory_id))
