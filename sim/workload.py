@@ -45,6 +45,7 @@ RETRIABLE: Final = frozenset(
     {
         ErrorCode.coordinator_load_in_progress,
         ErrorCode.fenced_leader_epoch,
+        ErrorCode.invalid_timestamp,  # of a leader whose clock is more than an hour behind
         ErrorCode.kafka_storage_error,
         ErrorCode.leader_not_available,
         ErrorCode.not_enough_replicas,

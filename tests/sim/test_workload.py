@@ -1,19 +1,23 @@
-"""What clients are given."""
+"""Which answers of a broker clients take, and which end the run."""
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from tierfetch.sim.history import History
-from tierfetch.sim.invariants import InvariantViolationError
-from tierfetch.sim.workload import Shared
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.sim.workload import RETRIABLE, UnexpectedError, _Retries
 
 
-def test_a_producer_id_is_given_out_once() -> None:
-    shared = Shared(History(), lambda: 0, asyncio.Event())
-    shared.take_producer_id(1)
-    shared.take_producer_id(2)
-    with pytest.raises(InvariantViolationError, match="new producer id: 1 is somebody's already"):
-        shared.take_producer_id(1)
+@pytest.mark.parametrize("code", sorted(RETRIABLE))
+def test_what_a_fault_explains_is_tried_again(code: ErrorCode) -> None:
+    _Retries.check(KafkaError(code, "because of a fault"))
+
+
+def test_a_leader_whose_clock_is_far_behind_takes_no_records() -> None:
+    assert ErrorCode.invalid_timestamp in RETRIABLE
+
+
+@pytest.mark.parametrize("code", [ErrorCode.corrupt_message, ErrorCode.invalid_record, ErrorCode.unknown_server_error])
+def test_what_no_fault_explains_ends_the_run(code: ErrorCode) -> None:
+    with pytest.raises(UnexpectedError, match=code.name):
+        _Retries.check(KafkaError(code, "for no reason"))
