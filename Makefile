@@ -10,7 +10,7 @@ SIM_SECONDS ?= 300
 SIM_START ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9))')
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-spark test check format lint types layers wheel test-faults test-interop test-spark install-spark simulate test-planted search-planted bench clean
+.PHONY: help install demo demo-spark test check format lint types layers wheel test-faults test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -63,6 +63,9 @@ simulate: install ## Fresh random seeds of the simulation (SIM_SEEDS, SIM_SECOND
 
 test-planted: install ## Each planted bug is found again at its known seed, or one of a few others (minutes)
 	$(BIN)/python -m pytest -q tests/sim -m planted --timeout 300
+
+test-exhaustive: install ## The quorum's core, every run of the largest bounds that fit (about 4 minutes)
+	$(BIN)/python -m pytest -q tests/quorum/model -m exhaustive --timeout 900
 
 search-planted: install ## Look for the seed that finds each planted bug, known ones first; writes docs/planted-bugs.md
 	$(BIN)/python -m tierfetch.tests.sim.planted.search --again --jobs 2

@@ -43,8 +43,16 @@ def test_Q14_every_state_of_one_epoch_is_safe(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     "bounds",
     [
-        pytest.param(Bounds(epochs=3, entries=3, crashes=1, losses=0, appends=0), id="3-epochs-3-entries-crash"),
-        pytest.param(Bounds(epochs=2, entries=2, crashes=1, losses=1, appends=1), id="crash-loss-and-reordering"),
+        pytest.param(
+            Bounds(epochs=3, entries=3, crashes=1, losses=0, appends=0),
+            id="3-epochs-3-entries-crash",
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            Bounds(epochs=2, entries=2, crashes=1, losses=1, appends=1),
+            id="crash-loss-and-reordering",
+            marks=pytest.mark.exhaustive,
+        ),
         pytest.param(
             Bounds(epochs=1, entries=1, crashes=0, losses=1, appends=0, delays_answers=True), id="late-answers"
         ),
