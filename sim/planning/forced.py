@@ -48,15 +48,18 @@ def place(placement: Placement, partitions: Indexes, slots: Indexes) -> None:
 
 
 def _place_round(placement: Placement, partitions: Indexes, slots: Indexes, racks: RackRule) -> Indexes:
-    """Places of those that found one."""
+    """Places of those that found one; they come in the order of their size."""
     candidates = Candidates(placement, partitions, slots)
     takers = np.flatnonzero(placement.is_open)
     allowed = {}
     room = np.zeros(placement.broker_count)
+    weights = placement.weight[partitions]
     for broker in takers.tolist():
+        replicas, size_bytes = placement.room(broker)
         may = candidates.may_go_to(broker, racks)
+        may[np.searchsorted(weights, size_bytes, side="right") :] = False  # no room even for that one alone
         allowed[broker] = may
-        room[broker] = min(float(may.sum()), placement.room(broker)[0])
+        room[broker] = min(float(may.sum()), replicas)
     quotas = water_fill(_levels(placement)[takers], len(partitions), room[takers])
     is_open = np.ones(len(partitions), dtype=np.bool_)
     fewest_first = np.argsort(room[takers], kind="stable")

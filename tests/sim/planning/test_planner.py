@@ -205,6 +205,12 @@ def test_replicas_that_share_a_rack_are_moved_if_asked_and_named_if_not() -> Non
     assert racks_of(arrays, plan.replicas[0]) == 2
 
 
+def test_S2_a_replica_that_the_emptiest_broker_has_no_room_for_goes_to_one_that_has() -> None:
+    arrays = cluster([(1,), (3,), (3,)], brokers=3, sizes=[10 * GB, GB, GB])
+    arrays = replace(arrays, disk_bytes=np.array([20 * GB, 5 * GB, 1000 * GB]))
+    assert plan_replicas(arrays, Goal.remove([0])).replicas[0].tolist() == [2]
+
+
 def test_what_cannot_be_planned_is_named() -> None:
     arrays = cluster([(1, 2, 3)], brokers=3)
     with pytest.raises(PlanError, match=r"t-0 has 3 replicas, and only 2 brokers may hold one"):
