@@ -31,6 +31,7 @@ from .session import Admin, run
 
 BROKERS_SHOWN_MAX: Final = 40
 UNKNOWN_DISK: Final = 2.0**62
+NO_THROTTLE: Final = "what brokers can do is told by no request: give --throttle, or an inventory by --cluster"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -193,7 +194,10 @@ def _from_cluster(bootstrap: tuple[str, ...], window_s: float) -> tuple[ClusterA
     """And the brokers that are not alive. What no request tells of brokers (network, disks) counts as unlimited."""
     first, second = run(bootstrap, lambda admin: _observed(admin, window_s))
     known = dict.fromkeys(UNKNOWN_TO_ALL, "1") | {f"tier.{key}": "1" for key in TIER_UNKNOWN}
-    document = capture(first, second, known, "cluster").document
+    captured = capture(first, second, known, "cluster")
+    for each in captured.remarks:
+        click.echo(f"note: {each}", err=True)
+    document = captured.document
     for broker in document["brokers"]:
         if not isinstance(broker.get("disk_bytes"), int | float):
             broker["disk_bytes"] = UNKNOWN_DISK
@@ -203,7 +207,7 @@ def _from_cluster(bootstrap: tuple[str, ...], window_s: float) -> tuple[ClusterA
         raise click.ClickException("\n".join(error.problems)) from None
     free = np.full(arrays.broker_count, np.inf)
     dead = frozenset(np.flatnonzero(~np.isin(arrays.broker_ids, list(first.brokers))).tolist())
-    disks = arrays.disk_bytes if arrays.disk_bytes.max() < UNKNOWN_DISK else free
+    disks = np.where(arrays.disk_bytes < UNKNOWN_DISK, arrays.disk_bytes, np.inf)
     return replace(arrays, nic_in=free, nic_out=free, disk_read=free, disk_write=free, disk_bytes=disks), dead
 
 
@@ -267,6 +271,8 @@ def _print(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> None:
     if transfer_s := _transfer_s(found):
         throttle = rate(found.throttle_bytes_per_s)
         console.print(f"throttle {throttle} a broker: {duration(transfer_s)} at least", highlight=False)
+    elif not np.isfinite(found.throttle_bytes_per_s):
+        console.print(f"[yellow]no throttle:[/] {NO_THROTTLE}", highlight=False)
     if found.tier_step is not None:
         step = found.tier_step
         console.print(

@@ -7,17 +7,21 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from tierfetch.cli.admin import reassign_plan
 from tierfetch.cli.admin.reassign import _begin_all, reassign
 from tierfetch.cli.admin.reassign_cluster import PlanCluster
 from tierfetch.cli.admin.reassign_journal import JournalFile, default_path
+from tierfetch.cli.model.snapshot import BrokerState, PartitionState, Snapshot
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.sim.planning.cluster_state import ClusterState
 from tierfetch.sim.planning.journal import ConfigValue, Event, Mode, Outcome
@@ -82,6 +86,33 @@ def test_nothing_to_do_is_said(inventory: Path) -> None:
 def test_wrong_usage_is_named(arguments: tuple[object, ...], message: str, inventory: Path) -> None:
     given = [inventory if each == "FILE" else each for each in arguments]
     assert message in invoke("plan", *given, code=2)
+
+
+def test_S2_a_dead_broker_hides_nobody_elses_room(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = Snapshot(
+        taken_at_s=0.0,
+        brokers={1: BrokerState(id=1, rack="r", disk_bytes=10**12)},
+        topic_configs={},
+        partitions={("t", 0): PartitionState(topic="t", index=0, leader=1, replicas=(1, 2), isr=(1,))},
+        local_bytes={(1, "t", 0): 1000},
+    )
+    monkeypatch.setattr(reassign_plan, "run", lambda *_: (found, None))
+    arrays, dead = reassign_plan._from_cluster(("host:1",), 0.0)
+    assert arrays.disk_bytes.tolist() == [1e12, float("inf")]
+    assert dead == {1}
+    assert "note: brokers 2 hold replicas but are not alive: rack and disk unknown" in capsys.readouterr().err
+
+
+def test_S2_a_plan_without_a_throttle_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = cluster([(1, 2), (2, 3), (3, 1)] * 4, brokers=4)
+    free = np.full(4, np.inf)
+    arrays = replace(arrays, nic_in=free, nic_out=free, disk_read=free, disk_write=free)
+    monkeypatch.setattr(reassign_plan, "_from_cluster", lambda *_: (arrays, frozenset()))
+    live = ("plan", "--bootstrap", "host:1", "--replace", 1, "--with", 4)
+    assert "no throttle: what brokers can do is told by no request" in invoke(*live)
+    assert "no throttle" not in invoke(*live, "--throttle", "50 MB/s")
 
 
 def test_what_cannot_be_planned_is_said_in_one_line(inventory: Path, tmp_path: Path) -> None:
