@@ -175,8 +175,9 @@ async def _begin_all(admin: Admin, entries: Sequence[Entry]) -> int:
     """How many; all of them or none. ClickException names those that the controller refused."""
     refused = await ask_controller(admin, [(entry.key, entry.target) for entry in entries])
     if refused:
-        await ask_controller(admin, [(entry.key, None) for entry in entries])
-        raise click.ClickException("\n".join([*refused, "the others were taken back: nothing moves"]))
+        stuck = await ask_controller(admin, [(entry.key, None) for entry in entries])
+        others = ["and these cannot be taken back:", *stuck] if stuck else ["the others were taken back: nothing moves"]
+        raise click.ClickException("\n".join([*refused, *others]))
     return len(entries)
 
 
