@@ -199,12 +199,12 @@ def resume(
     file = JournalFile.open(journal_path or default_path(plan_file))
 
     async def work(admin: Admin) -> Done:
-        cluster = PlanCluster(admin)
+        cluster = await _its_cluster(admin, file)
         skipped = await _changed(cluster, file.journal) if skip_changed else ()
         rate = None if throttle is None else max(1, int(throttle))
         with file.owned():
             file.append(Event(event="resume", at_ms=now_ms(), skipped=skipped, throttle_bytes_per_s=rate))
-        return await _carry_out(cluster, file)
+            return await _run_plan(cluster, file)
 
     _tell(run(bootstrap, work), plan_file, as_json=as_json)
 
@@ -295,22 +295,23 @@ def _ask(what: str, path: Path, plan_file: Path, bootstrap: tuple[str, ...], *, 
         return
 
     async def work(admin: Admin) -> Done:
+        cluster = await _its_cluster(admin, file)
         with file.owned():
             file.append(event)
-        return await _carry_out(PlanCluster(admin), file)
+            return await _run_plan(cluster, file)
 
     _tell(run(bootstrap, work), plan_file, as_json=as_json)
 
 
-async def _carry_out(cluster: PlanCluster, file: JournalFile) -> Done:
-    header = file.journal.header
+async def _its_cluster(admin: Admin, file: JournalFile) -> PlanCluster:
+    """ClickException if it is another one: in that everything would count as deleted."""
+    cluster, header = PlanCluster(admin), file.journal.header
     await cluster.state(sorted(header.topic_ids))
     if cluster.cluster_id != header.cluster_id:
         raise click.ClickException(
             f"{file.path} is of cluster {header.cluster_id}, this is {cluster.cluster_id}: check --bootstrap"
         )
-    with file.owned():
-        return await _run_plan(cluster, file)
+    return cluster
 
 
 async def _run_plan(cluster: PlanCluster, file: JournalFile) -> Done:

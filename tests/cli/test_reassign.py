@@ -194,6 +194,19 @@ def test_a_refused_request_says_how_to_go_on(journal: JournalFile, monkeypatch: 
     assert "throttles stay set: `tierfetch reassign resume` does the rest" in said
 
 
+def test_another_cluster_changes_nothing_of_a_journal(journal: JournalFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def state(self: PlanCluster, _topics: list[str]) -> ClusterState:
+        self.cluster_id = "another"
+        return ClusterState(frozenset({1, 2, 3}), {})
+
+    monkeypatch.setattr(PlanCluster, "state", state)
+    data = journal.path.read_bytes()
+    for arguments in (("resume", "--skip-changed"), ("cancel",), ("rollback",)):
+        said = invoke(arguments[0], journal.path.with_name("plan.json"), *arguments[1:], code=1)
+        assert "is of cluster c, this is another: check --bootstrap" in said
+    assert journal.path.read_bytes() == data
+
+
 def test_leaders_do_not_count_as_rolling_before_they_were_told_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
