@@ -17,7 +17,7 @@ from rich.table import Table
 
 from ...protocol.errors import KafkaError
 from ...sim.planning.cluster_state import Standing, standing
-from ...sim.planning.journal import ENDED, Entry, Event, Header, Journal, JournalError, Outcome
+from ...sim.planning.journal import ENDED, ConfigValue, Entry, Event, Header, Journal, JournalError, Outcome
 from ...sim.planning.neighbours import signs_of_others
 from ...sim.planning.plan_file import PlanFile, PlanFileError
 from ...sim.planning.preflight import entries_of
@@ -139,7 +139,7 @@ def execute(
             raise click.ClickException("\n".join([f"{plan_file}: nothing was begun:", *problems]))
         throttle = options["throttle"] or plan.details.throttle_bytes_per_s
         moved = {entry.topic for entry in entries}
-        brokers = sorted({broker for entry in entries for broker in (*entry.before, *entry.target)})
+        brokers = _brokers(entries)
         is_set = (throttle is not None or plan.details.roll is not None) and not options["no_wait"]
         old_configs = await cluster.configs(config_keys(sorted(moved), brokers)) if is_set else ()
         others = signs_of_others(state, {entry.key for entry in entries}, brokers, old_configs)
@@ -202,8 +202,11 @@ def resume(
         cluster = await _its_cluster(admin, file)
         skipped = await _changed(cluster, file.journal) if skip_changed else ()
         rate = None if throttle is None else max(1, int(throttle))
+        header = file.journal.header
+        before = () if rate is None or header.old_configs else await _old_configs(cluster, header)
+        event = Event(event="resume", at_ms=now_ms(), skipped=skipped, throttle_bytes_per_s=rate, old_configs=before)
         with file.owned():
-            file.append(Event(event="resume", at_ms=now_ms(), skipped=skipped, throttle_bytes_per_s=rate))
+            file.append(event)
             return await _run_plan(cluster, file)
 
     _tell(run(bootstrap, work), plan_file, as_json=as_json)
@@ -312,6 +315,17 @@ async def _its_cluster(admin: Admin, file: JournalFile) -> PlanCluster:
             f"{file.path} is of cluster {header.cluster_id}, this is {cluster.cluster_id}: check --bootstrap"
         )
     return cluster
+
+
+async def _old_configs(cluster: PlanCluster, header: Header) -> tuple[ConfigValue, ...]:
+    """What is set now of all that a throttle sets, on topics that still exist."""
+    state = await cluster.state(sorted(header.topic_ids))
+    topics = sorted({topic for topic, _ in state.partitions})
+    return await cluster.configs(config_keys(topics, _brokers(header.entries)))
+
+
+def _brokers(entries: Sequence[Entry]) -> list[int]:
+    return sorted({broker for entry in entries for broker in (*entry.before, *entry.target)})
 
 
 async def _run_plan(cluster: PlanCluster, file: JournalFile) -> Done:

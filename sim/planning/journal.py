@@ -12,7 +12,8 @@ it. A last line that a crash tore is left out.
     refused       the controller refused partitions of this wave: `problems`; without a wave: to put their order right
     restored      configs are as they were before the plan
     leading       the last step, preferred leaders, has begun
-    pause, cancel, roll_back, resume    asked for by an operator; `skipped` are partitions to leave alone from now on.
+    pause, cancel, roll_back, resume    asked for by an operator; `skipped` are partitions to leave alone from now on,
+                  `old_configs` what there was before a plan without a throttle gets one.
                   `resume` goes on with a cancel or a rollback that has not ended, else forward
     ended         the process has ended with this outcome; `left` are brokers that were not alive, so that their configs
                   could not be put back
@@ -127,6 +128,7 @@ class Event(_Value):
     skipped: tuple[Key, ...] = ()
     ends: tuple[tuple[str, int, int], ...] = ()
     throttle_bytes_per_s: int | None = None
+    old_configs: tuple[ConfigValue, ...] = ()
     outcome: Outcome | None = None
     left: tuple[int, ...] = ()
 
@@ -194,8 +196,10 @@ class Journal:
 
     def _asked(self, mode: Mode, aim: Mode, event: Event) -> Journal:
         """What an operator wants; a refusal is forgotten, so that it can be tried again."""
+        old_configs = event.old_configs or self.header.old_configs
         return replace(
             self,
+            header=self.header.model_copy(update={"old_configs": old_configs}),
             mode=mode,
             aim=aim,
             outcome=None,

@@ -194,6 +194,36 @@ def test_a_refused_request_says_how_to_go_on(journal: JournalFile, monkeypatch: 
     assert "throttles stay set: `tierfetch reassign resume` does the rest" in said
 
 
+def test_S2_a_throttle_that_only_resume_gives_is_written_down_with_what_was_there_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = default_path(tmp_path / "plan.json")
+    JournalFile.create(path, Run(FakeCluster.of(ENTRIES), ENTRIES, throttle=None).journal.header)
+    mine = ConfigValue(kind="broker", name="1", key="leader.replication.throttled.rate", value="77")
+    asked: list[Any] = []
+
+    async def state(self: PlanCluster, _topics: list[str]) -> ClusterState:
+        self.cluster_id = "c"
+        return FakeCluster.of(ENTRIES).state()
+
+    async def configs(_self: PlanCluster, keys: list[tuple[str, str, tuple[str, ...]]]) -> tuple[ConfigValue, ...]:
+        asked.append([(kind, name) for kind, name, _ in keys])
+        return (mine,)
+
+    async def refuse(*_: object) -> None:
+        raise KafkaError(ErrorCode.cluster_authorization_failed, "no")
+
+    monkeypatch.setattr(PlanCluster, "state", state)
+    monkeypatch.setattr(PlanCluster, "configs", configs)
+    monkeypatch.setattr(PlanCluster, "set_configs", refuse)
+    for rate in ("5 MB/s", "6 MB/s"):
+        invoke("resume", tmp_path / "plan.json", "--throttle", rate, code=1)
+    assert asked == [[("topic", "t"), ("broker", "1"), ("broker", "2"), ("broker", "3")]], "the second time it is known"
+    found = JournalFile.open(path).journal
+    assert found.header.old_configs == (mine,)
+    assert found.throttle_bytes_per_s == 6_000_000
+
+
 def test_another_cluster_changes_nothing_of_a_journal(journal: JournalFile, monkeypatch: pytest.MonkeyPatch) -> None:
     async def state(self: PlanCluster, _topics: list[str]) -> ClusterState:
         self.cluster_id = "another"

@@ -96,6 +96,17 @@ def test_nothing_begins_once_paused_and_it_goes_on_when_resumed() -> None:
     assert_done(cluster, THREE_WAVES)
 
 
+def test_S2_a_throttle_that_only_resume_gives_is_taken_away_too() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    run = Run(cluster, THREE_WAVES, throttle=None)
+    assert run.process(ask_at=(1, "pause")).outcome is Outcome.PAUSED
+    before = Run(cluster, THREE_WAVES).journal.header.old_configs
+    run.ask("resume", throttle_bytes_per_s=5, old_configs=before)
+    assert run.process() == Finish(Outcome.DONE)
+    assert cluster.throttled_moves == 2
+    assert_done(cluster, THREE_WAVES)
+
+
 def test_C6_cancel_takes_back_what_is_under_way_in_its_old_order() -> None:
     cluster = FakeCluster.of(THREE_WAVES, live={1, 2, 3, 4})
     run = Run(cluster, THREE_WAVES)
