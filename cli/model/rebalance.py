@@ -68,10 +68,7 @@ def rebalance(
     inputs = Inputs.read(**options)
     asked = Policy(policy) if policy else inputs.arrays.policy
     try:
-        if plan_path is not None:
-            planned = _from_file(inputs.arrays, plan_path)
-        else:
-            planned = _planned(inputs, asked, added, removed)
+        planned = _from_file(inputs, plan_path) if plan_path else _planned(inputs, asked, added, removed)
     except (PlanError, PlanFileError) as error:
         raise click.ClickException(str(error)) from None
     inputs = replace(inputs, arrays=planned.arrays, warnings=[*inputs.warnings, *planned.warnings])
@@ -99,11 +96,11 @@ def _planned(inputs: Inputs, policy: Policy, added: int | None, removed: tuple[i
     return _Planned(arrays, plan.moves, _scenario(what, plan.moves, plan.throttle_bytes_per_s), plan.warnings)
 
 
-def _from_file(arrays: ClusterArrays, path: Path) -> _Planned:
-    plan = PlanFile.read(path)
+def _from_file(inputs: Inputs, path: Path) -> _Planned:
+    plan, arrays = PlanFile.read(path), inputs.arrays
     moves = moves_between(arrays, planned_replicas(arrays, plan))
     throttle = plan.details.throttle_bytes_per_s
-    if throttle is not None:
+    if throttle is not None and not inputs.is_throttle_given:
         arrays = replace(arrays, throttle_bytes_per_s=float(throttle))
     moves = replace(moves, wave=_waves(arrays, plan, moves))
     return _Planned(arrays, moves, _scenario(f"Plan {path.name}", moves, arrays.throttle_bytes_per_s))

@@ -112,6 +112,8 @@ def test_S2_a_plan_of_ours_brings_its_waves_and_its_throttle(tmp_path: Path) -> 
     document = ModelDocument.model_validate_json(model_on_example("rebalance", "--plan", path, "--json").stdout)
     assert {row.name: row.wave for row in document.moves} == {"orders-0": 0, "orders-6": 1}
     assert document.cluster.throttle_bytes_per_s == 123_000_000
+    given = model_on_example("rebalance", "--plan", path, "--throttle", "50 MB/s", "--json").stdout
+    assert ModelDocument.model_validate_json(given).cluster.throttle_bytes_per_s == 50_000_000
 
 
 def test_failover() -> None:
