@@ -18,6 +18,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from ...protocol.client import BrokerUnavailableError
 from ...protocol.errors import ErrorCode, KafkaError
 from .local_state import Warming, local_state, warming_text
 from .session import Admin
@@ -61,6 +62,8 @@ async def look(admin: Admin, broker: int, *, with_warming: bool) -> BrokerProgre
     warming = None
     if with_warming and broker in cluster.brokers:
         state = await local_state(admin, cluster.brokers[broker])
+        if state is None and in_sync == len(hosted):
+            raise BrokerUnavailableError(f"broker {broker} does not tell what is to come from the tier")
         warming = None if state is None else state.total_warming()
     return BrokerProgress(broker, broker in cluster.brokers, len(hosted), in_sync, warming)
 

@@ -73,6 +73,15 @@ async def test_and_until_nothing_more_comes_from_the_tier() -> None:
     ]
 
 
+async def test_a_broker_that_does_not_tell_what_it_lacks_is_not_warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: object) -> None:
+        raise KafkaError(ErrorCode.cluster_authorization_failed, "no")
+
+    monkeypatch.setattr(Admin, "ask_at", refuse)
+    with pytest.raises(KafkaError, match="broker 2 does not tell what is to come from the tier, after 0 s"):
+        await waited(({1, 2}, [[1, 2]], NOT_WARMED), warm=True, timeout_s=0)
+
+
 @pytest.mark.parametrize(
     ("look", "said"),
     [
