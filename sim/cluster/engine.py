@@ -207,11 +207,16 @@ class _Run:
     def _record(self, rates: Floats, use: Floats, until_s: float) -> None:
         """What a throttle lets through in a burst lasts for a moment: peaks are told as it holds from then on."""
         connections, brokers = self._connections, self._arrays.broker_count
-        bursting = (self._burst > 0) & (use > self.resources.capacity)
-        held = float((self.resources.capacity[bursting] / use[bursting]).min(initial=1.0))
+        capacity = self.resources.capacity
+        bursting = (self._burst > 0) & (use > capacity)
+        if bursting.any():
+            held = np.ones(len(use))
+            held[bursting] = capacity[bursting] / use[bursting]
+            lasting = rates * held[connections.uses].min(axis=1)
+            use = use_of(connections.uses, connections.weights, lasting, len(use))
         into = sums(connections.target, rates, brokers)
         out_of = sums(connections.source, rates, brokers)
-        self.recorder.interval(self._now_s, until_s, use * held, into, out_of)
+        self.recorder.interval(self._now_s, until_s, use, into, out_of)
 
     def _join(self, replicas: Ints, ends_s: Floats, lag_s: Floats) -> None:
         """From now on they take what producers write; a source that goes takes it no more."""

@@ -192,6 +192,19 @@ def test_a_throttle_lets_the_debt_of_one_fetch_through() -> None:
     assert peaks["throttle in"] == peaks["nic in"] == pytest.approx(100 * MB), "not that of the burst"
 
 
+def test_one_brokers_burst_makes_no_others_peak_smaller() -> None:
+    """1 from 2 at 1 GB/s in a burst, while 3 gets 50 MB/s of 4 over its slow network card."""
+    brokers = [broker(1), broker(2), broker(3, nic_in_bytes_per_s=50 * MB), broker(4)]
+    rows = [partition(0, [2, 1], 1.0), partition(1, [4, 3], 0.05)]
+    arrays = cluster(brokers, rows, throttle_bytes_per_s=100 * MB)
+    burst = PLAIN.model_copy(update={"throttle_burst_bytes": 2 * GB})
+    moves = replacement_moves(arrays, 0, 2)
+    result = simulate(arrays, moves, LOCAL, burst)
+    peaks = {(use.kind, use.owner): use.peak for use in result.resources if use.peak}
+    assert peaks["nic in", "1"] == pytest.approx(100 * MB)
+    assert peaks["nic in", "3"] == pytest.approx(50 * MB)
+
+
 def test_who_waits_for_a_throttle_looks_again_too_late() -> None:
     lag = PLAIN.model_copy(update={"throttle_lag_s": 0.5, "throttle_burst_bytes": 1.5 * GB})
     rows = [partition(0, [2, 1], 2.0)]
