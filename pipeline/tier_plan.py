@@ -160,28 +160,32 @@ class TierPlanner:
         return list(cut(piece, index, split_bytes, uncut.selection))
 
     async def _aborted(self, partition: TieredPartition, pieces: Sequence[Piece]) -> list[AbortedTransaction]:
-        """Of the pieces' segments, and of those behind until no transaction can reach back: an entry lies with the
-        marker, which may come segments later.
+        """Of all segments from the first piece to the last, and of those behind until no transaction can reach back: an
+        entry lies with the marker, which may come segments later.
         """
         if not pieces:
             return []
-        looks = [partial(self._transactions, partition, piece) for piece in pieces if not piece.segment.txn_index_empty]
-        indexes = await at_once(looks, INDEXES_AT_ONCE_MAX)
-        aborted = {transaction for index in indexes for transaction in index}
         end_offset = pieces[-1].end_offset
+        within, _ = partition.pieces(pieces[0].first_offset, end_offset)
+        looks = [partial(self._ended, partition, piece) for piece in within if not piece.segment.txn_index_empty]
+        aborted = {transaction for found in await at_once(looks, INDEXES_AT_ONCE_MAX) for transaction in found}
         behind, _ = partition.pieces(end_offset, OFFSET_END)
         for piece in behind:
-            found, is_complete = (await self._transactions(partition, piece)).collect(0, end_offset)
-            aborted.update(found)
-            if is_complete:
+            ended = await self._ended(partition, piece)
+            aborted.update(transaction for transaction in ended if transaction.first_offset < end_offset)
+            if any(transaction.last_stable_offset >= end_offset for transaction in ended):
                 break
         return list(aborted)
 
-    async def _transactions(self, partition: TieredPartition, piece: Piece) -> TransactionIndex:
+    async def _ended(self, partition: TieredPartition, piece: Piece) -> list[AbortedTransaction]:
+        """Those that were aborted within the piece: what its segment has besides may belong to a history that was lost,
+        in which the same transaction ended otherwise.
+        """
         if piece.segment.txn_index_empty:
-            return TransactionIndex()
-        store = self._store_of(partition, piece)
-        return TransactionIndex.decode(await store.fetch_index(piece.segment, IndexType.TRANSACTION))
+            return []
+        data = await self._store_of(partition, piece).fetch_index(piece.segment, IndexType.TRANSACTION)
+        index = TransactionIndex.decode(data, name=f"transaction index of segment {piece.segment.segment_id}")
+        return [found for found in index if piece.first_offset <= found.last_offset < piece.end_offset]
 
     async def _search(self, partition: TieredPartition, piece: Piece, timestamp_ms: int) -> int | None:
         store, segment = self._store_of(partition, piece), piece.segment
