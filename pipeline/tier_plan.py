@@ -191,8 +191,8 @@ class TierPlanner:
         store, segment = self._store_of(partition, piece), piece.segment
         times = TimeIndex.decode(await store.fetch_index(segment, IndexType.TIMESTAMP), segment.start_offset)
         index = OffsetIndex.decode(await store.fetch_index(segment, IndexType.OFFSET), segment.start_offset)
-        first = max(piece.first_offset, times.lookup(timestamp_ms).offset)
-        selection = Selection(first, piece.end_offset)
+        first = max(piece.first_offset, times.lookup(timestamp_ms).offset)  # or another of its batch
+        selection = Selection(piece.first_offset, piece.end_offset)
         on_fault = _pass_over if self._options.mode == "permissive" else None
         for split in cut(Piece(segment, first, piece.end_offset), list(index), SEARCH_BYTES, selection):
             try:
