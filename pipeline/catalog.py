@@ -3,8 +3,8 @@
     layout (once) -> partitions -> sight of each in each store -> one ledger for each partition
 
 A segment never changes under its id, so that a look describes only what is new; a stream lists only from where it
-stands. What is no longer listed leaves the ledger. A topic that was deleted and made anew has two ids: whoever asks
-says which one lives, else it is the one last written, in all partitions.
+stands, unless something is lacking there. What is no longer listed leaves the ledger. A topic that was deleted and made
+anew has two ids: whoever asks says which one lives, else it is the one last written, in all partitions.
 """
 
 from __future__ import annotations
@@ -141,11 +141,20 @@ class TierCatalog:
 
     async def _look_at(self, known: _Known, refs: Iterable[StoreRef], position: int) -> TieredPartition:
         for ref in refs:
-            holding = known.holdings.setdefault(ref, _Holding())
-            start_offset = holding.listing_start(position)
-            ids = holding.segments.keys()
-            known.take(ref, await self.store(ref).sight(known.ledger.partition, ids, start_offset), start_offset)
-        return await self._as_it_is(known)
+            await self._list(known, ref, position)
+        found = await self._as_it_is(known)
+        if 0 < position < found.end_offset and found.pieces(position, found.end_offset)[1]:
+            # What seems to be lacking may lie in a segment of another leader, which begins below those that are known.
+            for ref in refs:
+                await self._list(known, ref, 0)
+            found = await self._as_it_is(known)
+        return found
+
+    async def _list(self, known: _Known, ref: StoreRef, position: int) -> None:
+        holding = known.holdings.setdefault(ref, _Holding())
+        start_offset = holding.listing_start(position)
+        sighting = await self.store(ref).sight(known.ledger.partition, holding.segments.keys(), start_offset)
+        known.take(ref, sighting, start_offset)
 
     async def _as_it_is(self, known: _Known) -> TieredPartition:
         ledger = known.ledger

@@ -90,6 +90,22 @@ async def test_a_stream_lists_from_where_it_stands(tmp_path: Path, layout: Count
     assert layout.sights[-1] == (40, 4, 2), "from the segment that holds the position"
 
 
+async def test_a_new_leaders_segment_may_begin_below_where_a_stream_stands(
+    tmp_path: Path, layout: CountingLayout
+) -> None:
+    rng = random.Random(5)
+    history = History().run([("plain", -1, 10)] * 8, rng)
+    some, others = list(segments(history, list(range(8)), rng)), list(segments(history, [2, 6], rng))
+    write_kafka_tier(tmp_path, some[:5])
+    catalog = catalog_of(layout)
+    await catalog.refresh(lambda _: True)
+    write_kafka_tier(tmp_path, others[1:])
+    (grown,) = await catalog.refresh(lambda _: True, positions={NAME: 45})
+    assert layout.sights[-2:] == [(40, 2, 1), (0, 7, 1)]
+    pieces, gaps = grown.pieces(45, grown.end_offset)
+    assert (pieces[-1].end_offset, gaps) == (80, [])
+
+
 async def test_what_is_gone_is_forgotten(tmp_path: Path, layout: CountingLayout) -> None:
     some = copies(4)
     write_kafka_tier(tmp_path, some)
