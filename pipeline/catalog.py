@@ -151,10 +151,14 @@ class TierCatalog:
         return found
 
     async def _list(self, known: _Known, ref: StoreRef, position: int) -> None:
+        """Twice where something is damaged: it may be what was deleted, or came, while it was looked at."""
         holding = known.holdings.setdefault(ref, _Holding())
         start_offset = holding.listing_start(position)
-        sighting = await self.store(ref).sight(known.ledger.partition, holding.segments.keys(), start_offset)
-        known.take(ref, sighting, start_offset)
+        for _ in range(2):
+            sighting = await self.store(ref).sight(known.ledger.partition, holding.segments.keys(), start_offset)
+            known.take(ref, sighting, start_offset)
+            if not any(finding.kind.is_damage for finding in sighting.findings):
+                return
 
     async def _as_it_is(self, known: _Known) -> TieredPartition:
         ledger = known.ledger

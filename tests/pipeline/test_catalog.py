@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -17,7 +17,7 @@ from tierfetch.pipeline.stores import StoreRef
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from tierfetch.remote.storage import IndexType
+from tierfetch.remote.storage import IndexType, ObjectRange
 from tierfetch.remote.survey import Sighting
 from tierfetch.tests.fakes.random_tier import PARTITION, History, Segment, segments, write_kafka_tier
 
@@ -118,6 +118,22 @@ async def test_what_is_gone_is_forgotten(tmp_path: Path, layout: CountingLayout)
     write_kafka_tier(tmp_path, some[:1])
     (back,) = await catalog.refresh(lambda _: True)
     assert (back.start_offset, back.end_offset) == (0, 40)
+
+
+async def test_what_is_deleted_while_it_is_looked_at_is_no_damage(
+    tmp_path: Path, layout: CountingLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_kafka_tier(tmp_path, copies(3))
+    original = LocalTieredStorage.read_objects
+
+    async def read(self: LocalTieredStorage, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
+        for path in tmp_path.glob(f"*/*/{0:020d}-*"):
+            path.unlink()
+        return await original(self, ranges)
+
+    monkeypatch.setattr(LocalTieredStorage, "read_objects", read)
+    (left,) = await catalog_of(layout).refresh(lambda _: True)
+    assert (left.start_offset, left.end_offset, left.damage) == (10, 30, ())
 
 
 async def test_a_topic_that_is_gone_is_no_longer_there(tmp_path: Path, layout: CountingLayout) -> None:
