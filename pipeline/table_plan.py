@@ -103,19 +103,26 @@ class TablePlanner:
         found, gaps = await self._tier.splits(tiered, bounds)
         return [*found, *(LostSplit(tiered.name, gap.start_offset, self._tier.lost(tiered, [gap])) for gap in gaps)]
 
-    async def bounds(self, extent: PartitionExtent) -> Bounds:
-        """What the options and the filters ask for, within what there is."""
+    async def bounds(self, extent: PartitionExtent, first_offset: int | None = None) -> Bounds:
+        """What the options and the filters ask for, within what there is; from `first_offset` on for who has read
+        before, wherever that began.
+        """
         options = self._options
-        first = _asked(extent, options.startingoffsets, "startingOffsets", EARLIEST)
+        first = await self._first_asked(extent) if first_offset is None else first_offset
         end = _asked(extent, options.endingoffsets, "endingOffsets", LATEST)
-        if options.startingtimestamp is not None:
-            first = await self._offset_for(extent, options.startingtimestamp)
         if options.endingtimestamp is not None:
             end = await self._offset_for(extent, options.endingtimestamp)
         first = max(first, extent.start_offset, self._pruning.first_offset)
-        if extent.tiered is not None and first == extent.start_offset < end:
+        is_begin = first_offset is None and first == extent.start_offset < end
+        if is_begin and extent.tiered is not None and self._brokers is None:  # who tell where the log begins
             self._tier.check_start(extent.tiered)
         return Bounds(first, min(end, extent.end_offset, self._pruning.end_offset))
+
+    async def _first_asked(self, extent: PartitionExtent) -> int:
+        options = self._options
+        if options.startingtimestamp is not None:
+            return await self._offset_for(extent, options.startingtimestamp)
+        return _asked(extent, options.startingoffsets, "startingOffsets", EARLIEST)
 
     def _check_asked(self, there: Collection[TopicPartition]) -> None:
         """TierError for an offset of a partition that is none: a misspelt topic would be read from its begin on."""

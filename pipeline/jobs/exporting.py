@@ -25,7 +25,7 @@ from ..executors import ask_remote_executors
 from ..options import TierOptions
 from ..planning import planning
 from ..table_plan import LostSplit, PartitionExtent, TablePlanner
-from ..tier_plan import Bounds, PlannedSplit, TierError
+from ..tier_plan import PlannedSplit, TierError
 from .export_files import FileLimits, write_files
 from .export_log import (
     Commit,
@@ -251,12 +251,12 @@ async def _pieces(
     if extent.tiered is None:
         return []
     topic_id = uuid_to_text(extent.tiered.partition.topic_id)
-    asked = await planner.bounds(extent)
-    first = asked.first_offset if done is None else _after(extent, topic_id, done, options)
-    if first >= asked.end_offset:
+    first = None if done is None else _after(extent, topic_id, done, options)
+    asked = await planner.bounds(extent, first)
+    if asked.first_offset >= asked.end_offset:
         return []
-    planned = await planner.splits(extent, Bounds(first, asked.end_offset))
-    pieces = list(_by_segment(extent.tiered, topic_id, first, planned))
+    planned = await planner.splits(extent, asked)
+    pieces = list(_by_segment(extent.tiered, topic_id, asked.first_offset, planned))
     if pieces:
         # What lies behind the last record, such as a transaction's marker, is done as well.
         last, lost = pieces[-1], [split for split in planned if isinstance(split, LostSplit)]

@@ -6,17 +6,21 @@ import json
 import random
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from crc32c import crc32c
 
-from tierfetch.pipeline.options import CORRUPT_COLUMN, OptionError, parse
-from tierfetch.pipeline.planning import planning
-from tierfetch.pipeline.table_plan import TableSplit
+from tierfetch.pipeline.brokers import Brokers, LiveTopic
+from tierfetch.pipeline.options import CORRUPT_COLUMN, EARLIEST, LATEST, OptionError, parse
+from tierfetch.pipeline.planning import catalog_of, planning
+from tierfetch.pipeline.table_plan import TablePlanner, TableSplit
 from tierfetch.pipeline.tier_plan import TierError
+from tierfetch.pipeline.worker import WORKER
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import iter_batches
+from tierfetch.protocol.topics import TopicPartition
 from tierfetch.remote.registry import PluginError
 from tierfetch.tests.fakes.random_tier import PARTITION, START_MS, History, segments, write_kafka_tier
 
@@ -118,6 +122,27 @@ def test_a_damaged_first_segment_is_no_beginning(tier: Path) -> None:
     later = {"startingOffsets": json.dumps({TOPIC: {"0": 150}})}
     assert min(offsets(tier, topics=TOPIC, **later)) >= 150, "who asks for what is there gets it"
     assert {offset // 100 for offset in offsets(tier, topics=TOPIC, failOnDataLoss="false")} == {1, 2}
+
+
+class Live(Brokers):
+    """Have one partition, of all but its first hundred offsets."""
+
+    def __init__(self) -> None:
+        super().__init__("127.0.0.1:1", committed_only=True)
+
+    async def topics(self, names: Sequence[str] | None) -> list[LiveTopic]:
+        return [LiveTopic(TOPIC, PARTITION.topic_id, {0: None})]
+
+    async def offset(self, partition: TopicPartition, timestamp: int) -> int:
+        return {EARLIEST: 100, LATEST: 300}[timestamp]
+
+
+def test_damage_below_the_brokers_log_start_is_none(tier: Path) -> None:
+    log = logs(tier)[0]
+    log.write_bytes(log.read_bytes()[:-5])
+    options = options_of(tier, topics=TOPIC)
+    splits = WORKER.run(all_splits(TablePlanner(options, catalog_of(options), Live())))
+    assert {row["offset"] // 100 for split in splits for row in read(options, split, ("offset",))} == {1, 2}
 
 
 def test_a_damaged_last_segment_that_another_one_overlaps_is_no_end(tier: Path) -> None:

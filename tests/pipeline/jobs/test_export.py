@@ -223,6 +223,20 @@ def test_what_left_the_tier_before_it_was_exported_is_said(tmp_path: Path) -> No
     assert max(offsets) > int(starts[4])
 
 
+@pytest.mark.parametrize("asked", [{}, {"startingOffsets": '{"s-trim":{"0":1}}'}])
+def test_what_was_exported_may_be_damaged_and_go(tmp_path: Path, asked: dict[str, str]) -> None:
+    tier, out = tmp_path / "tier", Directory(tmp_path / "out")
+    source = samples.tier_directory("s-trim")
+    shutil.copytree(source, tier / samples.TIER.name / source.name)
+    run(tier, out, **asked)
+    log = min(tier.glob("*/*/*.log"))
+    log.write_bytes(log.read_bytes()[:-5])
+    assert run(tier, out, **asked) == ExportReport()
+    for path in log.parent.glob(f"{log.stem}.*"):
+        path.unlink()
+    assert run(tier, out, **asked) == ExportReport()
+
+
 def test_two_exports_at_once_do_not_both_count(tmp_path: Path, expected: list[tuple[str, int]]) -> None:
     class Late(CrashingPlace):
         """Another export runs between the tasks and the commit."""
