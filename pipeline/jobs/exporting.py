@@ -259,8 +259,9 @@ async def _pieces(
     pieces = list(_by_segment(extent.tiered, topic_id, asked.first_offset, planned))
     if pieces:
         # What lies behind the last record, such as a transaction's marker, is done as well.
-        last, lost = pieces[-1], [split for split in planned if isinstance(split, LostSplit)]
-        pieces[-1] = Piece(last.offsets.model_copy(update={"end_offset": asked.end_offset}), (*last.splits, *lost))
+        last = pieces[-1]
+        behind = _lost(planned, last.offsets.end_offset, asked.end_offset)
+        pieces[-1] = Piece(last.offsets.model_copy(update={"end_offset": asked.end_offset}), (*last.splits, *behind))
     return pieces
 
 
@@ -278,8 +279,13 @@ def _by_segment(tiered: TieredPartition, topic_id: str, first: int, planned: Seq
             first_offset=first,
             end_offset=until,
         )
-        yield Piece(offsets, tuple(splits[start:end]))
+        yield Piece(offsets, (*splits[start:end], *_lost(planned, first, until)))
         first = until
+
+
+def _lost(planned: Sequence[object], first: int, end: int) -> list[LostSplit]:
+    """What begins within these offsets, so that it is told with their commit."""
+    return [split for split in planned if isinstance(split, LostSplit) and first <= split.first_offset < end]
 
 
 def _segment(planned: PlannedSplit) -> object:

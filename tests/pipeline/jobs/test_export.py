@@ -22,6 +22,7 @@ from tierfetch.pipeline.jobs.export_log import ExportError
 from tierfetch.pipeline.jobs.export_place import Directory, Place, Url, open_place
 from tierfetch.pipeline.jobs.exporting import Export, ExportedPart, ExportReport, ExportTask, export_all
 from tierfetch.pipeline.options import parse
+from tierfetch.pipeline.table_plan import LostSplit
 from tierfetch.pipeline.tier_plan import TierError
 from tierfetch.tests import samples
 
@@ -235,6 +236,27 @@ def test_what_was_exported_may_be_damaged_and_go(tmp_path: Path, asked: dict[str
     for path in log.parent.glob(f"{log.stem}.*"):
         path.unlink()
     assert run(tier, out, **asked) == ExportReport()
+
+
+def test_what_is_lacking_is_told_with_the_wave_that_passes_over_it(tmp_path: Path) -> None:
+    tier = tmp_path / "tier"
+    source = samples.tier_directory("s-trim")
+    shutil.copytree(source, tier / samples.TIER.name / source.name)
+    second = sorted(tier.glob("*/*/*.log"))[1]
+    for path in second.parent.glob(f"{second.stem}.*"):
+        path.unlink()
+    waves: list[list[ExportTask]] = []
+
+    def note(tasks: Sequence[ExportTask]) -> list[ExportedPart]:
+        waves.append(list(tasks))
+        return [ExportedPart(()) for _ in tasks]
+
+    options = parse({"location": str(tier), "topics": "s-trim", "failOnDataLoss": "false"})
+    export = Export(options=options, location="unused", limits=FileLimits(1 << 20), wave_bytes=1, run=note)
+    export_all(export, Directory(tmp_path / "out"))
+    lost = [any(isinstance(split, LostSplit) for task in wave for split in task.splits) for wave in waves]
+    assert len(lost) > 3
+    assert [number for number, is_lost in enumerate(lost) if is_lost] == [1]
 
 
 def test_two_exports_at_once_do_not_both_count(tmp_path: Path, expected: list[tuple[str, int]]) -> None:
