@@ -69,4 +69,8 @@ def check_schema(asked: StructType, options: TierOptions) -> None:
 
 
 def _corrupt_record(options: TierOptions) -> StructField:
-    return StructField(options.corrupt_column, StringType())
+    """OptionError for the name of another column, which would be null in every record."""
+    name = options.corrupt_column
+    if name in {*KAFKA_COLUMNS.names, *METADATA_COLUMNS.names}:
+        raise OptionError(f"columnNameOfCorruptRecord is {name}, which records have already: give another name")
+    return StructField(name, StringType())

@@ -249,6 +249,15 @@ def test_offsets_of_what_is_not_there(tier: Path, asked: dict[str, dict[str, int
         plan(options_of(tier, topics=TOPIC, startingOffsets=json.dumps(asked)))
 
 
+@pytest.mark.parametrize("name", ["value", "segment_id"])
+def test_a_column_for_reports_that_records_have_already_is_refused(name: str) -> None:
+    pytest.importorskip("pyspark")
+    from tierfetch.pipeline.columns import schema
+
+    with pytest.raises(OptionError, match=f"columnNameOfCorruptRecord is {name}, which records have already"):
+        schema(parse({"location": "/t", "topics": "t", "columnNameOfCorruptRecord": name}))
+
+
 def test_words_are_taken_in_any_case() -> None:
     written = {"mode": "PERMISSIVE", "startingOffsets": "Latest ", "layout": "Kafka"}
     options = parse({"location": "/t", "topics": "T", **written})
