@@ -44,27 +44,29 @@ def ask_remote_executors(session: SparkSession, options: TierOptions) -> None:
 def ask_executors(session: SparkSession, parsed: TierOptions) -> None:
     """As `check_executors`."""
 
-    async def stores(_: TablePlanner) -> list[StoreRef]:
-        return await find_stores(parsed)
+    async def stores(_: TablePlanner) -> list[tuple[StoreRef, bool]]:
+        refs = await find_stores(parsed)
+        return [(ref, bool(await WORKER.store(parsed, ref).partitions(parsed.wants))) for ref in refs]
 
-    refs = planning(parsed, stores)
+    seen = planning(parsed, stores)
     context = session.sparkContext
     count = QUESTIONS_OF_CORE * max(1, context.defaultParallelism)
-    answers = context.parallelize(range(count), count).map(partial(_ask, parsed, refs)).collect()
+    answers = context.parallelize(range(count), count).map(partial(_ask, parsed, seen)).collect()
     failed = {host: said for host, said in answers if said}
     if failed:
         each = "; ".join(f"{host}: {said}" for host, said in sorted(failed.items()))
         raise TierError(
             f"{len(failed)} executors cannot read what the driver can. {each}. Give credentials as storage.* options, "
-            "which go to the executors, or to every executor's environment"
+            "which go to the executors, or to every executor's environment; a directory must be the same everywhere"
         )
 
 
-def _ask(options: TierOptions, refs: Sequence[StoreRef], _: int) -> tuple[str, str]:
-    """In an executor: its name, and what went wrong or nothing."""
+def _ask(options: TierOptions, seen: Sequence[tuple[StoreRef, bool]], _: int) -> tuple[str, str]:
+    """In an executor: its name, and what went wrong or nothing. `seen`: where the driver saw something."""
     try:
-        for ref in refs:
-            WORKER.run(WORKER.store(options, ref).partitions(options.wants))
+        for ref, has_some in seen:
+            if has_some and not WORKER.run(WORKER.store(options, ref).partitions(options.wants)):
+                return socket.gethostname(), "nothing of what the driver sees is there"
     except (RemoteStorageError, PluginError) as error:
         return socket.gethostname(), str(error)
     return socket.gethostname(), ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,12 @@ def test_an_executor_that_cannot_is_named_with_what_it_was_told(tier: Path, monk
     with pytest.raises(
         TierError, match=r"1 executors cannot read what the driver can\. \S+: NoCredentialsError: .*storage\.\*"
     ):
+        executors.check_executors(session, options(tier))
+
+
+def test_an_executor_with_another_directory_is_named(tier: Path) -> None:
+    session = OneExecutor(lambda: shutil.rmtree(tier / "kafka-tiered-storage"))
+    with pytest.raises(TierError, match=r": nothing of what the driver sees is there\. .*must be the same everywhere"):
         executors.check_executors(session, options(tier))
 
 
