@@ -54,6 +54,7 @@ from .storage import (
     ReadsObjects,
     RemoteObject,
     RemoteResourceNotFoundError,
+    RemoteStorageCorruptError,
     RemoteStorageError,
     RemoteStorageManager,
 )
@@ -84,6 +85,7 @@ class _Part(NamedTuple):
     end: int | None
 
 
+_Answer = bytes | RemoteResourceNotFoundError | RemoteStorageCorruptError
 _Steps = Generator[tuple[_Part, ...], Sequence[bytes], T]
 """Gives what it wants to read, gets the bytes of each."""
 
@@ -208,10 +210,11 @@ class _Look:
         self._steps = _describe(self.named, {kind: part.size for kind, part in parts.items()})
         self.wanted = next(self._steps)
 
-    def go_on(self, answers: Sequence[bytes | RemoteResourceNotFoundError]) -> None:
-        self.wanted, missing = (), [one for one in answers if isinstance(one, RemoteResourceNotFoundError)]
-        if missing:
-            self.found = self._damaged(FindingKind.MISSING, missing[0])
+    def go_on(self, answers: Sequence[_Answer]) -> None:
+        self.wanted, faults = (), [one for one in answers if not isinstance(one, bytes)]
+        if faults:
+            is_missing = isinstance(faults[0], RemoteResourceNotFoundError)
+            self.found = self._damaged(FindingKind.MISSING if is_missing else FindingKind.CORRUPT, faults[0])
             return
         try:
             self.wanted = self._steps.send([one for one in answers if isinstance(one, bytes)])
@@ -224,7 +227,7 @@ class _Look:
         return Finding(kind, str(self.named.segment_id), str(error), self.named.start_offset)
 
 
-async def _read(storage: RemoteStorageManager, looks: Sequence[_Look]) -> Iterator[bytes | RemoteResourceNotFoundError]:
+async def _read(storage: RemoteStorageManager, looks: Sequence[_Look]) -> Iterator[_Answer]:
     """What all of them want, in order. RemoteStorageError."""
     wanted = [(look, part) for look in looks for part in look.wanted]
     if not isinstance(storage, ReadsObjects):
@@ -237,7 +240,7 @@ async def _read(storage: RemoteStorageManager, looks: Sequence[_Look]) -> Iterat
         if key is not None and part.start != part.end
     ]
     found = iter(await storage.read_objects(ranges))
-    answers: list[bytes | RemoteResourceNotFoundError] = []
+    answers: list[_Answer] = []
     for key, (look, part) in zip(keys, wanted, strict=True):
         if key is not None and part.start == part.end:
             answers.append(b"")
@@ -248,15 +251,13 @@ async def _read(storage: RemoteStorageManager, looks: Sequence[_Look]) -> Iterat
     return iter(answers)
 
 
-async def _read_by_call(
-    storage: RemoteStorageManager, named: RemoteLogSegmentMetadata, part: _Part
-) -> bytes | RemoteResourceNotFoundError:
+async def _read_by_call(storage: RemoteStorageManager, named: RemoteLogSegmentMetadata, part: _Part) -> _Answer:
     try:
         if part.kind is not None:
             return (await storage.fetch_index(named, part.kind))[part.start : part.end]
         end = named.segment_size_in_bytes if part.end is None else part.end
         return await storage.fetch_log_segment(named, part.start, end)
-    except RemoteResourceNotFoundError as error:
+    except (RemoteResourceNotFoundError, RemoteStorageCorruptError) as error:
         return error
 
 
@@ -288,7 +289,10 @@ def _describe(
     offsets = yield from _decoded(OffsetIndex, last_offset, offset_data, start)
     times = yield from _decoded(TimeIndex, last_time, time_data, start)
     epochs = LeaderEpochCache(decode_leader_epochs(checkpoint))
-    end_offset = yield from _find_end(named, offsets.last_entry.position if offsets.last_entry else 0)
+    position = offsets.last_entry.position if offsets.last_entry else 0
+    if position < 0:
+        raise CorruptFileError(f"offset index of {named.segment_id}: its last entry names byte {position}")
+    end_offset = yield from _find_end(named, position)
     entries = epochs.range(start, end_offset + 1)
     if not entries:  # the first may begin above the segment's start: at the log start when it was copied
         raise CorruptFileError(

@@ -14,7 +14,13 @@ from tierfetch.remote.audit import audit_survey
 from tierfetch.remote.findings import FindingKind
 from tierfetch.remote.ledger import RemoteLogLedger
 from tierfetch.remote.segment import RemoteLogSegmentMetadata
-from tierfetch.remote.storage import IndexType, ObjectRange, RemoteObject, RemoteStorageError
+from tierfetch.remote.storage import (
+    IndexType,
+    ObjectRange,
+    RemoteObject,
+    RemoteStorageCorruptError,
+    RemoteStorageError,
+)
 from tierfetch.remote.survey import ENTRY_SIZES, NOT_TOLD, TAIL_BYTES, part_name, sight, survey
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.faults import FailNth
@@ -131,6 +137,7 @@ async def test_a_copy_without_its_log_is_an_orphan() -> None:
         (IndexType.TIMESTAMP, lambda data: data + b"\1", FindingKind.CORRUPT, "time index"),
         (IndexType.OFFSET, lambda data: data + b"\1", FindingKind.CORRUPT, "offset index"),
         (IndexType.OFFSET, lambda data: data[:-8] + b"\x80" + data[-7:], FindingKind.CORRUPT, "below the base offset"),
+        (IndexType.OFFSET, lambda data: data[:-4] + b"\xff" * 4, FindingKind.CORRUPT, "last entry names byte -1"),
         (IndexType.OFFSET, None, FindingKind.MISSING, "no index"),
         (IndexType.LEADER_EPOCH, None, FindingKind.MISSING, "no leader_epoch_checkpoint"),
     ],
@@ -152,6 +159,19 @@ async def test_damage_is_told_with_its_segment(
     assert surveyed.ledger.segments() == [as_surveyed(metadata) for metadata in segments[1:]]
     assert [(finding.kind, finding.subject) for finding in surveyed.findings] == [(kind, str(segments[0].segment_id))]
     assert message in surveyed.findings[0].message
+
+
+class ShorterStorage(NamedStorage):
+    """Whose logs are not as long as they were listed."""
+
+    async def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
+        raise RemoteStorageCorruptError("it came back shorter")
+
+
+async def test_a_log_that_is_shorter_than_it_was_listed_is_damage() -> None:
+    storage, segments = await sample_in_memory(ShorterStorage)
+    surveyed = await survey(storage, segments[0].segment_id.topic_id_partition)
+    assert [finding.kind for finding in surveyed.findings] == [FindingKind.CORRUPT] * len(segments)
 
 
 async def test_an_index_that_kafka_preallocated(kind_of_storage: type[NamedStorage]) -> None:
