@@ -196,7 +196,7 @@ async def check_lineage(ledger: RemoteLogLedger, storage: ReadsSegments) -> list
         entries = decode_leader_epochs(await storage.fetch_index(latest, IndexType.LEADER_EPOCH))
     except RemoteResourceNotFoundError:
         return []
-    except CorruptFileError as error:
+    except (CorruptFileError, RemoteStorageCorruptError) as error:
         return [Finding(FindingKind.CORRUPT, str(latest.segment_id), f"leader epoch checkpoint: {error}")]
     epochs = LeaderEpochCache(entries)
     end_offset = latest.end_offset + 1

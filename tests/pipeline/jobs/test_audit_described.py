@@ -107,6 +107,13 @@ async def test_P2_damage_is_found(
     assert all(said[kind] in message for kind, message in findings)
 
 
+async def test_P2_indexes_of_the_youngest_segment_that_were_cut(tmp_path: Path, stems: list[Path]) -> None:
+    stems[-1].with_suffix(".indexes").write_bytes(b"")
+    findings = await found(tmp_path)
+    assert {kind for kind, _ in findings} == {"corrupt"}
+    assert all("0 bytes instead of" in message for _, message in findings)
+
+
 async def test_P2_what_the_metadata_knows_better(tmp_path: Path, stems: list[Path], uploads: list[Segment]) -> None:
     """A segment that it does not know, one that the tier lacks, one of another size, and a copy that is under way."""
     first, second, third = (one.metadata for one in uploads)
