@@ -170,8 +170,11 @@ class TierCatalog:
         segment_id, end_offset = latest.segment_id.id, latest.end_offset + 1
         if known.state is None or known.state[0] != segment_id:
             store = self.store(known.origins[segment_id])
-            checkpoint = decode_leader_epochs(await store.fetch_index(latest, IndexType.LEADER_EPOCH))
-            producers = decode_snapshot(await store.fetch_index(latest, IndexType.PRODUCER_SNAPSHOT))
+            of_segment = f"of segment {latest.segment_id}"
+            epochs = await store.fetch_index(latest, IndexType.LEADER_EPOCH)
+            checkpoint = decode_leader_epochs(epochs, name=f"leader epoch checkpoint {of_segment}")
+            snapshot = await store.fetch_index(latest, IndexType.PRODUCER_SNAPSHOT)
+            producers = decode_snapshot(snapshot, name=f"producer snapshot {of_segment}")
             open_since = [first for entry in producers if (first := entry.current_txn_first_offset) is not None]
             known.state = segment_id, checkpoint, min([end_offset, *open_since])
         _, checkpoint, stable_offset = known.state

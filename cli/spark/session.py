@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from ...log.errors import CorruptFileError
 from ...pipeline.java import NoJavaError
 from ...pipeline.session import local_session
 from ...protocol.errors import KafkaError
@@ -131,6 +132,7 @@ def _faults() -> Iterator[None]:
         OptionError,
         TierError,
         RemoteStorageError,
+        CorruptFileError,
         PluginError,
         MetadataUnavailableError,
         NoJavaError,

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
+from tierfetch.log.errors import CorruptFileError
 from tierfetch.pipeline.brokers import Brokers, LiveTopic
 from tierfetch.pipeline.options import CORRUPT_COLUMN, EARLIEST, LATEST, OptionError, parse
 from tierfetch.pipeline.planning import catalog_of, planning
@@ -22,6 +23,7 @@ from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.remote.registry import PluginError
+from tierfetch.remote.storage import IndexType
 from tierfetch.tests.fakes.random_tier import PARTITION, START_MS, History, segments, write_kafka_tier
 
 from .tables import all_splits, offsets, options_of, plan, read, rows
@@ -175,6 +177,12 @@ def test_a_missing_object(tier: Path) -> None:
 def test_a_missing_index(tier: Path) -> None:
     logs(tier)[1].with_suffix(".index").unlink()
     with pytest.raises(TierError, match=r"offsets \[100, 200\) .*\(missing: .*no such object in the tier"):
+        plan(options_of(tier, topics=TOPIC))
+
+
+def test_what_is_damaged_beside_the_last_segment_is_named(tier: Path) -> None:
+    logs(tier)[-1].with_suffix(f".{IndexType.PRODUCER_SNAPSHOT.value}").write_bytes(b"nonsense that is none")
+    with pytest.raises(CorruptFileError, match=r"producer snapshot of segment random-0-\S+: "):
         plan(options_of(tier, topics=TOPIC))
 
 
