@@ -21,7 +21,7 @@ from ..protocol.topics import TopicPartition, uuid_to_text
 from .batch_table import OFFSET_END
 from .catalog import TierCatalog
 from .columns import check_schema
-from .options import TierOptions
+from .options import OptionError, TierOptions
 from .partition import SplitPartition
 from .planning import Question, catalog_of, planning
 from .stream_offsets import (
@@ -45,6 +45,8 @@ class TierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: TierOptions, schema: StructType) -> None:
         check_schema(schema, options)
+        if options.endingoffsets != "latest" or options.endingtimestamp is not None:
+            raise OptionError("a stream has no end: leave out endingOffsets and endingTimestamp")
         self._options = options
         self._schema = schema
         self._catalog: TierCatalog | None = None

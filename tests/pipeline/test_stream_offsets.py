@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tierfetch.pipeline.options import OptionError, parse
 from tierfetch.pipeline.stream_offsets import Positions, advance, from_json, to_json, topic_ids_of
 from tierfetch.pipeline.tier_plan import Bounds
 from tierfetch.protocol.topics import TopicPartition
@@ -45,6 +47,16 @@ def test_a_new_partition_is_noted_before_it_is_read() -> None:
 def test_a_partition_that_is_gone_or_behind_stays_where_it_was() -> None:
     a, b = NAMES[:2]
     assert advance({a: 10, b: 20}, {b: Bounds(0, 15)}, None) == {a: 10, b: 20}
+
+
+@pytest.mark.parametrize("end", [{"endingOffsets": "earliest"}, {"endingTimestamp": "1"}])
+def test_a_stream_has_no_end(end: dict[str, str]) -> None:
+    pytest.importorskip("pyspark")
+    from tierfetch.pipeline.columns import KAFKA_COLUMNS
+    from tierfetch.pipeline.stream import TierStreamReader
+
+    with pytest.raises(OptionError, match="a stream has no end: leave out endingOffsets and endingTimestamp"):
+        TierStreamReader(parse({"location": "/t", "topics": "t", **end}), KAFKA_COLUMNS)
 
 
 @given(
