@@ -117,14 +117,22 @@ class Brokers:
 
         return await self._of_leader(partition, ask)
 
-    async def batches(self, partition: TopicPartition, first_offset: int, end_offset: int) -> AsyncIterator[Fetched]:
-        """Everything of [first_offset, end_offset), which was readable once. BrokersUnavailableError where nothing has
-        come for `RETRY_FOR_S`: an unclean election may have lost what was there.
+    async def batches(
+        self, partition: TopicPartition, topic_id: UUID | None, first_offset: int, end_offset: int
+    ) -> AsyncIterator[Fetched]:
+        """Everything of [first_offset, end_offset), which was readable once in the topic of this id. None: of brokers
+        too old to tell. BrokersUnavailableError where nothing has come for `RETRY_FOR_S`: an unclean election may have
+        lost what was there.
         """
         loop = asyncio.get_running_loop()
         at, heard_s = first_offset, loop.time()
+
+        async def ask(leader: Address) -> Fetched:
+            self._check_same(partition, topic_id)
+            return await self._fetch(leader, partition, at)
+
         while at < end_offset:
-            fetched = await self._of_leader(partition, lambda leader: self._fetch(leader, partition, at))  # noqa: B023
+            fetched = await self._of_leader(partition, ask)
             if fetched.next_offset > at:
                 yield fetched
                 at, heard_s = fetched.next_offset, loop.time()
@@ -133,6 +141,15 @@ class Brokers:
                     f"{partition}: nothing came from offset {at} on for {RETRY_FOR_S:.0f} s, and it went up to "
                     f"{end_offset} when the job was planned: its end was lost, or is not committed any more"
                 )
+
+    def _check_same(self, partition: TopicPartition, topic_id: UUID | None) -> None:
+        topic = self._topics.get(partition.topic)
+        found = None if topic is None else topic.topic_id
+        if None not in (topic_id, found) and topic_id != found:
+            raise KafkaError(
+                ErrorCode.inconsistent_topic_id,
+                f"the topic was deleted and made anew since the job was planned (its id was {topic_id} and is {found})",
+            )
 
     async def _fetch(self, leader: Address, partition: TopicPartition, offset: int) -> Fetched:
         wanted = FetchPartition(partition.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)

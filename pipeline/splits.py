@@ -143,7 +143,7 @@ def _read_tail(options: TierOptions, split: TailSplit, schema: pa.Schema) -> Ite
     same = constants(split.partition, None, options.corrupt_column)
     with asyncio.Runner() as runner:
         brokers = Brokers(options.brokers or "", committed_only=options.isolation == "read_committed")
-        fetches = brokers.batches(split.partition, split.first_offset, split.end_offset)
+        fetches = brokers.batches(split.partition, split.topic_id, split.first_offset, split.end_offset)
         try:
             while (fetched := runner.run(_next(fetches))) is not None:
                 selection = Selection(split.first_offset, split.end_offset, fetched.aborted)

@@ -31,6 +31,7 @@ class TailSplit:
     """Offsets [first_offset, end_offset) that one task asks the brokers for."""
 
     partition: TopicPartition
+    topic_id: UUID | None
     first_offset: int
     end_offset: int
 
@@ -96,7 +97,7 @@ class TablePlanner:
             splits += await self._of_segments(extent.tiered, Bounds(bounds.first_offset, tier_end))
         first = max(bounds.first_offset, extent.tier_end_offset)
         if first < bounds.end_offset:
-            splits.append(TailSplit(extent.name, first, bounds.end_offset))
+            splits.append(TailSplit(extent.name, extent.topic_id, first, bounds.end_offset))
         return splits
 
     async def _of_segments(self, tiered: TieredPartition, bounds: Bounds) -> list[TableSplit]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from tierfetch.pipeline import brokers
-from tierfetch.pipeline.brokers import Brokers, BrokersUnavailableError, Fetched
+from tierfetch.pipeline.brokers import Brokers, BrokersUnavailableError, Fetched, LiveTopic
 from tierfetch.protocol.topics import TopicPartition
 
 NAME = TopicPartition("t", 0)
+ID = UUID(int=1)
 
 
 class Log(Brokers):
@@ -29,11 +31,24 @@ class Log(Brokers):
 
 
 async def fetched(log: Brokers, first: int, end: int) -> list[int]:
-    return [one.next_offset async for one in log.batches(NAME, first, end)]
+    return [one.next_offset async for one in log.batches(NAME, ID, first, end)]
 
 
 async def test_everything_up_to_the_end() -> None:
     assert await fetched(Log(100), 5, 30) == [15, 25, 35]
+
+
+@pytest.mark.parametrize("living", [ID, UUID(int=2), None])
+async def test_a_topic_that_was_made_anew_is_another_one(living: UUID | None) -> None:
+    class Anew(Log):
+        async def _leader(self, partition: TopicPartition) -> Any:
+            self._topics["t"] = LiveTopic("t", living, {0: None})
+
+    if living in (ID, None):
+        assert await fetched(Anew(100), 5, 30) == [15, 25, 35]
+        return
+    with pytest.raises(BrokersUnavailableError, match=r"t-0 cannot be read: .*deleted and made anew since the job"):
+        await fetched(Anew(100), 5, 30)
 
 
 async def test_an_end_that_does_not_come_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
