@@ -130,10 +130,11 @@ class VariableChunks(_Chunks):
 
     def transformed_sizes(self) -> list[int]:
         try:
-            packed = zstandard.ZstdDecompressor().decompress(
-                b64decode(self.transformed_chunks, validate=True), max_output_size=SIZES_BYTES_MAX
-            )
-            return _sizes(packed)
+            packed = b64decode(self.transformed_chunks, validate=True)
+            stated = zstandard.frame_content_size(packed)  # which the decompressor would allocate, whatever its limit
+            if stated > SIZES_BYTES_MAX:
+                raise ValueError(f"{stated} bytes, at most {SIZES_BYTES_MAX} are expected")
+            return _sizes(zstandard.ZstdDecompressor().decompress(packed, max_output_size=SIZES_BYTES_MAX))
         except (ValueError, zstandard.ZstdError, struct.error) as error:
             raise CorruptFileError(f"manifest: the list of chunk sizes: {error}") from error
 

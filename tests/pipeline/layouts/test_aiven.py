@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 
 from tierfetch.log.errors import CorruptFileError
 from tierfetch.pipeline.layouts.aiven_keys import KeyRing, decrypt_chunk
-from tierfetch.pipeline.layouts.aiven_manifest import Manifest, chunks_of, decode_manifest, metadata_of
+from tierfetch.pipeline.layouts.aiven_manifest import (
+    SIZES_BYTES_MAX,
+    Manifest,
+    chunks_of,
+    decode_manifest,
+    metadata_of,
+)
 from tierfetch.pipeline.stores import StoreRef, open_store
 from tierfetch.pipeline.tier_plan import PlannedSplit, TierError
 from tierfetch.pipeline.worker import WORKER
@@ -118,6 +124,11 @@ def test_chunk_sizes_as_documented(packed: str, sizes: list[int]) -> None:
 def test_chunk_sizes_that_cannot_be(packed: str) -> None:
     with pytest.raises(CorruptFileError, match="manifest: the list of chunk sizes: "):
         manifest_with(variable(bytes.fromhex(packed))).chunk_index.transformed_sizes()
+
+
+def test_a_list_of_chunk_sizes_that_would_be_larger_than_any() -> None:
+    with pytest.raises(CorruptFileError, match=r"the list of chunk sizes: \d+ bytes, at most \d+ are expected"):
+        manifest_with(variable(bytes(SIZES_BYTES_MAX + 1))).chunk_index.transformed_sizes()
 
 
 @pytest.mark.parametrize(("size", "chunk"), [(2**60, 1), (2**31 - 1, 1), (2**31 - 1, 100), (2**31, 1 << 22)])
