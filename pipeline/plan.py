@@ -87,13 +87,16 @@ def whole(piece: Piece, selection: Selection) -> Split:
 
 
 def cut(piece: Piece, index: Sequence[OffsetPosition], split_bytes: int, selection: Selection) -> Iterator[Split]:
-    """The piece in splits of at least `split_bytes` (its last one apart), cut where the index knows a batch."""
+    """The piece in splits of at least `split_bytes` (its last one apart), cut where the index knows a batch. What is
+    wanted from a segment's begin on, or up to its end, does not depend on what the index says.
+    """
     offsets = [entry.offset for entry in index]
     positions = [entry.position for entry in index]
     low = bisect_right(offsets, piece.first_offset) - 1
     high = bisect_left(offsets, piece.end_offset - 1) + 1
-    start = positions[low] if low >= 0 else 0
-    end = positions[high] if high < len(positions) else piece.segment.segment_size_in_bytes
+    has_start, has_end = piece.first_offset <= piece.segment.start_offset, piece.end_offset > piece.segment.end_offset
+    start = 0 if has_start or low < 0 else positions[low]
+    end = piece.segment.segment_size_in_bytes if has_end or high >= len(positions) else positions[high]
     while start < end:
         after = bisect_left(positions, start + split_bytes)
         stop = min(end, positions[after]) if after < len(positions) else end

@@ -159,6 +159,12 @@ def test_splits_leave_out_bytes_that_are_not_wanted() -> None:
     assert [(split.start, split.end) for split in splits] == [(200, 300), (300, 400), (400, 500), (500, 600)]
 
 
+@pytest.mark.parametrize("index", [[OffsetPosition(0, 500)], [OffsetPosition(99, 400), OffsetPosition(100, 600)]])
+def test_a_whole_segment_is_read_whatever_its_index_says(index: list[OffsetPosition]) -> None:
+    splits = list(cut(Piece(segment(1, 0, 99), 0, 100), index, 10_000, Selection()))
+    assert [(split.start, split.end) for split in splits] == [(0, 1000)]
+
+
 @pytest.mark.parametrize(("first", "end", "count"), [(0, 10, 0), (0, 11, 1), (20, 30, 1), (21, 30, 0)])
 def test_aborted_transactions_go_with_the_splits_that_they_touch(first: int, end: int, count: int) -> None:
     aborted = [AbortedTransaction(1, 10, 20, 21)]
