@@ -88,6 +88,8 @@ class Administrator:
         """Side topics, as acknowledged last."""
         self._uncertain: set[str] = set()
         """Topics and partitions about which a request had no answer, or has none yet."""
+        self._requests: Counter[str] = Counter()
+        """About each of these, so far."""
         self._targets: dict[TopicIdPartition, tuple[int, ...]] = {}
         self._produced: dict[TopicIdPartition, dict[int, int]] = {}
         """Of side topics, what was acknowledged: numbers by offset."""
@@ -216,12 +218,12 @@ class Administrator:
 
     async def _delete(self, name: str) -> None:
         body = {"topics": [{"name": name, "topic_id": None}], "timeout_ms": int(TIMEOUT_S * 1000)}
-        was_certain = self._doubt(name)
+        request = self._doubt(name)
         answer = await self._ask(ApiKey.DELETE_TOPICS, body)
         code = None if answer is None else answer.responses[0].error_code
         self.changed["topics deleted"] += code is ErrorCode.none
-        if was_certain and code in (ErrorCode.none, ErrorCode.unknown_topic_or_partition):
-            self._settle(name, exists=False)
+        if code in (ErrorCode.none, ErrorCode.unknown_topic_or_partition):
+            self._settle(name, request, exists=False)
 
     async def _grow(self) -> None:
         name = self._rng.choice(SIDE_TOPICS)
@@ -280,29 +282,32 @@ class Administrator:
             "configs": [{"name": key, "value": value} for key, value in configs.items()],
         }
         body = {"topics": [topic], "timeout_ms": int(TIMEOUT_S * 1000), "validate_only": False}
-        was_certain = self._doubt(name)
+        request = self._doubt(name)
         answer = await self._ask(ApiKey.CREATE_TOPICS, body)
         code = None if answer is None else answer.topics[0].error_code
         self.changed["topics created"] += code is ErrorCode.none
-        if was_certain and code in (ErrorCode.none, ErrorCode.topic_already_exists):
-            self._settle(name, exists=True)
+        if code in (ErrorCode.none, ErrorCode.topic_already_exists):
+            self._settle(name, request, exists=True)
 
-    def _doubt(self, name: str) -> bool:
-        """A request about the topic begins; whether nothing was in doubt before."""
+    def _doubt(self, name: str) -> int | None:
+        """A request about it begins: which one it is, None if something was in doubt before."""
         was_certain = name not in self._uncertain
         self._uncertain.add(name)
-        return was_certain
+        self._requests[name] += 1
+        return self._requests[name] if was_certain else None
 
-    def _settle(self, name: str, *, exists: bool) -> None:
-        self._uncertain.discard(name)
-        self._exists[name] = exists
+    def _settle(self, name: str, request: int | None, *, exists: bool) -> None:
+        """As this request was answered, unless another one began meanwhile: nobody knows which of them came last."""
+        if request == self._requests[name]:
+            self._uncertain.discard(name)
+            self._exists[name] = exists
 
     async def _produce(self, partition: TopicPartition, number: int) -> None:
         value = number.to_bytes(8, "big") + bytes(SIDE_VALUE_BYTES)
         batch = build_batch([Record(0, EPOCH_MS + number, None, value)], base_offset=0)
         with suppress(AttemptFailedError, KafkaError):
-            offset = await self._producer.produce(partition, batch, ACKS_ALL)
-            written_to = TopicIdPartition(self._producer.topic_id(partition), partition.topic, partition.partition)
+            topic_id, offset = await self._producer.produce_where(partition, batch, ACKS_ALL)
+            written_to = TopicIdPartition(topic_id, partition.topic, partition.partition)
             self._produced.setdefault(written_to, {})[offset] = number
 
     async def _assign(self, partition: TopicIdPartition, replicas: tuple[int, ...]) -> None:
@@ -313,9 +318,9 @@ class Administrator:
             "topics": [{"name": partition.topic, "partitions": [asked]}],
         }
         async with self._assigning:
-            was_certain = self._doubt(str(partition))
+            request = self._doubt(str(partition))
             answer = await self._ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, body)
-            if answer is None or answer.error_code is not ErrorCode.none or not was_certain:
+            if answer is None or answer.error_code is not ErrorCode.none or request is None:
                 return
             self._uncertain.discard(str(partition))
             if answer.responses[0].partitions[0].error_code is ErrorCode.none:

@@ -97,6 +97,10 @@ class SimClient:
 
     async def produce(self, partition: TopicPartition, batch: bytes, acks: int) -> int:
         """The base offset."""
+        return (await self.produce_where(partition, batch, acks))[1]
+
+    async def produce_where(self, partition: TopicPartition, batch: bytes, acks: int) -> tuple[UUID, int]:
+        """Which incarnation of the topic took the batch, and its base offset there."""
         leader = await self._leader(partition)
         topic = ProduceTopic(
             (ProducePartition(partition.partition, bytearray(batch)),), partition.topic, leader.topic_id
@@ -104,12 +108,7 @@ class SimClient:
         request = ProduceRequest(acks=acks, timeout_ms=BROKER_TIMEOUT_MS, topics=(topic,))
         answer = _only(await self._ask_leader(partition, self._client, ApiKey.PRODUCE, request))
         self._check_leader(partition, answer.error_code, f"produce to {partition}")
-        base_offset: int = answer.base_offset
-        return base_offset
-
-    def topic_id(self, partition: TopicPartition) -> UUID:
-        """Of the incarnation that was asked last, successfully."""
-        return self._leaders[partition].topic_id
+        return leader.topic_id, answer.base_offset
 
     async def fetch(
         self, partition: TopicPartition, offset: int, *, max_wait_ms: int, is_read_committed: bool = False

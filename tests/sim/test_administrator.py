@@ -6,6 +6,8 @@ import asyncio
 from random import Random
 from uuid import UUID
 
+import pytest
+
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.sim.administrator import Administrator
 from tierfetch.sim.checkers import FinalLog
@@ -34,13 +36,22 @@ def test_what_a_side_topic_acknowledged_is_in_it_unless_it_is_excused_or_gone() 
 
 def test_a_topic_that_was_created_or_deleted_stays_so() -> None:
     made = asyncio.run(administrator(truth()))
-    made._settle("t", exists=True)
+    made._settle("t", made._doubt("t"), exists=True)
     assert not made.anomalies()
-    made._settle("t", exists=False)
-    made._settle("u", exists=True)
+    made._settle("t", made._doubt("t"), exists=False)
+    made._settle("u", made._doubt("u"), exists=True)
     assert [str(each) for each in made.anomalies()] == [
         "lost decision: t: it was deleted",
         "lost decision: u: it was created",
     ]
     made._doubt("t")
     assert len(made.anomalies()) == 1
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_requests_that_overlap_nobody_knows_which_came_last(order: tuple[int, int]) -> None:
+    made = asyncio.run(administrator(truth()))
+    requests = [made._doubt("t"), made._doubt("t")]
+    for number in order:
+        made._settle("t", requests[number], exists=False)
+    assert not made.anomalies()
