@@ -77,6 +77,9 @@ class IsrJudge:
 
     def asked_for(self, name: TopicIdPartition, leader: ReplicaStatus, joiners: Collection[int]) -> None:
         """A leader asks for these to be members. InvariantViolationError."""
+        now = self._registration(name)
+        if now is None or now.leader_epoch != leader.leads_epoch:
+            return
         for member in sorted(joiners):
             self._check_level(name, member, leader.high_watermark, f"{leader.node_id} asks for it")
 

@@ -90,6 +90,11 @@ def test_who_is_asked_to_join_is_level_with_the_leader() -> None:
         scene.observer.on_joiners(NAME, leader, {2, 3})
 
 
+def test_whom_a_leader_of_the_past_asks_for_nobody_takes() -> None:
+    scene = Scene(image(1, leader_epoch=4)).has(3, 0)
+    scene.observer.on_joiners(NAME, status(1, 10, 7, 3), {3})
+
+
 def test_members_have_flushed_what_the_topic_wants_flushed() -> None:
     Scene(image(1, 2, flush_messages=1)).has(2, 7).lies(2, 7).lead(7)
     Scene(image(1, 2, flush_messages=3)).has(2, 7).lies(2, 5).lead(7)
