@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from importlib.metadata import version as package_version
 from itertools import islice
@@ -27,7 +27,6 @@ from ..sim.schedule import Schedule
 SHRINK_RUNS: Final = 40
 SHRUNK_MAX: Final = 2
 """Failures whose schedules are shortened; the others are only named."""
-KINDS_SHOWN: Final = 20
 
 _HELP = """Run the production nodes in a deterministic simulation, under faults chosen by a seed, and judge them.
 
@@ -68,6 +67,8 @@ def simulate(
 ) -> None:
     if (seed is None) == (seeds is None):
         raise click.UsageError("give either --seed or --seeds")
+    if seed is None and (events_file is not None or logs):
+        raise click.UsageError("--events and --logs tell of one run: give --seed")
     schedule = _schedule(schedule_file)
     if seed is not None:
         reports = [_one(seed, scenario, schedule, events_file, logs)]
@@ -120,7 +121,8 @@ def _many(one: Callable[[int], RunReport], seeds: range, jobs: int, time_limit_s
         for report in _reports(one, seeds, jobs, time_limit_s):
             reports.append(report)
             if report.has_failed:
-                progress.console.print(f"seed {report.seed} ({report.scenario}): {report.failures[0]}", style="red")
+                failure = f"seed {report.seed} ({report.scenario}): {report.failures[0]}"
+                progress.console.print(failure, style="red", markup=False)
             progress.advance(task)
     return sorted(reports, key=lambda report: report.seed)
 
@@ -169,7 +171,7 @@ def _print_summary(reports: list[RunReport]) -> None:
         changed.update(report.changed)
     for kind, count in changed.most_common():
         table.add_row(f"administrator: {kind}", str(count))
-    for kind, count in injected.most_common(2 * KINDS_SHOWN):
+    for kind, count in injected.most_common():
         if not kind.endswith("skipped"):
             table.add_row(f"faults: {kind}", str(count))
     Console().print(table)
@@ -198,11 +200,10 @@ def _explain(report: RunReport, schedule_file: Path | None, *, shrinks: bool) ->
 
 def _commit() -> str:
     """The checkout's, or else the version of the package."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return described.stdout.strip() or f"of version {package_version('tierfetch')}"
+    command = ["git", "describe", "--always", "--dirty"]
+    described = ""
+    with suppress(OSError):  # where there is no git
+        described = subprocess.run(
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+        ).stdout.strip()
+    return described or f"of version {package_version('tierfetch')}"

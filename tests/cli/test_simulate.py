@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,35 @@ def test_a_schedule_from_a_file(run: Callable[..., Result], tmp_path: Path) -> N
 def test_either_one_seed_or_many(run: Callable[..., Result]) -> None:
     for arguments in ([], ["--seed", "1", "--seeds", "2"]):
         assert "give either --seed or --seeds" in run(*arguments).output
+
+
+@pytest.mark.parametrize("option", [("--events", "e"), ("--logs",)])
+def test_lines_are_of_one_seed(run: Callable[..., Result], option: tuple[str, ...]) -> None:
+    refused = run("--seeds", "2", *option)
+    assert refused.exit_code == 2
+    assert "give --seed" in refused.output
+
+
+def test_a_failure_is_shown_as_it_is_also_without_git(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_git(*_: object, **__: object) -> None:
+        raise FileNotFoundError("git")
+
+    failing = report(1, "same state machine: t-0: b'[/x]'")
+    monkeypatch.setattr(command, "run_seed", lambda *_, **__: failing)
+    monkeypatch.setattr(command.subprocess, "run", no_git)
+    ended = run("--seeds", "1", "--no-shrink")
+    assert ended.exit_code == 1
+    assert ended.output.count("b'[/x]'") == 2
+    assert "failed at commit of version " in ended.output
+
+
+def test_every_kind_of_fault_is_in_the_summary(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    many = {f"{kind}{skipped}": number for number, kind in enumerate(FaultKind, 1) for skipped in (", skipped", "")}
+    monkeypatch.setattr(command, "run_seed", lambda *_, **__: replace(report(1), injected=many))
+    output = run("--seeds", "1").output
+    assert not [kind for kind in FaultKind if f"faults: {kind} " not in output]
 
 
 def test_no_seed_begins_after_the_time_limit(run: Callable[..., Result], tmp_path: Path) -> None:
