@@ -41,6 +41,7 @@ from tierfetch.tests.sim.planted import (
 from tierfetch.tests.sim.planted.registry import BUGS, Finding, PlantedBug, known_findings, write_findings
 
 SEEDS_MAX = 200
+NO_FIT = (TypeError, AttributeError, NameError)
 FAULTS_ENOUGH = 6
 OTHERS_WEIGHT = 0.2
 """Of faults that a bug which needs quiet does not need: many leave it no time."""
@@ -77,9 +78,10 @@ def _found_at(bug: PlantedBug, seed: int) -> str | None:
     """By what the seed finds the bug; None if it does not, or fails without it, too."""
     with bug.plant():
         report = run_seed(seed, bug.scenario)
-    if report.has_failed and passes_without_bugs(seed, bug.scenario):
+    is_found = report.has_failed and is_judged(report.failures[0])
+    if is_found and passes_without_bugs(seed, bug.scenario):
         return found_by(report.failures[0])
-    reason = "that fails without it, too" if report.has_failed else ""
+    reason = "that fails without it, too" if is_found else ", ".join(report.failures[:1])
     print(f"{bug.name}: not by seed {seed} {reason}", flush=True)  # noqa: T201
     return None
 
@@ -104,6 +106,11 @@ def _promise(bug: PlantedBug, seed: int) -> float:
 def _weight(kind: FaultKind, count: int) -> int:
     """Of a fault that comes in scenes, and lasts, one is enough."""
     return FAULTS_ENOUGH * min(count, 1) if kind in SCENE_KINDS else min(count, FAULTS_ENOUGH)
+
+
+def is_judged(failure: str) -> bool:
+    """Whether that says what the code did: a patch that does not fit the code any more fails in ways of its own."""
+    return not any(error.__name__ in failure for error in NO_FIT)
 
 
 @cache
