@@ -11,7 +11,7 @@ Every host has one address, its name. A connection belongs to the process that m
 |                                                    | `CONNECT_TIMEOUT_S` ETIMEDOUT                        |
 | a name that is no host                             | OSError, as from a failed look-up                    |
 | a host in `flaky`                                  | in turn, for each pair of hosts: a refusal, and as   |
-|                                                    | above                                                |
+|                                                    | above; no task is refused twice in a row             |
 
 `block` is one direction; a partition is all directions between two groups. Nothing is lost for good by a block, since
 TCP sends again; what it does to connections is in `transport`. `reset_connections` ends those of a host, at both ends.
@@ -101,6 +101,8 @@ class Network:
         """Hosts of which something in between refuses every other connect."""
         self._refused: set[tuple[str, str]] = set()
         """By which pairs the last connect to a flaky host was refused."""
+        self._refused_tasks: set[tuple[asyncio.Task[Any] | None, str]] = set()
+        """The same, by who dialled."""
         self._running: set[str] = {OUTSIDE}
         self._known: set[str] = {OUTSIDE}
         self._links: dict[tuple[str, str], Link] = {}
@@ -151,7 +153,7 @@ class Network:
 
     def close(self) -> None:
         """Let go of everything."""
-        for held in (self.listeners, self._transports, self._silent, self._links):
+        for held in (self.listeners, self._transports, self._silent, self._links, self._refused_tasks):
             held.clear()
 
     # Links.
@@ -249,11 +251,16 @@ class Network:
         return self._connect((own, self._free_port()), (target, port), process, server)
 
     def _is_refused(self, own: str, target: str) -> bool:
-        """Every other time."""
+        """Every other time; no task twice in a row, whatever others do meanwhile: that is proof that nobody listens."""
         if target not in self.flaky:
             return False
         self._refused ^= {(own, target)}
-        return (own, target) in self._refused
+        caller = asyncio.current_task(), target
+        if (own, target) not in self._refused or caller in self._refused_tasks:
+            self._refused_tasks.discard(caller)
+            return False
+        self._refused_tasks.add(caller)
+        return True
 
     def _reaches(self, own: str, target: str) -> bool:
         is_cut = self.is_blocked(own, target) or self.is_blocked(target, own)

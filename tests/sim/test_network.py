@@ -454,3 +454,20 @@ def test_a_flaky_host_refuses_every_other_connect():
         assert outcomes == ["refused", "taken"] * 2
 
     simulate(scenario)
+
+
+def test_a_flaky_host_refuses_no_task_twice_in_a_row():
+    async def scenario(pair, world):
+        async def dial():
+            await world.loop.create_connection(Ear, "server", PORT)
+
+        async def prober():
+            with pytest.raises(ConnectionRefusedError):
+                await dial()
+            await asyncio.create_task(dial())
+            await dial()
+
+        world.network.flaky = {"server"}
+        await pair.client.run(prober())
+
+    simulate(scenario)
