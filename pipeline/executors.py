@@ -36,7 +36,7 @@ def check_executors(session: SparkSession, options: Mapping[str, str]) -> None:
 
 def ask_remote_executors(session: SparkSession, options: TierOptions) -> None:
     """The same, unless they are this very process's: then they have what the driver has."""
-    master = session.sparkContext.master
+    master = session.sparkContext.master or "local"
     if master != "local" and not master.startswith("local["):
         ask_executors(session, options)
 
