@@ -95,6 +95,8 @@ class QuorumClusterView:
         self._stack = AsyncExitStack()
         self._node: QuorumNode | None = None
         self._is_sharing = False
+        self._had_offset = 0
+        """Where its metadata log ended when this process began."""
         self._metadata = MetadataView("", listener_name)
         self.channel = ControllerChannel(make_client(), rng, leader=self._leader, others=self._controllers)
         heartbeats = ControllerChannel(make_client(), rng, leader=self._leader, others=self._controllers)
@@ -146,6 +148,8 @@ class QuorumClusterView:
         """QuorumStartError, LogDirectoryLockedError, OSError without a quorum."""
         if not self._is_sharing:
             await self._observe()
+        assert self._node is not None, self._node_id
+        self._had_offset = self._node.log_end_offset
         await self._until(
             self._is_caught_up,
             CATCH_UP_TIMEOUT_S,
@@ -184,8 +188,12 @@ class QuorumClusterView:
         await self._stack.aclose()
 
     def _is_caught_up(self) -> bool:
+        """Not with less than its log had before: topics whose logs are here would be missing, and what they are."""
         node = self._node
-        return node is not None and 0 < node.high_watermark <= node.applied_offset and self._leader() is not None
+        if node is None or self._leader() is None:
+            return False
+        had = min(self._had_offset, node.log_end_offset)
+        return max(had, 1) <= node.high_watermark <= node.applied_offset
 
     # The port: this broker's life.
 
