@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ..log.config import INT64_MAX, LogConfig
-from ..protocol.config_resources import ConfigSource
+from ..protocol.config_resources import ConfigSource, ConfigSynonym, DescribedConfig
 from ..protocol.errors import KafkaError
 from ..protocol.records import TimestampType
 from .cluster_view import ClusterImage, ClusterView
@@ -49,29 +48,6 @@ FALLBACKS: Mapping[str, tuple[str, ...]] = {
 """Broker key -> the keys that say the same in other units where it is absent, the first wins."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigSynonym:
-    """A place that gives a config its value, or would if those before it did not."""
-
-    name: str
-    value: str
-    source: ConfigSource
-
-
-@dataclass(frozen=True, slots=True)
-class DescribedConfig:
-    """One config in force; `synonyms` in the order in which they win."""
-
-    name: str
-    value: str
-    is_read_only: bool
-    synonyms: tuple[ConfigSynonym, ...]
-
-    @property
-    def source(self) -> ConfigSource:
-        return self.synonyms[0].source if self.synonyms else ConfigSource.DEFAULT_CONFIG
 
 
 def config_in_force(config: BrokerConfig, image: ClusterImage) -> BrokerConfig:
@@ -114,7 +90,7 @@ def log_defaults(config: BrokerConfig) -> LogConfig:
 class TopicConfigs:
     """The configuration in force of every topic on this broker, as the cluster's image has it now.
 
-    What is wrong in the image (a slip in a file edited by hand) is reported once and not taken.
+    A config that cannot be used is reported once, and its default taken; the topic's others are in force.
     """
 
     def __init__(self, view: ClusterView, config: BrokerConfig) -> None:
@@ -136,11 +112,10 @@ class TopicConfigs:
         image = self._view.image.topics.get(topic)
         if image is None:
             return defaults
-        try:
-            return LogConfig.from_topic_configs(image.configs, defaults)
-        except KafkaError as error:
-            self._report(f"topic {topic}: its configs are not usable, the broker's are taken: {error}")
-            return defaults
+        config, unusable = LogConfig.usable_configs(image.configs, defaults)
+        for error in unusable:
+            self._report(f"topic {topic}: a config is not usable, the broker's is taken: {error}")
+        return config
 
     def _report(self, message: str) -> None:
         if message not in self._reported:
@@ -151,9 +126,9 @@ class TopicConfigs:
 def describe_topic(
     topic_configs: Mapping[str, str], config: BrokerConfig, image: ClusterImage
 ) -> list[DescribedConfig]:
-    """Every config of a topic with its value in force on this broker. KafkaError if the topic's own are wrong."""
+    """Every config of a topic with its value in force on this broker."""
     in_force = config_in_force(config, image)
-    values = LogConfig.from_topic_configs(topic_configs, log_defaults(in_force)).as_topic_configs()
+    values = LogConfig.usable_configs(topic_configs, log_defaults(in_force))[0].as_topic_configs()
     described = []
     for name, value in sorted({**values, **topic_configs}.items()):
         synonyms = _broker_synonyms(BROKER_KEYS[name], config, image) if name in BROKER_KEYS else ()

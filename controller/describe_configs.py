@@ -12,10 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..log.config import LogConfig
-from ..protocol.config_resources import ConfigSource, ResourceType
+from ..protocol.config_resources import (
+    ConfigSource,
+    ConfigSynonym,
+    DescribedConfig,
+    ResourceType,
+    describe_configs_response,
+)
 from ..protocol.errors import ErrorCode, KafkaError
 from .state import ControllerState, Plain
 
@@ -31,27 +38,10 @@ class NodeConfigs:
 
 def describe_configs(state: ControllerState, request: Any, node: NodeConfigs) -> Plain:
     """DescribeConfigs; each resource is answered, or refused, by itself."""
-    results = []
-    for resource in request.resources:
-        code, message, configs = ErrorCode.none, None, list[Plain]()
-        try:
-            configs = list(_described(state, resource.resource_type, resource.resource_name, node))
-        except KafkaError as error:
-            code, message = error.code, error.message
-        keys = resource.configuration_keys
-        results.append(
-            {
-                "error_code": code,
-                "error_message": message,
-                "resource_type": resource.resource_type,
-                "resource_name": resource.resource_name,
-                "configs": [_shown(item, request) for item in configs if keys is None or item["name"] in keys],
-            }
-        )
-    return {"results": results}
+    return describe_configs_response(request, partial(_described, state, node))
 
 
-def _described(state: ControllerState, resource_type: int, name: str, node: NodeConfigs) -> Iterator[Plain]:
+def _described(state: ControllerState, node: NodeConfigs, resource_type: int, name: str) -> Iterator[DescribedConfig]:
     if resource_type == ResourceType.TOPIC:
         return _of_topic(state, name)
     if resource_type != ResourceType.BROKER:
@@ -63,7 +53,7 @@ def _described(state: ControllerState, resource_type: int, name: str, node: Node
     return _of_node(node)
 
 
-def _of_topic(state: ControllerState, name: str) -> Iterator[Plain]:
+def _of_topic(state: ControllerState, name: str) -> Iterator[DescribedConfig]:
     if name not in state.image.topic_ids:
         raise KafkaError(ErrorCode.unknown_topic_or_partition, f"topic {name!r} does not exist")
     own = state.image.config(ResourceType.TOPIC, name)
@@ -73,30 +63,18 @@ def _of_topic(state: ControllerState, name: str) -> Iterator[Plain]:
         yield _config(key, [(value, source) for value, source in places if value is not None])
 
 
-def _of_all_brokers(state: ControllerState) -> Iterator[Plain]:
+def _of_all_brokers(state: ControllerState) -> Iterator[DescribedConfig]:
     for key, value in sorted(state.image.config(ResourceType.BROKER, "").items()):
         yield _config(key, [(value, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)])
 
 
-def _of_node(node: NodeConfigs) -> Iterator[Plain]:
+def _of_node(node: NodeConfigs) -> Iterator[DescribedConfig]:
     for key, value in sorted(node.in_force.items()):
         source = ConfigSource.STATIC_BROKER_CONFIG if key in node.given else ConfigSource.DEFAULT_CONFIG
         yield _config(key, [(value, source)], is_read_only=True)
 
 
-def _config(name: str, places: list[tuple[str, ConfigSource]], *, is_read_only: bool = False) -> Plain:
+def _config(name: str, places: list[tuple[str, ConfigSource]], *, is_read_only: bool = False) -> DescribedConfig:
     """`places` in the order in which they win."""
-    value, source = places[0]
-    return {
-        "name": name,
-        "value": value,
-        "read_only": is_read_only,
-        "config_source": int(source),
-        "is_sensitive": False,
-        "synonyms": [{"name": name, "value": each, "source": int(place)} for each, place in places],
-        "documentation": None,
-    }
-
-
-def _shown(config: Plain, request: Any) -> Plain:
-    return config if request.include_synonyms else {**config, "synonyms": []}
+    synonyms = tuple(ConfigSynonym(name, value, source) for value, source in places)
+    return DescribedConfig(name, synonyms[0].value, is_read_only, synonyms)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...protocol.config_resources import ResourceType
+from ...protocol.config_resources import DescribedConfig, ResourceType, describe_configs_response
 from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
 from ..cluster_view import ClusterView
 from ..config import BrokerConfig
-from ..topic_config import (
-    DescribedConfig,
-    describe_all_brokers,
-    describe_broker,
-    describe_topic,
-)
+from ..topic_config import describe_all_brokers, describe_broker, describe_topic
 from . import Plain
 
 
@@ -26,28 +21,7 @@ class ConfigHandlers:
         self._config = config
 
     async def describe_configs(self, _: RequestContext, request: Any) -> Plain:
-        results = []
-        for resource in request.resources:
-            error, message, described = ErrorCode.none, None, list[DescribedConfig]()
-            try:
-                described = self._described(resource.resource_type, resource.resource_name)
-            except KafkaError as refusal:
-                error, message = refusal.code, refusal.message
-            keys = resource.configuration_keys
-            results.append(
-                {
-                    "error_code": error,
-                    "error_message": message,
-                    "resource_type": resource.resource_type,
-                    "resource_name": resource.resource_name,
-                    "configs": tuple(
-                        _described(entry, with_synonyms=request.include_synonyms)
-                        for entry in described
-                        if keys is None or entry.name in keys
-                    ),
-                }
-            )
-        return {"results": results}
+        return describe_configs_response(request, self._described)
 
     def _described(self, resource_type: int, name: str) -> list[DescribedConfig]:
         image = self._view.image
@@ -64,18 +38,3 @@ class ConfigHandlers:
                 ErrorCode.invalid_request, f"this is broker {self._config.node_id}; ask broker {name} for its configs"
             )
         return describe_broker(self._config, image)
-
-
-def _described(entry: DescribedConfig, *, with_synonyms: bool) -> Plain:
-    return {
-        "name": entry.name,
-        "value": entry.value,
-        "read_only": entry.is_read_only,
-        "config_source": int(entry.source),
-        "is_sensitive": False,
-        "synonyms": tuple(
-            {"name": synonym.name, "value": synonym.value, "source": int(synonym.source)}
-            for synonym in (entry.synonyms if with_synonyms else ())
-        ),
-        "documentation": None,
-    }

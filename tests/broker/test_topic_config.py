@@ -9,14 +9,13 @@ import pytest
 from tierfetch.broker.config import parse
 from tierfetch.broker.topic_config import (
     BROKER_KEYS,
-    ConfigSource,
-    DescribedConfig,
     config_in_force,
     describe_broker,
     describe_topic,
     log_defaults,
 )
 from tierfetch.log.config import LogConfig
+from tierfetch.protocol.config_resources import ConfigSource, DescribedConfig
 from tierfetch.protocol.errors import KafkaError
 from tierfetch.tests.broker.images import image
 
