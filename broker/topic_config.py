@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 from ..log.config import INT64_MAX, LogConfig
 from ..protocol.config_resources import ConfigSource, ConfigSynonym, DescribedConfig
-from ..protocol.errors import KafkaError
 from ..protocol.records import TimestampType
 from .cluster_view import ClusterImage, ClusterView
 from .config import DEFAULT_PROPERTIES, DYNAMIC_KEYS, BrokerConfig, ConfigError

@@ -78,11 +78,6 @@ class ControllerConfig:
 def check_topic_configs(config: ControllerConfig, configs: Mapping[str, str]) -> None:
     """KafkaError INVALID_CONFIG unless a topic may have these."""
     checked = LogConfig.from_topic_configs(configs)
-    unclean = configs.get("unclean.leader.election.enable", "false").strip().lower()
-    if unclean not in {"true", "false"}:
-        raise KafkaError(
-            ErrorCode.invalid_config, f"unclean.leader.election.enable={unclean!r}: expected true or false"
-        )
     if checked.remote_storage_enable and not config.is_remote_storage_enabled:
         raise KafkaError(
             ErrorCode.invalid_config,

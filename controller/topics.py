@@ -12,7 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.topics import check_topic_name
+from ..protocol.topics import CLUSTER_METADATA_TOPIC, check_topic_name
 from .assignments import check_assignment, new_partitions
 from .config import check_topic_configs
 from .features import request_flag
@@ -91,6 +91,8 @@ def _check_name(state: ControllerState, name: str, taken: Mapping[str, str]) -> 
         check_topic_name(name)
     except ValueError as error:
         raise KafkaError(ErrorCode.invalid_topic_exception, str(error)) from error
+    if name == CLUSTER_METADATA_TOPIC:
+        raise KafkaError(ErrorCode.invalid_request, f"topic {name!r} is the controllers' own log: it cannot be made")
     if name in state.image.topic_ids:
         raise KafkaError(ErrorCode.topic_already_exists, f"topic {name!r} exists already")
     other = taken.get(_collision_key(name))

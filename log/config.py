@@ -2,8 +2,12 @@
 
 `LogConfig` is what the log obeys; `from_topic_configs` reads the strings that a topic carries over the broker's
 defaults, and `as_topic_configs` gives them back. A wrong value is INVALID_CONFIG and names key, value and what is
-expected. Kafka's topic configs that have no effect on a log here (`KEYS_WITHOUT_EFFECT`) are accepted and passed
-over, so that the topics of a real cluster load; any other key is refused.
+expected. Kafka's topic configs that have no effect on a log here (`KEYS_WITHOUT_EFFECT`) are checked and passed over;
+any other key is refused.
+
+That is how a topic is asked to be changed. One that exists is obeyed (`usable_configs`) as far as it can be: what
+another version of a controller let pass, or what a change of the broker's defaults brought into conflict, must not cost
+the topic its other configs, least of all `cleanup.policy` and `remote.storage.enable`.
 
 -1 means without a limit; -2, for the two local retentions, the value of the whole log.
 """
@@ -28,20 +32,6 @@ _HOUR_MS: Final = 3_600_000
 _MIB: Final = 1024 * 1024
 
 CODECS: Final = frozenset({"producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"})
-
-KEYS_WITHOUT_EFFECT: Final = frozenset(
-    {
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.zstd.level",
-        "errors.deadletterqueue.group.enable",
-        "message.downconversion.enable",
-        "message.format.version",
-        "segment.jitter.ms",
-        "unclean.leader.election.enable",
-    }
-)
-
 
 THROTTLED_REPLICAS: Final = frozenset(
     {"follower.replication.throttled.replicas", "leader.replication.throttled.replicas"}
@@ -90,18 +80,22 @@ class LogConfig:
         """
         values: dict[str, Any] = {}
         for key in sorted(configs, key=lambda key: key == "internal.segment.bytes"):
-            if key in KEYS_WITHOUT_EFFECT:
-                continue
-            if key in THROTTLED_REPLICAS:
-                _check_throttled(key, configs[key])
-                continue
-            if key not in _KEYS:
-                raise KafkaError(ErrorCode.invalid_config, f"unknown topic config {key!r}")
-            field, codec = _KEYS[key]
-            values[field] = codec.parse(key, configs[key])
+            values |= _parsed(key, configs[key])
         config = replace(defaults or cls(), **values)
         config._check_together()
         return config
+
+    @classmethod
+    def usable_configs(cls, configs: Mapping[str, str], defaults: LogConfig) -> tuple[LogConfig, list[KafkaError]]:
+        """The same of a topic that exists, without the keys that cannot be used, and what is wrong with those."""
+        values: dict[str, Any] = {}
+        unusable = []
+        for key in sorted(configs, key=lambda key: key == "internal.segment.bytes"):
+            try:
+                values |= _parsed(key, configs[key])
+            except KafkaError as error:
+                unusable.append(error)
+        return replace(defaults, **values), unusable
 
     def as_topic_configs(self) -> dict[str, str]:
         """Every key with its value as text; `internal.segment.bytes` only where `segment.bytes` could not say it."""
@@ -145,8 +139,10 @@ class LogConfig:
         if self.remote_storage_enable and self.is_compacted:
             raise KafkaError(
                 ErrorCode.invalid_config,
-                "remote.storage.enable=true needs cleanup.policy=delete: compacted topics are never tiered",
+                "remote.storage.enable=true needs cleanup.policy=delete or none: compacted topics are never tiered",
             )
+        if not self.remote_storage_enable:
+            return
         for unit in ("ms", "bytes"):
             whole = getattr(self, f"retention_{unit}")
             local = getattr(self, f"local_retention_{unit}")
@@ -216,6 +212,15 @@ def _fraction(key: str, text: str) -> float:
     return value
 
 
+def _gzip_level(key: str, text: str) -> int:
+    if text.strip() == "-1":
+        return -1
+    try:
+        return int(_integer(1, 9).parse(key, text))
+    except KafkaError:
+        raise _invalid(key, text, "an integer from 1 to 9, or -1") from None
+
+
 def _parse_boolean(key: str, text: str) -> bool:
     lowered = text.strip().lower()
     if lowered not in {"true", "false"}:
@@ -231,8 +236,8 @@ def _parse_timestamp_type(key: str, text: str) -> TimestampType:
 
 def _parse_cleanup_policy(key: str, text: str) -> frozenset[str]:
     policies = frozenset(item.strip().lower() for item in text.split(",") if item.strip())
-    if not policies or policies - {"delete", "compact"}:
-        raise _invalid(key, text, "delete, compact, or both separated by a comma")
+    if policies - {"delete", "compact"}:
+        raise _invalid(key, text, "delete, compact, both separated by a comma, or nothing")
     return policies
 
 
@@ -284,3 +289,26 @@ _KEYS: Final[dict[str, tuple[str, _Codec]]] = {
     "compression.type": ("compression_type", _Codec(_parse_compression_type)),
     "preallocate": ("preallocate", _BOOLEAN),
 }
+
+KEYS_WITHOUT_EFFECT: Final[Mapping[str, _Codec]] = {
+    "compression.gzip.level": _Codec(_gzip_level),
+    "compression.lz4.level": _integer(1, 17),
+    "compression.zstd.level": _integer(-131072, 22),
+    "segment.jitter.ms": _integer(0, INT64_MAX),
+    "unclean.leader.election.enable": _BOOLEAN,
+}
+"""On a log. Whoever leads is the controller's to decide."""
+
+
+def _parsed(key: str, text: str) -> dict[str, Any]:
+    """Field and value of one config; nothing for those that no log obeys."""
+    if key in _KEYS:
+        field, codec = _KEYS[key]
+        return {field: codec.parse(key, text)}
+    if key in THROTTLED_REPLICAS:
+        _check_throttled(key, text)
+    elif key in KEYS_WITHOUT_EFFECT:
+        KEYS_WITHOUT_EFFECT[key].parse(key, text)
+    else:
+        raise KafkaError(ErrorCode.invalid_config, f"unknown topic config {key!r}")
+    return {}

@@ -1,5 +1,7 @@
 """One log directory of a node: whose it is, the logs in it, its checkpoints; opened at start, closed at the end.
 
+    identify -> open -> close, or identify -> close: what was not opened is left as it was
+
 | file | says |
 |---|---|
 | `.lock` | a process works here |
@@ -30,7 +32,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.topics import TopicPartition
+from ..protocol.topics import CLUSTER_METADATA_TOPIC, TopicPartition
 from .adoption import resolve_adoptions
 from .checkpoints import (
     CLEAN_SHUTDOWN,
@@ -56,8 +58,6 @@ OPENINGS_MAX: Final = 8
 """Logs that are opened or closed at the same time."""
 NO_BROKER_EPOCH: Final = -1
 PROBE_FILE: Final = ".probe"
-CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
-"""Its log belongs to the quorum."""
 
 
 class HeldLock(Protocol):
@@ -94,6 +94,7 @@ class LogDirectory:
         """Why it is, until the next start."""
         self._services = services
         self._lock: HeldLock | None = None
+        self._is_open = False
 
     # The keeper's part.
 
@@ -108,28 +109,30 @@ class LogDirectory:
 
     # Opening and closing.
 
-    async def open(self, cluster_id: str, node_id: int) -> None:
-        """Lock and identify the directory, and open its logs."""
+    async def identify(self, cluster_id: str, node_id: int) -> None:
+        """Lock the directory, and learn whose it is; its logs are not looked at."""
         await make_directory_durably(self._services.disk, self.path)
         self._lock = self._services.lock(self.path)
         try:
-            await self._open(cluster_id, node_id)
+            await self._identify(cluster_id, node_id)
+            if await self._services.disk.exists(self.path / CLEAN_SHUTDOWN):
+                self.previous_broker_epoch = await self._read_broker_epoch()
         except BaseException:
             self._unlock()
             raise
 
-    async def _open(self, cluster_id: str, node_id: int) -> None:
+    async def open(self) -> None:
+        """Open its logs, each with its topic's configuration as it is known by now."""
         disk = self._services.disk
-        await self._identify(cluster_id, node_id)
         await self.checkpoints.load()
         is_clean = await disk.exists(self.path / CLEAN_SHUTDOWN)
         if is_clean:
-            self.previous_broker_epoch = await self._read_broker_epoch()
             await disk.remove(self.path / CLEAN_SHUTDOWN)
             await disk.sync_directory(self.path)
         await resolve_adoptions(disk, self.path)
         await self._open_logs(is_clean)
         await self.checkpoints.save_all()
+        self._is_open = True
         self._services.flush_wanted.set()
 
     async def _read_broker_epoch(self) -> int:
@@ -147,7 +150,7 @@ class LogDirectory:
         """
         if self._lock is None:
             return
-        if self.offline is not None:
+        if self.offline is not None or not self._is_open:
             self._unlock()
             return
         slots = asyncio.Semaphore(OPENINGS_MAX)

@@ -11,8 +11,10 @@ from uuid import UUID
 TOPIC_NAME_LENGTH_MAX = 249
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+"""The quorum's own log: no topic that anybody can make or delete."""
 METADATA_TOPIC_ID = UUID(int=1)
-"""Topic id of `__cluster_metadata` (KIP-516)."""
+"""Its topic id (KIP-516)."""
 
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
 GROUP_METADATA_TOPIC = "__consumer_offsets"

@@ -41,10 +41,10 @@ from ..log.errors import CorruptFileError
 from ..log.open_segments import OpenSegments
 from ..log.partition_log import LogLocation, LogSlice, PartitionLog
 from ..protocol.fetch_wire import SnapshotId
-from ..protocol.topics import METADATA_TOPIC_ID, TopicPartition
+from ..protocol.topics import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from .snapshots import SnapshotStore
 
-METADATA_PARTITION: Final = TopicPartition("__cluster_metadata", 0)
+METADATA_PARTITION: Final = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
 """Of one record batch."""
 CATCH_UP_READ_BYTES: Final = 1024 * 1024

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import Final
 from uuid import UUID
 
-from ..log.config import LogConfig
+from ..log.config import UNLIMITED, LogConfig
 from ..log.epochs import EpochEntry, LeaderEpochCache
 from ..protocol.topics import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ..remote.lineage import is_within_lineage
@@ -44,7 +44,8 @@ class TierMode(Enum):
 class TierPolicy:
     """The part of a topic's configuration that the plan needs; -1 is no limit.
 
-    Where nothing (more) is copied, local retention is the retention of the whole log.
+    Where nothing (more) is copied, local retention is the retention of the whole log. A topic whose cleanup policy is
+    empty has no limit but the local one.
     """
 
     mode: TierMode
@@ -56,7 +57,7 @@ class TierPolicy:
     @classmethod
     def of(cls, topic: str, config: LogConfig) -> TierPolicy:
         mode = _mode(topic, config)
-        whole = (config.retention_ms, config.retention_bytes)
+        whole = (config.retention_ms, config.retention_bytes) if config.cleanup_policy else (UNLIMITED, UNLIMITED)
         if mode is not TierMode.COPYING:
             return cls(mode, *whole, *whole)
         return cls(mode, *whole, config.local_retention_ms_in_force, config.local_retention_bytes_in_force)

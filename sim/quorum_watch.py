@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ..log.log_directory import CLUSTER_METADATA_TOPIC
+from ..protocol.topics import CLUSTER_METADATA_TOPIC
 from ..quorum.node import QuorumNode
 from ..quorum.state import LeaderAndEpoch, RaftState
 from .durability import DurableLogs

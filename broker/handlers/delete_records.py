@@ -54,7 +54,7 @@ class DeleteRecordsHandler:
         """The low watermark once it has reached `offset`."""
         partition = self._hosted.find(topic, number)
         leadership = partition.leader()
-        if "delete" not in partition.log.config.cleanup_policy:
+        if partition.log.config.cleanup_policy == {"compact"}:
             raise KafkaError(ErrorCode.policy_violation, f"{topic}-{number}: cleanup.policy does not allow deletion")
         before = partition.log.high_watermark if offset == HIGH_WATERMARK else offset
         if not 0 <= before <= partition.log.high_watermark:

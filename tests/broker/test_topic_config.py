@@ -16,7 +16,6 @@ from tierfetch.broker.topic_config import (
 )
 from tierfetch.log.config import LogConfig
 from tierfetch.protocol.config_resources import ConfigSource, DescribedConfig
-from tierfetch.protocol.errors import KafkaError
 from tierfetch.tests.broker.images import image
 
 MINIMAL = {"node.id": "1", "log.dirs": "data", "controller.quorum.bootstrap.servers": "127.0.0.1:9093"}
@@ -85,7 +84,8 @@ def test_F1_option_is_taken_from_the_default_for_all_then_from_the_broker() -> N
     assert config_in_force(config, off_here).follower_fetch_last_tiered_offset_enable is False
 
 
-def test_wrong_topic_config_is_refused() -> None:
+def test_a_topic_config_that_is_not_known_here_is_told_beside_the_others() -> None:
     config, _ = parse(MINIMAL, "f")
-    with pytest.raises(KafkaError, match="unknown topic config 'colour'"):
-        describe_topic({"colour": "red"}, config, image())
+    values = described(describe_topic({"colour": "red", "retention.ms": "7"}, config, image()))
+    assert values["colour"] == ("red", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    assert values["retention.ms"] == ("7", ConfigSource.DYNAMIC_TOPIC_CONFIG)

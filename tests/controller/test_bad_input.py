@@ -126,6 +126,7 @@ def assigned(*replica_lists: list[int]) -> dict[str, Any]:
         (topic(""), E.invalid_topic_exception, "empty"),
         (topic("../etc"), E.invalid_topic_exception, "'../etc'"),
         (topic("x" * 250), E.invalid_topic_exception, "249"),
+        (topic("__cluster_metadata"), E.invalid_request, "own log"),
         (topic("old"), E.topic_already_exists, "exists already"),
         (topic(partitions=0), E.invalid_partitions, "at least 1"),
         (topic(partitions=-7), E.invalid_partitions, "at least 1"),

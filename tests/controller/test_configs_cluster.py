@@ -68,7 +68,7 @@ def test_what_changes_nothing_is_not_written(cluster: Harness) -> None:
         ([("flush.ms", SET, "1")], {"kind": 8, "name": "1"}, ErrorCode.invalid_request),
         ([("compression.type", SET, "x" * 40_000)], {}, ErrorCode.invalid_config),
         ([("remote.storage.enable", SET, "true"), ("cleanup.policy", SET, "compact")], {}, ErrorCode.invalid_config),
-        ([("local.retention.ms", SET, "2000")], {}, ErrorCode.invalid_config),
+        ([("local.retention.ms", SET, "2000"), ("remote.storage.enable", SET, "true")], {}, ErrorCode.invalid_config),
     ],
 )
 def test_configs_that_are_refused_change_nothing(

@@ -98,6 +98,8 @@ def test_R4_local_retention_is_inherited_and_counts_only_while_copying() -> None
     assert TierPolicy.of("orders", config) == TierPolicy(TierMode.COPYING, 500, 600, 500, 60)
     read_only = replace(config, remote_log_copy_disable=True)
     assert TierPolicy.of("orders", read_only) == TierPolicy(TierMode.READ_ONLY, 500, 600, 500, 600)
+    no_policy = replace(config, cleanup_policy=frozenset())
+    assert TierPolicy.of("orders", no_policy) == TierPolicy(TierMode.COPYING, -1, -1, 500, 60)
 
 
 class TestOrphans:
