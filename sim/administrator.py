@@ -30,6 +30,7 @@ from ..broker.node import Broker
 from ..controller.registrations import PartitionKey
 from ..protocol.api import ApiKey
 from ..protocol.client import Address, KafkaClient
+from ..protocol.config_resources import ResourceType
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.records import Record, build_batch
 from ..protocol.topics import TopicIdPartition, TopicPartition
@@ -53,8 +54,6 @@ SIDE_BATCHES: Final = 12
 SIDE_VALUE_BYTES: Final = 400
 PREFERRED, UNCLEAN = 0, 1
 _SET = 0
-_TOPIC = 2
-_BROKER = 4
 _SAFE_DOWNGRADE = 2
 """Also lets a level rise."""
 
@@ -246,12 +245,12 @@ class Administrator:
         await self._assign(partition, tuple(self._rng.sample(brokers, len(set(now.replicas) & set(brokers)) or 1)))
 
     async def _switch(self) -> None:
-        await self._set(_BROKER, "", SWITCH, self._rng.choice(("true", "false")))
+        await self._set(ResourceType.BROKER, "", SWITCH, self._rng.choice(("true", "false")))
 
     async def _configure(self) -> None:
         name = self._rng.choice(SIDE_TOPICS)
         if name in self._truth.image.topics:
-            await self._set(_TOPIC, name, "internal.segment.bytes", self._rng.choice(SEGMENT_BYTES))
+            await self._set(ResourceType.TOPIC, name, "internal.segment.bytes", self._rng.choice(SEGMENT_BYTES))
 
     async def _switch_feature(self) -> None:
         name = self._rng.choice(list(FEATURES))
@@ -263,13 +262,15 @@ class Administrator:
 
     # -- parts of jobs ------------------------------------------------------------------------------------------------
 
-    async def _set(self, resource_type: int, resource_name: str, key: str, value: str) -> None:
+    async def _set(self, resource_type: ResourceType, resource_name: str, key: str, value: str) -> None:
         entry = {"name": key, "config_operation": _SET, "value": value}
         resource = {"resource_type": resource_type, "resource_name": resource_name, "configs": [entry]}
         body = {"resources": [resource], "validate_only": False}
         answer = await self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, body)
         is_set = answer is not None and answer.responses[0].error_code is ErrorCode.none
-        self.changed["configs of brokers set" if resource_type == _BROKER else "configs of topics set"] += is_set
+        self.changed["configs of brokers set" if resource_type is ResourceType.BROKER else "configs of topics set"] += (
+            is_set
+        )
 
     async def _create(self, name: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str]) -> None:
         topic = {

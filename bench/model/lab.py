@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tierfetch.cli.admin.configs import BROKER
 from tierfetch.cli.admin.session import Admin, check
 from tierfetch.cli.admin.session import run as run_admin
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.config_resources import ResourceType
 from tierfetch.sim.cluster.calibration import System
 
 from ..lab.jars import kafka_jars
@@ -68,7 +68,7 @@ class Lab:
         changes += [{"name": key, "config_operation": _DELETE, "value": None} for key in sorted(gone)]
 
         async def alter(admin: Admin) -> None:
-            resource = {"resource_type": BROKER, "resource_name": "", "configs": changes}
+            resource = {"resource_type": ResourceType.BROKER, "resource_name": "", "configs": changes}
             body = {"resources": [resource], "validate_only": False}
             (result,) = (await admin.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, body)).responses
             check(result, f"configs {dict(configs)}")

@@ -9,18 +9,17 @@ import click
 from rich.table import Table
 
 from ...protocol.api import ApiKey
+from ...protocol.config_resources import ConfigSource, ResourceType
 from ..options import json_option, pairs, table_console
 from .session import Admin, bootstrap_option, check, run
 
-TOPIC: Final = 2
-BROKER: Final = 4
 _SET, _DELETE = 0, 1
 _SOURCES: Final = {
-    1: "topic",
-    2: "this broker, dynamic",
-    3: "all brokers, dynamic",
-    4: "broker's file",
-    5: "default",
+    ConfigSource.DYNAMIC_TOPIC_CONFIG: "topic",
+    ConfigSource.DYNAMIC_BROKER_CONFIG: "this broker, dynamic",
+    ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "all brokers, dynamic",
+    ConfigSource.STATIC_BROKER_CONFIG: "broker's file",
+    ConfigSource.DEFAULT_CONFIG: "default",
 }
 
 
@@ -29,8 +28,8 @@ def _resource(topic: str | None, broker: str | None) -> tuple[int, str]:
     if (topic is None) == (broker is None):
         raise click.UsageError("name one --topic or one --broker")
     if topic is not None:
-        return TOPIC, topic
-    return BROKER, "" if broker == "default" else str(broker)
+        return ResourceType.TOPIC, topic
+    return ResourceType.BROKER, "" if broker == "default" else str(broker)
 
 
 @click.group("configs")
@@ -62,7 +61,7 @@ def describe_configs(
             "include_synonyms": False,
             "include_documentation": False,
         }
-        if resource_type == BROKER and name:
+        if resource_type == ResourceType.BROKER and name:
             brokers = (await admin.cluster([])).brokers
             if int(name) not in brokers:
                 raise click.ClickException(f"broker {name} is not alive; there are {sorted(brokers)}")

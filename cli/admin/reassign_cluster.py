@@ -13,12 +13,12 @@ from typing import Any, Final
 from ...fetcher.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, LATEST_TIMESTAMP
 from ...protocol.api import ApiKey
 from ...protocol.client import Address
+from ...protocol.config_resources import ConfigSource, ResourceType
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.questions import metadata_of
 from ...protocol.topics import uuid_to_text
 from ...sim.planning.cluster_state import ClusterState, PartitionState
 from ...sim.planning.journal import ConfigValue, Key
-from .configs import BROKER, TOPIC
 from .session import Admin, check
 
 TIMEOUT_MS: Final = 30_000
@@ -109,10 +109,10 @@ class PlanCluster:
     async def configs(self, asked: Sequence[tuple[str, str, tuple[str, ...]]]) -> tuple[ConfigValue, ...]:
         """As they are set now, by kind, name and keys; None where only a default holds."""
         topics = [(name, keys) for kind, name, keys in asked if kind == "topic"]
-        found = await self._described(None, TOPIC, topics) if topics else {}
+        found = await self._described(None, ResourceType.TOPIC, topics) if topics else {}
         for kind, name, keys in asked:
             if kind == "broker" and int(name) in self._brokers:
-                found |= await self._described(self._brokers[int(name)], BROKER, [(name, keys)])
+                found |= await self._described(self._brokers[int(name)], ResourceType.BROKER, [(name, keys)])
         return tuple(
             ConfigValue.model_validate({"kind": kind, "name": name, "key": key, "value": found.get((kind, name, key))})
             for kind, name, keys in asked
@@ -120,7 +120,7 @@ class PlanCluster:
         )
 
     async def _described(
-        self, address: Address | None, resource_type: int, asked: Sequence[tuple[str, tuple[str, ...]]]
+        self, address: Address | None, resource_type: ResourceType, asked: Sequence[tuple[str, tuple[str, ...]]]
     ) -> dict[tuple[str, str, str], str]:
         resources = [
             {"resource_type": resource_type, "resource_name": name, "configuration_keys": list(keys)}
@@ -131,7 +131,7 @@ class PlanCluster:
             answer = await self._admin.ask(ApiKey.DESCRIBE_CONFIGS, body)
         else:
             answer = await self._admin.ask_at(address, ApiKey.DESCRIBE_CONFIGS, body)
-        kind, own = ("topic", _TOPIC_SOURCE) if resource_type == TOPIC else ("broker", _BROKER_SOURCE)
+        kind, own = _KINDS[resource_type]
         found = {}
         for result in answer.results:
             check(result, f"configs of {kind} {result.resource_name}")
@@ -149,7 +149,7 @@ class PlanCluster:
             resources.setdefault((each.kind, each.name), []).append(change)
         topics = {name: changes for (kind, name), changes in resources.items() if kind == "topic"}
         if topics:
-            await self._alter(None, TOPIC, topics)
+            await self._alter(None, ResourceType.TOPIC, topics)
         for (kind, name), changes in sorted(resources.items()):
             if kind == "topic":
                 continue
@@ -161,10 +161,10 @@ class PlanCluster:
     async def _alter_broker(self, broker: int, changes: list[dict[str, Any]]) -> bool:
         """False if it is not alive, and nobody else takes its configs."""
         if broker in self._brokers:
-            await self._alter(self._brokers[broker], BROKER, {str(broker): changes})
+            await self._alter(self._brokers[broker], ResourceType.BROKER, {str(broker): changes})
             return True
         try:
-            await self._alter(None, BROKER, {str(broker): changes})
+            await self._alter(None, ResourceType.BROKER, {str(broker): changes})
         except KafkaError as error:
             if error.code is not ErrorCode.invalid_request:
                 raise
@@ -206,9 +206,11 @@ class PlanCluster:
         await self._admin.ask(ApiKey.ELECT_LEADERS, body)
 
 
-_TOPIC_SOURCE: Final = 1
-_BROKER_SOURCE: Final = 2
-"""DescribeConfigs: set for this resource itself."""
+_KINDS: Final = {
+    ResourceType.TOPIC: ("topic", ConfigSource.DYNAMIC_TOPIC_CONFIG),
+    ResourceType.BROKER: ("broker", ConfigSource.DYNAMIC_BROKER_CONFIG),
+}
+"""What a journal calls it, and the source of what is set for this resource itself."""
 
 
 async def under_way(admin: Admin) -> list[dict[str, Any]]:

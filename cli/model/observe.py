@@ -22,8 +22,8 @@ from typing import Any, Final, Protocol
 
 from ...protocol.api import ApiKey
 from ...protocol.client import Address
+from ...protocol.config_resources import ResourceType
 from ...protocol.errors import ErrorCode, KafkaError
-from ..admin.configs import BROKER, TOPIC
 from ..admin.session import Cluster, check
 from .snapshot import NO_LEADER, BrokerState, Offsets, PartitionState, Snapshot
 
@@ -231,12 +231,14 @@ class Observer:
         found: dict[str, dict[str, str]] = {}
         for first in range(0, len(names), TOPICS_PER_REQUEST_MAX):
             chosen = names[first : first + TOPICS_PER_REQUEST_MAX]
-            answer = await self._admin.ask(ApiKey.DESCRIBE_CONFIGS, _describe_configs(TOPIC, chosen, TOPIC_CONFIGS))
+            answer = await self._admin.ask(
+                ApiKey.DESCRIBE_CONFIGS, _describe_configs(ResourceType.TOPIC, chosen, TOPIC_CONFIGS)
+            )
             found |= {each.resource_name: _configs(each) for each in answer.results}
         return found
 
     async def _broker_configs(self, cluster: Cluster, broker: int) -> dict[str, str]:
-        body = _describe_configs(BROKER, [str(broker)], BROKER_CONFIGS)
+        body = _describe_configs(ResourceType.BROKER, [str(broker)], BROKER_CONFIGS)
         try:
             answer = await self._admin.ask_at(cluster.brokers[broker], ApiKey.DESCRIBE_CONFIGS, body)
         except (OSError, KafkaError):
