@@ -12,7 +12,7 @@ from ...quorum.state import NO_DIRECTORY_ID
 
 def status(cluster_id: str, partition: Any) -> dict[str, Any]:
     """A summary: the leader, the high watermark, and how far the slowest voter lags."""
-    leader_end = next(item.log_end_offset for item in _all(partition) if item.replica_id == partition.leader_id)
+    leader_end = _leader(partition).log_end_offset
     followers = [item for item in partition.current_voters if item.replica_id != partition.leader_id]
     newest = max((item.last_caught_up_timestamp for item in partition.current_voters), default=-1)
     return {
@@ -29,7 +29,7 @@ def status(cluster_id: str, partition: Any) -> dict[str, Any]:
 
 def replication(partition: Any) -> list[dict[str, Any]]:
     """A row for each replica, the leader first."""
-    leader = next(item for item in _all(partition) if item.replica_id == partition.leader_id)
+    leader = _leader(partition)
     kinds = [(leader, "Leader")]
     kinds += [(item, "Follower") for item in partition.current_voters if item is not leader]
     kinds += [(item, "Observer") for item in partition.observers if item is not leader]
@@ -47,9 +47,10 @@ def replication(partition: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _all(partition: Any) -> list[Any]:
-    """A leader that was removed is an observer, and leads until that is committed."""
-    return [*partition.current_voters, *partition.observers]
+def _leader(partition: Any) -> Any:
+    """One that was removed is an observer, and leads until that is committed."""
+    replicas = (*partition.current_voters, *partition.observers)
+    return next(item for item in replicas if item.replica_id == partition.leader_id)
 
 
 def replication_table(rows: list[dict[str, Any]]) -> Table:
