@@ -15,7 +15,7 @@ from uuid import UUID
 
 from ...protocol.primitives import ZERO_UUID
 from ...protocol.topics import uuid_to_text
-from .codec import VersionedRecord, decode_record
+from .codec import decode_record
 from .schema import MetadataRecord, absent_value
 
 _WORD = re.compile(r"(?<!^)(?=[A-Z])")
@@ -26,15 +26,6 @@ def record_row(value: bytes) -> dict[str, Any]:
     """One record, ready for JSON. MetadataRecordError if it cannot be understood."""
     record, version = decode_record(value)
     return {"type": type_name(record), "version": version, "data": _data(record, version)}
-
-
-def versioned_row(versioned: VersionedRecord) -> dict[str, Any]:
-    """The same of a record that is decoded already."""
-    return {
-        "type": type_name(versioned.record),
-        "version": versioned.version,
-        "data": _data(versioned.record, versioned.version),
-    }
 
 
 def type_name(record: MetadataRecord) -> str:
