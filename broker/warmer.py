@@ -21,6 +21,7 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from ..log.errors import CorruptFileError
@@ -193,16 +194,13 @@ class Warmer:
         """The small files; the log itself is read piece by piece while it is written."""
         segment, storage = wanted.segment, _Limited(self._tier.storage, self._limit)
 
-        async def read(start: int, end: int) -> bytes:
-            return await storage.fetch_log_segment(segment, start, end)
-
         producers = None
         if wanted.before is not None:
             producers = await storage.fetch_index(wanted.before, IndexType.PRODUCER_SNAPSHOT)
         return SegmentToWarm(
             base_offset=wanted.start_offset,
             size_bytes=segment.segment_size_in_bytes,
-            read=read,
+            read=partial(storage.fetch_log_segment, segment),
             transactions=await fetch_transaction_index(segment, storage),
             producers=producers,
             begins_below=wanted.start_offset > segment.start_offset,
