@@ -149,8 +149,8 @@ class ClusterView(Protocol):
 
     async def close(self) -> None: ...
 
-    async def register(self, broker: BrokerRegistration, found: Sequence[TopicPartition]) -> None:
-        """Announce the broker; `found` are the replicas whose logs it found in its directories.
+    async def register(self, broker: BrokerRegistration) -> None:
+        """Announce the broker; afterwards the image has all that the cluster had decided by then.
 
         `broker.epoch` is that of its registration before, if it has stopped in order since then, else -1. It may lead
         and join ISRs only after `serve`, if the cluster has a controller.

@@ -4,17 +4,20 @@
     ------------------------------------------------  ---------------------------------------------------------------
     disk                                              threads end
     cluster view: the first image                     polling ends
-    logs: locked, identified, recovered               everything durable, clean-shutdown marker
+    log directories: locked, identified               everything durable, clean-shutdown marker
     plugins of the tier, remote log manager           tasks cancelled: what they were copying is swept by the next
     listener: bound, so that its port is known        what is under way is answered, at most `CLOSE_DEADLINE_S`
     registration in the cluster view                  the broker epoch is noted for the clean-shutdown marker
+    logs: recovered; their upkeep                     -
     partitions: roles, fetchers                       fetchers end their local effects, leaderships end
     listener: accepts
     the cluster counts on this broker                 others take over what it leads
     metrics                                           scrapes are cut off
 
 Whoever connects earlier is refused, and tries again: a broker that does not find itself in its own metadata misleads
-clients. A start that fails stops what was started.
+clients. No log is opened earlier: an image that has this registration has all that was decided before it, while the
+first image may be an old one (a metadata log that lost its tail, or its disk), and a log that is not known to be tiered
+would be opened without what the tier holds. A start that fails stops what was started.
 """
 
 from __future__ import annotations
@@ -102,6 +105,7 @@ class Broker(Service):
         self.disk = self._environment.disk
         self._rng = self._environment.rng
         self._locks = SharedLocks(self._environment.lock_directory)
+        self._upkeep: asyncio.Task[None] | None = None
         self.more_metrics: Callable[[], Iterable[Metric]] = tuple
         """Of what else runs in this process, for its one endpoint."""
 
@@ -131,7 +135,7 @@ class Broker(Service):
         await self.view.start()
         self.configs = TopicConfigs(self.view, config)
         self.throttles = ReplicationThrottles(self.view, self.configs, config.node_id, asyncio.get_running_loop().time)
-        self.logs = await self._open_logs()
+        self.logs = await self._identify_logs()
         self.hosted = HostedPartitions(self.view)
         self._requests = RequestTimes()
         self._questions = self._make_client()
@@ -140,6 +144,7 @@ class Broker(Service):
         self.groups = await self._coordinate_groups()
         self.server = await self._listen()
         await self._register()
+        await self._open_logs()
         await self._host_partitions()
         await self.server.serve()
         stack.push_async_callback(self.view.leave)
@@ -148,7 +153,7 @@ class Broker(Service):
             await self._serve_metrics(config.metrics_host, config.metrics_port)
         _log.info("broker %d serves %s with cluster %s", config.node_id, self.address, self.view.image.cluster_id)
 
-    async def _open_logs(self) -> LogManager:
+    async def _identify_logs(self) -> LogManager:
         config = self.config
         logs = LogManager(
             config.log_dirs,
@@ -172,10 +177,17 @@ class Broker(Service):
             ),
         )
         self._stack.push_async_callback(logs.close)
-        await logs.load()
-        upkeep = asyncio.create_task(logs.run(), name="log-upkeep")
-        self._stack.push_async_callback(cancelled, upkeep)
+        self._stack.push_async_callback(self._end_upkeep)
+        await logs.identify()
         return logs
+
+    async def _open_logs(self) -> None:
+        await self.logs.load()
+        self._upkeep = asyncio.create_task(self.logs.run(), name="log-upkeep")
+
+    async def _end_upkeep(self) -> None:
+        if self._upkeep is not None:
+            await cancelled(self._upkeep)
 
     def _directory_of(self, partition: TopicPartition) -> UUID | None:
         registration = self.view.image.partition(partition)
@@ -243,7 +255,9 @@ class Broker(Service):
             self.logs.directory_ids,
             epoch=self.logs.previous_broker_epoch,
         )
-        await self.view.register(registration, [*self.logs.logs, *self.logs.failures])
+        if isinstance(self.view, QuorumClusterView):
+            self.view.lifecycle.offline_directories = lambda: self.logs.offline_directory_ids
+        await self.view.register(registration)
         self._stack.callback(self._note_broker_epoch)
 
     def _note_broker_epoch(self) -> None:
@@ -279,7 +293,6 @@ class Broker(Service):
         await manager.start()
         if isinstance(self.view, QuorumClusterView):
             self.view.lifecycle.thin_replicas = self.thin.report
-            self.view.lifecycle.offline_directories = lambda: self.logs.offline_directory_ids
             lifecycle = self.view.lifecycle
 
             def tell_offline() -> None:

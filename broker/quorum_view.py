@@ -36,7 +36,7 @@ from ..protocol.api import ApiKey
 from ..protocol.client import Address, KafkaClient
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.questions import CONTROLLER_ENDPOINTS, cluster_of
-from ..protocol.topics import TopicIdPartition, TopicPartition
+from ..protocol.topics import TopicIdPartition
 from ..quorum.controller_config import QuorumKeys
 from ..quorum.delivery import CommittedBatch, SnapshotContent
 from ..quorum.formatting import FormatOrder, format_directories, new_directory_id
@@ -95,8 +95,6 @@ class QuorumClusterView:
         self._stack = AsyncExitStack()
         self._node: QuorumNode | None = None
         self._is_sharing = False
-        self._had_offset = 0
-        """Where its metadata log ended when this process began."""
         self._metadata = MetadataView("", listener_name)
         self.channel = ControllerChannel(make_client(), rng, leader=self._leader, others=self._controllers)
         heartbeats = ControllerChannel(make_client(), rng, leader=self._leader, others=self._controllers)
@@ -148,8 +146,6 @@ class QuorumClusterView:
         """QuorumStartError, LogDirectoryLockedError, OSError without a quorum."""
         if not self._is_sharing:
             await self._observe()
-        assert self._node is not None, self._node_id
-        self._had_offset = self._node.log_end_offset
         await self._until(
             self._is_caught_up,
             CATCH_UP_TIMEOUT_S,
@@ -188,17 +184,14 @@ class QuorumClusterView:
         await self._stack.aclose()
 
     def _is_caught_up(self) -> bool:
-        """Not with less than its log had before: topics whose logs are here would be missing, and what they are."""
+        """As far as the quorum has told; what it holds by now is known once this broker is registered."""
         node = self._node
-        if node is None or self._leader() is None:
-            return False
-        had = min(self._had_offset, node.log_end_offset)
-        return max(had, 1) <= node.high_watermark <= node.applied_offset
+        return node is not None and 0 < node.high_watermark <= node.applied_offset and self._leader() is not None
 
     # The port: this broker's life.
 
-    async def register(self, broker: BrokerRegistration, found: Sequence[TopicPartition]) -> None:
-        """Returns when this broker's own registration is part of the image."""
+    async def register(self, broker: BrokerRegistration) -> None:
+        """Returns when this broker's own registration is part of the image, and with it all that was decided before."""
         identity = BrokerIdentity(
             broker_id=broker.id,
             cluster_id=self.image.cluster_id,
@@ -210,7 +203,9 @@ class QuorumClusterView:
             features=tuple((name, low, high) for name, (low, high) in sorted(SUPPORTED_FEATURES.items())),
         )
         epoch = await self.lifecycle.register(identity, broker.epoch)
-        await self._until_image(lambda image: broker.id in image.brokers and image.brokers[broker.id].epoch >= epoch)
+        await self._until_image(
+            lambda image: broker.id in image.brokers and image.brokers[broker.id].epoch >= epoch, CATCH_UP_TIMEOUT_S
+        )
 
     async def serve(self) -> None:
         await self.lifecycle.serve()
@@ -327,10 +322,10 @@ class QuorumClusterView:
             else:
                 self._waiting.append((condition, reached))
 
-    async def _until_image(self, condition: Callable[[ClusterImage], bool]) -> None:
+    async def _until_image(self, condition: Callable[[ClusterImage], bool], timeout_s: float | None = None) -> None:
         await self._until(
             lambda: condition(self.image),
-            self._request_timeout_s,
+            timeout_s or self._request_timeout_s,
             "the metadata log did not bring what the controller said has happened",
         )
 

@@ -1,7 +1,7 @@
 """All logs of one node, in one or several log directories: opened at start; made, deleted, flushed and trimmed
 meanwhile; closed at the end.
 
-    load -> [create | delete | adopt | reopen, and the loops of run] -> close
+    identify -> load -> [create | delete | adopt | reopen, and the loops of run] -> close
 
 * A partition is in one directory: the one with the fewest partitions when it was made.
 * What a log is called is its topic's name; what it is, its topic id. A directory with another id belongs to another
@@ -15,8 +15,9 @@ meanwhile; closed at the end.
 * A partition that is found in two directories (it was made anew while one was offline) is the one where the cluster
   believes it to be; the other goes to `-stray`. Where the cluster does not know, the node does not start.
 
-It does not know who leads; a topic's configuration is asked of `config_of`, which must know every topic before `load`:
-a tiered log that is opened as an untiered one would forget that it begins in the tier.
+It does not know who leads; a topic's configuration is asked of `config_of`, which must know every topic before `load`,
+and all that was changed of it while this node was away: a tiered log that is opened as an untiered one would forget
+that it begins in the tier. So `identify`, which tells what a broker registers with, opens none.
 """
 
 from __future__ import annotations
@@ -146,12 +147,12 @@ class LogManager:
 
     @property
     def directory_ids(self) -> tuple[UUID, ...]:
-        """Of those that were opened."""
+        """Of those that were identified."""
         return tuple(directory.directory_id for directory in self.directories if directory.directory_id.int)
 
     @property
     def offline_directory_ids(self) -> tuple[UUID, ...]:
-        """Of those that were opened, and went offline since."""
+        """Of those that were identified, and went offline since."""
         return tuple(
             directory.directory_id
             for directory in self.directories
@@ -178,25 +179,38 @@ class LogManager:
 
     # Beginning and end.
 
-    async def load(self) -> None:
-        """Open everything. LogDirectoryLockedError, INCONSISTENT_CLUSTER_ID, CorruptFileError of `meta.properties`, or
-        OSError mean that the node cannot start.
+    async def identify(self) -> None:
+        """Lock the directories and learn their ids. LogDirectoryLockedError, INCONSISTENT_CLUSTER_ID, CorruptFileError
+        of `meta.properties`, or OSError mean that the node cannot start.
         """
         for directory in self.directories:
             try:
-                await directory.open(self._cluster_id, self._node_id)
+                await directory.identify(self._cluster_id, self._node_id)
             except OSError as error:
-                if directory is self.directories[0]:
-                    raise
-                logger.error("log directory %s is offline: %s", directory.path, error)
-                self._gone += await directory.take_offline(str(error))
+                await self._leave_out(directory, error)
                 directory.directory_id = UUID(int=0)
+
+    async def load(self) -> None:
+        """Open everything. OSError, or two logs of one partition, mean that the node cannot start."""
+        for directory in self.directories:
+            if directory.offline is None:
+                try:
+                    await directory.open()
+                except OSError as error:
+                    await self._leave_out(directory, error)
         seen: dict[TopicPartition, LogDirectory] = {}
         for directory in self.directories:
             for partition in (*directory.logs, *directory.failures):
                 other = seen.setdefault(partition, directory)
                 if other is not directory:
                     seen[partition] = await self._keep_one(partition, other, directory)
+
+    async def _leave_out(self, directory: LogDirectory, error: OSError) -> None:
+        """The node goes on without it."""
+        if directory is self.directories[0]:
+            raise error
+        logger.error("log directory %s is offline: %s", directory.path, error)
+        self._gone += await directory.take_offline(str(error))
 
     async def _keep_one(self, partition: TopicPartition, *found: LogDirectory) -> LogDirectory:
         """Of the two directories with a log of the partition."""
@@ -335,7 +349,8 @@ class LogManager:
 
     def _check_not_offline(self, directory: LogDirectory, partition: TopicPartition, directory_id: UUID | None) -> None:
         """A new log in another directory would stand for the one that is out of reach."""
-        if partition in directory.logs or directory_id is None or directory_id in self.directory_ids:
+        usable = {each.directory_id for each in self.directories if each.offline is None}
+        if partition in directory.logs or directory_id is None or directory_id in usable:
             return
         for other in self.directories:
             if other.offline is not None:

@@ -26,7 +26,7 @@ async def disk() -> AsyncIterator[OsDisk]:
 async def view() -> FakeClusterView:
     view = FakeClusterView()
     for number in (1, 2, 3):
-        await view.register(BrokerRegistration(number, "127.0.0.1", 9000 + number, None, (UUID(int=number),)), found=[])
+        await view.register(BrokerRegistration(number, "127.0.0.1", 9000 + number, None, (UUID(int=number),)))
     return view
 
 

@@ -13,7 +13,7 @@ from tierfetch.broker.node import Broker
 from tierfetch.broker.partition import Partition
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.broker.waiting import until
-from tierfetch.tests.fakes.cluster_view import FakeCluster
+from tierfetch.tests.fakes.cluster_view import FakeCluster, FakeClusterView
 
 FAST = {
     "replica.fetch.wait.max.ms": "50",
@@ -31,6 +31,8 @@ class Nodes:
         self._running: dict[int, Broker] = {}
         self._made = 0
         self.cluster = FakeCluster()
+        self.views: dict[int, FakeClusterView] = {}
+        """For the next start of a broker, in place of one that sees all at once."""
         self.operator = self.cluster.view()
         """What is done to the cluster from outside."""
 
@@ -52,7 +54,8 @@ class Nodes:
         config, warnings = parse(properties, "test")
         assert warnings == []
         self._made += 1
-        return Broker(config, NodeEnvironment(rng=random.Random(self._made), cluster_view=self.cluster.view()))
+        view = self.views.pop(number, None) or self.cluster.view()
+        return Broker(config, NodeEnvironment(rng=random.Random(self._made), cluster_view=view))
 
     async def start(self, *numbers: int, **configs: str) -> None:
         for number in numbers:

@@ -72,7 +72,7 @@ async def test_metadata_by_name_and_by_id(handlers: ClusterHandlers, view: FakeC
 async def test_partition_without_a_leader_says_so(handlers: ClusterHandlers, view: FakeClusterView) -> None:
     leader = view.image.topics["u"].partitions[0].leader
     lost = view.image.brokers[leader]
-    await view.register(type(lost)(lost.id, lost.host, lost.port, None, (UUID(int=99),)), found=[])
+    await view.register(type(lost)(lost.id, lost.host, lost.port, None, (UUID(int=99),)))
     (topic,) = (await ask(handlers.metadata, metadata_request(9, ("u", None)))).topics
     assert (topic.partitions[0].error_code, topic.partitions[0].leader_id) == (ErrorCode.leader_not_available, -1)
 

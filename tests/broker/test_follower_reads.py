@@ -49,7 +49,7 @@ class Tier:
 async def handler(host: Host) -> FetchHandler:
     for number, rack in ((1, "a"), (2, "b"), (3, "b")):
         directories = (UUID(int=number),)
-        await host.view.register(BrokerRegistration(number, "h", 9000 + number, rack, directories), found=[])
+        await host.view.register(BrokerRegistration(number, "h", 9000 + number, rack, directories))
     ids = random.Random(1)
     sessions = FetchSessionCache(draw_id=lambda: ids.randint(1, SESSION_ID_MAX))
     return FetchHandler(host.hosted, sessions, Tier(), max_bytes=1 << 20, select=select_rack_aware)

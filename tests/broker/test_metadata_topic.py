@@ -57,7 +57,7 @@ async def topic(view: FakeClusterView) -> AsyncIterator[BrokerMetadataTopic]:
 
 async def announce(view: FakeClusterView, broker_id: int, server: Server) -> None:
     directories = view.image.brokers[broker_id].directory_ids
-    await view.register(BrokerRegistration(broker_id, HOST, server.port, None, directories), found=[])
+    await view.register(BrokerRegistration(broker_id, HOST, server.port, None, directories))
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ LED_ANEW = topic("t", partition(4, (3, 4), isr=(4,), leader_epoch=8, epoch=1))
 def view_of(request_timeout_s: float) -> QuorumClusterView:
     """Of broker 3, not started: nothing is asked of anybody."""
     view = QuorumClusterView(
-        cast(QuorumKeys, SimpleNamespace(controller_quorum_bootstrap_servers=(), controller_quorum_voters={})),
+        cast(QuorumKeys, SimpleNamespace()),
         node_id=3,
         listener_name="PLAINTEXT",
         directory=Path("unused"),
@@ -72,29 +72,4 @@ async def test_C9_an_isr_change_names_the_incarnations_that_the_leader_saw() -> 
         LED.id_partition(0), leader_epoch=7, partition_epoch=0, isr=[3, 4], stated_epochs={4: 11}
     )
     assert asked == [[(3, 40), (4, 11)]]
-    await view.close()
-
-
-async def test_a_broker_waits_for_what_its_metadata_log_had_before_it_was_restarted() -> None:
-    """A log that is opened without its topic's configs is taken for one that is not tiered."""
-    view = view_of(5.0)
-    node = SimpleNamespace(
-        failed=asyncio.get_running_loop().create_future(),
-        leader_endpoint=SimpleNamespace(host="c", port=1),
-        log_end_offset=71,
-        high_watermark=28,
-        applied_offset=28,
-    )
-    view.share("cluster")
-    view.attach(cast(Any, node))
-    starting = asyncio.create_task(view.start())
-    for high_watermark, end, is_caught_up in ((28, 71, False), (60, 72, False), (69, 69, True)):
-        node.high_watermark = node.applied_offset = high_watermark
-        node.log_end_offset = end
-        await asyncio.sleep(0)
-        view._look()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert starting.done() is is_caught_up, (high_watermark, end)
-    await starting
     await view.close()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tierfetch.broker import tier as tier_module
-from tierfetch.broker.cluster_view import NewTopic
+from tierfetch.broker.cluster_view import BrokerRegistration, ClusterImage, NewTopic
 from tierfetch.broker.handlers.produce import ProduceHandler
 from tierfetch.broker.tier import manager_config
 from tierfetch.fetcher.epoch_fetch import FetchIsolation
@@ -28,6 +28,7 @@ from tierfetch.tests.broker.hosting import batch
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.requests import context_of
 from tierfetch.tests.broker.waiting import until
+from tierfetch.tests.fakes.cluster_view import FakeCluster, FakeClusterView
 
 pytestmark = pytest.mark.slow
 VALUE = b"x" * 100
@@ -149,6 +150,42 @@ async def test_bootstrap_rule_7_replica_that_restarts_before_it_was_in_the_isr_c
     await until(lambda: nodes.registration("t").isr == (1, 2))
     assert nodes.partition(2, "t").log.local_log_start_offset == tiered_to
     await until(lambda: not marker.exists())
+
+
+class LateView(FakeClusterView):
+    """Sees what its metadata log held once, an old image, until the broker is registered."""
+
+    def __init__(self, cluster: FakeCluster, old: ClusterImage) -> None:
+        super().__init__(cluster)
+        self._old: ClusterImage | None = old
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._old or self.cluster.image
+
+    async def register(self, broker: BrokerRegistration) -> None:
+        self._old = None
+        await super().register(broker)
+
+
+@pytest.mark.parametrize("is_topic_known", [False, True])
+async def test_bootstrap_rule_4_a_broker_whose_metadata_log_lost_its_end_forgets_nothing_that_the_tier_holds(
+    nodes: Nodes, is_topic_known: bool
+) -> None:
+    await nodes.topic("t", 1, 2, **TIERED)
+    await produce(nodes, 1, 40)
+    begin = await all_closed_segments_tiered(nodes, 1)
+    await replace(nodes, 2)
+    now = nodes.cluster.image
+    untiered = {"t": replace_fields(now.topics["t"], configs={})}
+    old = replace_fields(now, topics=untiered if is_topic_known else {})
+    for number in (2, 1):
+        await nodes.stop(number)
+    nodes.views[2] = LateView(nodes.cluster, old)
+    await nodes.start(2)
+    log = nodes.partition(2, "t").log
+    assert (log.log_start_offset, log.log_start_known, log.local_log_start_offset) == (0, True, begin)
+    assert log.config.remote_storage_enable
 
 
 @pytest.mark.parametrize("scheme", ["memory", "file"])

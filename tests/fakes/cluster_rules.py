@@ -6,7 +6,7 @@ Failures are not detected: who leads is changed by `elect_leader`, `fence_broker
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -19,20 +19,20 @@ from tierfetch.broker.cluster_view import (
     TopicImage,
 )
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.topics import TopicIdPartition, TopicPartition, check_topic_name
+from tierfetch.protocol.topics import TopicIdPartition, check_topic_name
 
 
-def register(image: ClusterImage, broker: BrokerRegistration, found: Collection[TopicPartition]) -> ClusterImage:
+def register(image: ClusterImage, broker: BrokerRegistration) -> ClusterImage:
     """Take up the broker's endpoint and directory ids, at each start of its process.
 
-    If a directory that was registered before is missing now, each of its replicas whose log was not found leaves the
-    ISR, also as its last member. What it goes on leading it leads under a new leader epoch.
+    If a directory that was registered before is missing now, each of its replicas that is not known to lie in another
+    leaves the ISR, also as its last member. What it goes on leading it leads under a new leader epoch.
     """
     known = image.brokers.get(broker.id)
     if known is not None and known.directory_ids:
         has_lost_directory = not set(known.directory_ids) <= set(broker.directory_ids)
         for partition, before in image.hosted_by(broker.id).items():
-            is_lost = has_lost_directory and partition.topic_partition not in found
+            is_lost = has_lost_directory and before.directory_of(broker.id) not in broker.directory_ids
             if is_lost and broker.id in (*before.isr, before.leader):
                 image = _with_partition(image, partition, _without(before, broker.id))
             elif before.leader == broker.id:

@@ -20,7 +20,7 @@ from tierfetch.broker.cluster_view import (
     ProducerIdBlock,
     TopicImage,
 )
-from tierfetch.protocol.topics import TopicIdPartition, TopicPartition, uuid_to_text
+from tierfetch.protocol.topics import TopicIdPartition, uuid_to_text
 from tierfetch.tests.fakes import cluster_rules as rules
 
 PRODUCER_ID_BLOCK_SIZE = 1000
@@ -74,8 +74,8 @@ class FakeClusterView:
     async def close(self) -> None:
         self._listeners.clear()
 
-    async def register(self, broker: BrokerRegistration, found: Sequence[TopicPartition]) -> None:
-        self.cluster.change(lambda image: rules.register(image, broker, found))
+    async def register(self, broker: BrokerRegistration) -> None:
+        self.cluster.change(lambda image: rules.register(image, broker))
 
     @property
     def broker_epoch(self) -> int:

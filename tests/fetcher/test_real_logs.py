@@ -33,6 +33,7 @@ async def empty_leader() -> RealLeader:
     tier = ModelTier()
     await tier.start()
     logs = manager_on(MemoryDisk(), 1)
+    await logs.identify()
     await logs.load()
     return RealLeader(await logs.create(TP, PARTITION.topic_id), tier)
 
@@ -62,6 +63,7 @@ class Node:
     @classmethod
     async def start(cls, disk: MemoryDisk, leader: RealLeader) -> Node:
         logs = manager_on(disk, 2)
+        await logs.identify()
         await logs.load()
         await logs.create(TP, PARTITION.topic_id)
         disk.settle()

@@ -58,5 +58,6 @@ def new_manager(
 
 async def loaded(disk: Disk, **kwargs: object) -> LogManager:
     manager = new_manager(disk, **kwargs)  # type: ignore[arg-type]
+    await manager.identify()
     await manager.load()
     return manager

@@ -130,6 +130,7 @@ async def test_the_cleaner_runs_with_the_nodes_upkeep() -> None:
     disk = MemoryDisk()
     upkeep = Upkeep(cleaner=CleanerSettings(backoff_ms=1))
     manager = new_manager(disk, config=COMPACT, upkeep=upkeep)
+    await manager.identify()
     await manager.load()
     log = await manager.create(TP, TOPIC_ID)
     await History(log).apply(puts(30))

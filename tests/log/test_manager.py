@@ -185,6 +185,7 @@ async def test_a_real_broker_directory_of_kafka_opens() -> None:
 
     manager = new_manager(disk, cluster_id=cluster_id, node_id=2)
     object.__setattr__(manager.services, "config_of", config_of)
+    await manager.identify()
     await manager.load()
     assert not manager.failures
     expected = samples.expected()
@@ -503,7 +504,22 @@ async def test_a_node_that_could_not_start_leaves_its_directories_as_they_were()
     before = disk.files()
     manager = new_manager(disk, cluster_id="another")
     with pytest.raises(KafkaError, match="INCONSISTENT_CLUSTER_ID"):
-        await manager.load()
+        await manager.identify()
+    await manager.close()
+    assert disk.files() == before
+
+
+async def test_a_node_that_opened_no_log_leaves_its_directories_as_they_were() -> None:
+    """It could not be registered, say: neither its checkpoints nor the clean-shutdown marker are of this run."""
+    disk = MemoryDisk()
+    manager, log = await with_data(disk)
+    await log.increment_log_start_offset(5)
+    manager.broker_epoch = 17
+    await manager.close()
+    before = disk.files()
+    manager = new_manager(disk)
+    await manager.identify()
+    assert manager.previous_broker_epoch == 17
     await manager.close()
     assert disk.files() == before
 
@@ -598,9 +614,10 @@ async def test_a_directory_that_another_process_uses_is_refused(tmp_path: Path) 
     assert other.stdin is not None
     assert await other.stdout.readline() == b"locked\n"
     with pytest.raises(LogDirectoryLockedError, match="is in use by another process"):
-        await manager.load()
+        await manager.identify()
     other.stdin.close()
     assert await other.wait() == 0
+    await manager.identify()
     await manager.load()
     log = await manager.create(TP, TOPIC_ID)
     await append(log)

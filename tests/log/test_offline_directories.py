@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT
+from tierfetch.log.checkpoints import CLEAN_SHUTDOWN, META_PROPERTIES, RECOVERY_POINT_CHECKPOINT
 from tierfetch.log.manager import LogManager
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicPartition
@@ -65,8 +65,11 @@ async def test_logs_that_are_made_at_once_are_spread_too() -> None:
     assert [len(names(manager, index)) for index in (0, 1)] == [2, 2]
 
 
-@pytest.mark.parametrize("name", ["", CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT])
-async def test_a_directory_that_cannot_be_opened_is_left_out_at_the_start(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "is_known"), [(META_PROPERTIES, False), (CLEAN_SHUTDOWN, True), (RECOVERY_POINT_CHECKPOINT, True)]
+)
+async def test_a_directory_that_cannot_be_opened_is_left_out_at_the_start(name: str, is_known: bool) -> None:
+    """`is_known`: the node knows which one it is, and can tell the cluster."""
     disk = MemoryDisk()
     manager = await filled(disk)
     lost = names(manager, 1)
@@ -74,9 +77,12 @@ async def test_a_directory_that_cannot_be_opened_is_left_out_at_the_start(name: 
     await manager.close()
     if name == RECOVERY_POINT_CHECKPOINT:
         await disk.write_file(SECOND / name, b"damaged")
+    if name == META_PROPERTIES:
+        await disk.rename(SECOND / name, SECOND / "away")
     disk.before_effect = Failing(SECOND, name=name)
     again = await loaded(disk, log_dirs=(FIRST, SECOND))
-    assert again.directory_ids == (manager.directories[0].directory_id,)
+    assert again.directory_ids == (manager.directory_ids if is_known else manager.directory_ids[:1])
+    assert again.offline_directory_ids == (manager.directory_ids[1:] if is_known else ())
     assert set(again.logs) == set(PARTITIONS) - lost
     for partition in lost:
         with pytest.raises(KafkaError, match="/second is offline") as caught:
@@ -87,6 +93,8 @@ async def test_a_directory_that_cannot_be_opened_is_left_out_at_the_start(name: 
     assert new in names(again, 0)
     await again.close()
     disk.before_effect = None
+    if name == META_PROPERTIES:
+        await disk.rename(SECOND / "away", SECOND / name)
     whole = await loaded(disk, log_dirs=(FIRST, SECOND))
     assert set(whole.logs) == {*PARTITIONS, new}
     assert second_id in whole.directory_ids
@@ -108,6 +116,7 @@ async def test_a_log_that_was_made_anew_meanwhile_is_the_one_that_the_cluster_na
     for kept in (0, 1):
         copy = disk.restart("kept")
         whole = new_manager(copy, log_dirs=(FIRST, SECOND), directory_of={partition: ids[kept]}.get)
+        await whole.identify()
         await whole.load()
         assert partition in names(whole, kept)
         assert partition not in names(whole, 1 - kept)
