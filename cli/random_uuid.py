@@ -15,7 +15,11 @@ def random_uuid() -> None:
 
     Make it once, and give the same one to every node of the cluster.
     """
-    text = "-"
-    while text.startswith("-"):  # it would be taken for an option
-        text = uuid_to_text(uuid.uuid4())
-    click.echo(text)
+    click.echo(new_id())
+
+
+def new_id() -> str:
+    """Never begins with a dash: tools would take it for an option."""
+    while (text := uuid_to_text(uuid.uuid4())).startswith("-"):
+        continue
+    return text

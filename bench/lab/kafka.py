@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 from tierfetch.cli.local_nodes import LocalNodes, NodeFailedError
 from tierfetch.cli.processes import free_ports, poll
-from tierfetch.protocol.topics import uuid_to_text
+from tierfetch.cli.random_uuid import new_id
 
 from .jars import kafka_jars
 
@@ -40,18 +39,6 @@ def run_tool(main_class: str, *arguments: str, heap: str = "256m", stdin: str = 
     if done.returncode != 0:
         raise RuntimeError(f"{main_class} {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}")
     return done.stdout
-
-
-def dump_log(path: Path, *options: str) -> str:
-    """What `kafka-dump-log` prints of one file."""
-    return run_tool("org.apache.kafka.tools.DumpLogSegments", "--files", str(path), *options)
-
-
-def _random_id() -> str:
-    """Never begins with a dash, which the tools would take for an option."""
-    while (text := uuid_to_text(uuid.uuid4())).startswith("-"):
-        continue
-    return text
 
 
 class KafkaFailedError(NodeFailedError):
@@ -80,7 +67,7 @@ class KafkaCluster(LocalNodes):
         self.heap = heap
         self.broker_configs = dict(broker_configs or {})
         self.node_configs: dict[int, dict[str, str]] = {}
-        self.cluster_id = _random_id()
+        self.cluster_id = new_id()
 
     @property
     def bootstrap_servers(self) -> str:

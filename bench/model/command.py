@@ -76,10 +76,10 @@ def main(
     with console.status("the machine: disk, loopback, checksums"):
         machine = measured_machine(Path(path.parent if path.parent.exists() else "."), PROBE_BYTES)
     for system in _systems(against, console):
-        with Session(system, record, machine, console) as session:
-            if calibration is None:
-                session.calibrate(calibration_runs)
-            session.test(scenarios, runs)
+        session = Session(system, record, machine, console)
+        if calibration is None:
+            session.calibrate(calibration_runs)
+        session.test(scenarios, runs)
     print_tables(record, console, runs)
     if keep_calibration is not None and record.calibrations is not None:
         record.calibrations.write(keep_calibration)

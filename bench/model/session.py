@@ -7,11 +7,10 @@ has not done it before. A scenario that fails is recorded with its reason.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -40,15 +39,7 @@ class Session:
         self.record = record
         self.machine = machine
         self.console = console
-        self._stack = ExitStack()
-        self._lab: Lab | None = None
         self._topics = 0
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     # --- scenarios --------------------------------------------------------------------------------------------------
 
@@ -88,16 +79,24 @@ class Session:
 
     def _guarded(self, entry: Entry, runs: int, *, predicts: bool = False) -> None:
         try:
-            self._run(entry, runs, predicts=predicts)
+            with self._own_lab() as lab:
+                self._run(lab, entry, runs, predicts=predicts)
         except FAILURES as error:
             entry.failure = f"{type(error).__name__}: {error}"
             self.console.print(f"[red]{self.system}, {entry.scenario.name}: {entry.failure}[/]")
             self.record.write()
-        finally:
-            self._drop_lab()
 
-    def _run(self, entry: Entry, runs: int, *, predicts: bool) -> None:
-        lab, scenario = self._running_lab(), entry.scenario
+    @contextmanager
+    def _own_lab(self) -> Iterator[Lab]:
+        prefix = f"tierfetch-model-{self.system}-"
+        with (
+            tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as base,
+            running(self.system, Path(base) / "cluster") as lab,
+        ):
+            yield lab
+
+    def _run(self, lab: Lab, entry: Entry, runs: int, *, predicts: bool) -> None:
+        scenario = entry.scenario
         began = time.monotonic()
         if not scenario.grows:
             with self._prepared(lab, scenario) as topic, load(lab, scenario, topic):
@@ -148,16 +147,3 @@ class Session:
             found = judged(entry.forecast.start_to_isr_s, entry.seconds, 1)
             line += f"; predicted {found.predicted_s:.2f} s, error {found.error:+.0%}, spread {found.spread:.0%}"
         self.console.print(f"{line} [dim]({took_s:.0f} s in all)[/]", highlight=False)
-
-    # --- the cluster ------------------------------------------------------------------------------------------------
-
-    def _running_lab(self) -> Lab:
-        if self._lab is None:
-            base = Path(tempfile.mkdtemp(prefix=f"tierfetch-model-{self.system}-"))
-            self._stack.callback(shutil.rmtree, base, ignore_errors=True)
-            self._lab = self._stack.enter_context(running(self.system, base / "cluster"))
-        return self._lab
-
-    def _drop_lab(self) -> None:
-        self._lab = None
-        self._stack.close()
