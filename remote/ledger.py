@@ -17,12 +17,11 @@
 
 Which look-up sees which state:
 
-| look-up                                     | COPY_STARTED | COPY_FINISHED | DELETE_STARTED |
-|---------------------------------------------|--------------|---------------|----------------|
-| find, finished, next_segment_with_txn_index | no           | yes           | no             |
-| get, segments                               | yes          | yes           | yes            |
-| highest_offset_for_epoch                    | no           | yes           | yes, also once it is gone |
-| deleted_to                                  | no           | no            | yes, also once it is gone |
+| look-up        | COPY_STARTED | COPY_FINISHED | DELETE_STARTED            |
+|----------------|--------------|---------------|---------------------------|
+| find, finished | no           | yes           | no                        |
+| get, segments  | yes          | yes           | yes                       |
+| deleted_to     | no           | no            | yes, also once it is gone |
 
 Knows no lineage: a segment of a lost leader is here like any other (`lineage.py` tells them apart). Sources: KIP-405,
 Kafka's `RemoteLogSegmentState`, `RemoteLogMetadataCache`.
@@ -103,7 +102,6 @@ class RemoteLogLedger:
         self._by_start: list[RemoteLogSegmentMetadata] = []
         self._by_end: list[RemoteLogSegmentMetadata] = []
         self._by_epoch: dict[int, EpochSegments] = {}
-        self._highest: dict[int, int] = {}
         self._deleted: dict[int, OffsetRuns] = {}
         self._finished_size_bytes = 0
         self._delete_state: RemotePartitionDeleteState | None = None
@@ -169,19 +167,6 @@ class RemoteLogLedger:
         """
         segments = self._by_epoch.get(epoch)
         return segments.find(offset) if segments else None
-
-    def next_segment_with_txn_index(self, epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
-        """The first readable segment from the one that holds (epoch, offset) onwards that has aborted transactions;
-        None at the end of the epoch or at a gap.
-        """
-        metadata = self.find(epoch, offset)
-        while metadata is not None and metadata.txn_index_empty:
-            metadata = self.find(epoch, metadata.end_offset + 1)
-        return metadata
-
-    def highest_offset_for_epoch(self, epoch: int) -> int | None:
-        """The last offset of `epoch` that was ever copied: it does not fall when segments are deleted."""
-        return self._highest.get(epoch)
 
     def deleted_to(self, epochs: Sequence[EpochEntry], offset: int) -> int:
         """The end of the offsets from `offset` on that were readable here, as written by the leaders of `epochs` (a
@@ -283,7 +268,6 @@ class RemoteLogLedger:
         self._finished_size_bytes += metadata.segment_size_in_bytes
         for epoch, first, last in metadata.epoch_ranges():
             self._by_epoch.setdefault(epoch, EpochSegments()).add(first, last, metadata)
-            self._highest[epoch] = max(self._highest.get(epoch, -1), last)
 
     def _forget_finished(self, metadata: RemoteLogSegmentMetadata) -> None:
         del self._by_start[bisect_left(self._by_start, _start_key(metadata), key=_start_key)]

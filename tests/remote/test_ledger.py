@@ -169,7 +169,6 @@ def test_find_uses_the_range_of_each_epoch() -> None:
 def test_epoch_without_offsets_in_the_segment_is_not_found() -> None:
     ledger = ledger_of(segment(1, 10, 19, (0, 10), (1, 15), (2, 15)))
     assert ledger.find(1, 15) is None
-    assert ledger.highest_offset_for_epoch(1) is None
     assert ledger.find(2, 15) is not None
 
 
@@ -197,27 +196,6 @@ def test_finished_is_sorted_and_counts_bytes() -> None:
     assert ledger.finished_size_bytes == 350
     ledger.apply(update(1, DELETE_STARTED))
     assert ledger.finished_size_bytes == 250
-
-
-def test_highest_offset_for_epoch_does_not_fall() -> None:
-    ledger = ledger_of(segment(1, 0, 99, (0, 0), (2, 60)), segment(2, 0, 49))
-    assert [ledger.highest_offset_for_epoch(epoch) for epoch in (0, 1, 2)] == [59, None, 99]
-    ledger.apply(update(1, DELETE_STARTED))
-    ledger.apply(update(1, DELETE_FINISHED))
-    assert [ledger.highest_offset_for_epoch(epoch) for epoch in (0, 1, 2)] == [59, None, 99]
-
-
-def test_next_segment_with_txn_index_skips_segments_without_and_stops_at_the_epochs_end() -> None:
-    ledger = ledger_of(
-        segment(1, 0, 9),
-        segment(2, 10, 19),
-        segment(3, 20, 29, txn_index_empty=False),
-        segment(4, 30, 39, (1, 30), txn_index_empty=False),
-    )
-    assert ledger.next_segment_with_txn_index(0, 3) == ledger.get(segment_id(3))
-    assert ledger.next_segment_with_txn_index(0, 25) == ledger.get(segment_id(3))
-    assert ledger.next_segment_with_txn_index(0, 30) is None
-    assert ledger.next_segment_with_txn_index(1, 30) == ledger.get(segment_id(4))
 
 
 def test_partition_deletion_goes_step_by_step() -> None:

@@ -34,7 +34,6 @@ class World:
     log_start_offset: int = 0
     ledger: RemoteLogLedger = field(default_factory=lambda: RemoteLogLedger(PARTITION))
     uploads: list[Upload] = field(default_factory=list)
-    highest: dict[int, int] = field(default_factory=dict)
     events: list[RemoteLogEvent] = field(default_factory=list)
 
     def append(self, count: int) -> None:
@@ -80,9 +79,6 @@ class World:
             return
         upload.state = state
         self.send(event)
-        if state is FINISHED:
-            for offset, epoch in upload.epochs.items():
-                self.highest[epoch] = max(self.highest.get(epoch, -1), offset)
 
     def send(self, event: RemoteLogEvent) -> None:
         assert self.ledger.apply(event)
@@ -131,7 +127,6 @@ def test_find_agrees_with_the_model(history: list[tuple]) -> None:
     world = run(history)
     finished = world.finished()
     for epoch in range(world.epoch + 1):
-        assert world.ledger.highest_offset_for_epoch(epoch) == world.highest.get(epoch)
         for offset in range(70):
             holders = [upload for upload in finished if upload.epochs.get(offset) == epoch]
             found = world.ledger.find(epoch, offset)

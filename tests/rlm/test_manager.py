@@ -663,8 +663,8 @@ async def test_bootstrap_rule_11_nothing_counts_as_tiered_before_finished_is_com
         leader.ledger, leader.log.epochs, log_start_offset=0, local_log_start_offset=0, log_end_offset=7
     )
     assert pending is not None
-    assert (pending.offset, leader.ledger.highest_offset_for_epoch(0)) == (0, None)
+    assert (pending.offset, leader.ledger.finished()) == (0, [])
     assert leader.log.local_log_start_offset == 0
     may_commit.set()
     await until(lambda: leader.log.local_log_start_offset == 6)
-    assert leader.ledger.highest_offset_for_epoch(0) == 5
+    assert leader.ledger.finished()[-1].end_offset == 5
