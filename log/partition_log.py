@@ -28,7 +28,7 @@ from .cleaner_pass import Cleaned, CleanerPass, Throttle
 from .cleaner_plan import Filth
 from .config import LogConfig
 from .disk import Buffer
-from .epochs import EpochEnd, LeaderEpochCache
+from .epochs import LeaderEpochCache
 from .file_names import ADOPTED_FILE, THIN_FILE
 from .flusher import Flusher
 from .index import AbortedTransaction
@@ -197,10 +197,6 @@ class PartitionLog:
     @property
     def size_bytes(self) -> int:
         return self._state.segments.size_bytes
-
-    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
-        """Answer of OffsetForLeaderEpoch."""
-        return self._state.epochs.end_offset_for(epoch, self._state.log_end_offset)
 
     def update_high_watermark(self, offset: int) -> bool:
         """Raise it to `offset`, at most to the log end; a lower one changes nothing. Whether it moved."""

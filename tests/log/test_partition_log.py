@@ -135,7 +135,7 @@ async def test_E1_an_epoch_without_data_is_durable_before_it_is_reported() -> No
     after = disk.restart()
     assert after.files(DIRECTORY)[DIRECTORY / "leader-epoch-checkpoint"] == b"0\n2\n0 0\n3 2\n"
     assert log.latest_epoch == 3
-    assert [log.end_offset_for_epoch(epoch).end_offset for epoch in (0, 3)] == [2, 2]
+    assert [log.epochs.end_offset_for(epoch, log.log_end_offset).end_offset for epoch in (0, 3)] == [2, 2]
 
 
 async def test_E1_a_followers_epochs_come_from_the_batches_and_are_durable_when_visible() -> None:
@@ -153,7 +153,7 @@ async def test_E1_a_followers_epochs_come_from_the_batches_and_are_durable_when_
 async def test_E2_end_offset_for_epoch() -> None:
     log = await open_log(MemoryDisk())
     await log.append_as_follower(data_batch(3, base_offset=0, epoch=1) + data_batch(2, base_offset=3, epoch=4))
-    answers = {epoch: log.end_offset_for_epoch(epoch) for epoch in (0, 1, 2, 4, 5)}
+    answers = {epoch: log.epochs.end_offset_for(epoch, log.log_end_offset) for epoch in (0, 1, 2, 4, 5)}
     assert {epoch: (end.epoch, end.end_offset) for epoch, end in answers.items()} == {
         0: (0, 0),
         1: (1, 3),

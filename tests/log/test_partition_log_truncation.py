@@ -242,9 +242,9 @@ async def test_a_read_that_was_overtaken_is_decided_again(monkeypatch: pytest.Mo
 async def replicate(leader: PartitionLog, follower: PartitionLog) -> None:
     """One fetch: the follower asks where its latest epoch ended on the leader, cuts, and copies."""
     if follower.latest_epoch >= 0:
-        end = leader.end_offset_for_epoch(follower.latest_epoch)
+        end = leader.epochs.end_offset_for(follower.latest_epoch, leader.log_end_offset)
         if end.end_offset < follower.log_end_offset or end.epoch < follower.latest_epoch:
-            own = follower.end_offset_for_epoch(end.epoch)
+            own = follower.epochs.end_offset_for(end.epoch, follower.log_end_offset)
             await follower.truncate_to(min(end.end_offset, own.end_offset))
             return
     data = await read_bytes(leader, follower.log_end_offset)
