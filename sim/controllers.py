@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Final, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from ..broker.dynamic_configs import check_dynamic_configs
 from ..broker.environment import NodeEnvironment
 from ..controller.service import ControllerService
+from ..protocol.service import Service
 from ..quorum.controller_config import ControllerConfig, parse
 from ..quorum.delivery import QuorumListener
 from ..quorum.formatting import FormatOrder, format_directories, new_directory_id
 from ..quorum.node import QuorumNode
-from ..quorum.service import HandlersOf, QuorumService
+from ..quorum.service import QuorumService
 from ..quorum.state import ReplicaKey
 
 CONTROLLER_PORT: Final = 9093
@@ -43,7 +44,7 @@ def controller_config(
     return config
 
 
-class QuorumProcess:
+class QuorumProcess(Service):
     """A replica of the quorum alone, for `Host.start`. `service` is there once it has started; `failed` is done when
     the replica stops by itself.
     """
@@ -52,19 +53,14 @@ class QuorumProcess:
     failed: asyncio.Future[str]
 
     def __init__(
-        self,
-        config: ControllerConfig,
-        machine: NodeEnvironment,
-        *,
-        listeners: Sequence[QuorumListener] = (),
-        handlers_of: HandlersOf | None = None,
+        self, config: ControllerConfig, machine: NodeEnvironment, *, listeners: Sequence[QuorumListener] = ()
     ) -> None:
+        super().__init__()
         self.config = config
         self._machine = machine
         self._listeners = listeners
-        self._handlers_of = handlers_of
 
-    async def __aenter__(self) -> Self:
+    async def _start(self) -> None:
         machine = self._machine
         await format_new(self.config, machine)
         self.service = QuorumService(
@@ -74,21 +70,16 @@ class QuorumProcess:
             now_ms=machine.now_ms,
             lock=machine.lock_directory,
             listeners=self._listeners,
-            handlers_of=self._handlers_of,
         )
-        await self.service.__aenter__()
+        await self._stack.enter_async_context(self.service)
         self.failed = self.service.node.failed
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.service.__aexit__(None, None, None)
 
     @property
     def replica(self) -> QuorumNode:
         return self.service.node
 
 
-class ObserverProcess:
+class ObserverProcess(Service):
     """A replica that nobody can ask for its vote, as that of a broker, for `Host.start`. `config` is a voter's."""
 
     failed: asyncio.Future[str]
@@ -96,6 +87,7 @@ class ObserverProcess:
     def __init__(
         self, config: ControllerConfig, node_id: int, machine: NodeEnvironment, *, listeners: Sequence[QuorumListener]
     ) -> None:
+        super().__init__()
         self.replica = QuorumNode(
             config.raft_config(node_id, ()),
             log_dir=config.metadata_directory,
@@ -111,17 +103,13 @@ class ObserverProcess:
         self._config = config.model_copy(update={"node_id": node_id})
         self._machine = machine
 
-    async def __aenter__(self) -> Self:
+    async def _start(self) -> None:
         await format_new(self._config, self._machine)
-        await self.replica.start()
+        await self._stack.enter_async_context(self.replica)
         self.failed = self.replica.failed
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.replica.stop()
 
 
-class ControllerProcess:
+class ControllerProcess(Service):
     """A whole controller, for `Host.start`; `service` and `failed` as above."""
 
     service: ControllerService
@@ -130,11 +118,12 @@ class ControllerProcess:
     def __init__(
         self, config: ControllerConfig, machine: NodeEnvironment, *, listeners: Sequence[QuorumListener] = ()
     ) -> None:
+        super().__init__()
         self.config = config
         self._machine = machine
         self._listeners = listeners
 
-    async def __aenter__(self) -> Self:
+    async def _start(self) -> None:
         machine = self._machine
         await format_new(self.config, machine)
         self.service = ControllerService(
@@ -146,18 +135,22 @@ class ControllerProcess:
             check_broker_configs=check_dynamic_configs,
             listeners=self._listeners,
         )
-        await self.service.__aenter__()
-        self.failed = asyncio.get_running_loop().create_future()
-        for part in (self.service.node, self.service.controller):
-            part.failed.add_done_callback(self._part_failed)
-        return self
+        await self._stack.enter_async_context(self.service)
+        self.failed = first_failure((self.service.node.failed, self.service.controller.failed))
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.service.__aexit__(None, None, None)
 
-    def _part_failed(self, failed: asyncio.Future[str]) -> None:
-        if not (failed.cancelled() or self.failed.done()):
-            self.failed.set_result(failed.result())
+def first_failure(failures: Iterable[asyncio.Future[str] | None]) -> asyncio.Future[str]:
+    """Done when one of them is, with its reason. None: of a part that cannot fail."""
+    first: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def part_failed(failed: asyncio.Future[str]) -> None:
+        if not (failed.cancelled() or first.done()):
+            first.set_result(failed.result())
+
+    for failure in failures:
+        if failure is not None:
+            failure.add_done_callback(part_failed)
+    return first
 
 
 async def format_new(config: ControllerConfig, machine: NodeEnvironment) -> None:
