@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 
-from ..log.config import INT64_MAX, LogConfig
+from ..log.config import INT64_MAX, UNLIMITED, LogConfig
 from ..protocol.config_resources import ConfigSource, ConfigSynonym, DescribedConfig
 from ..protocol.records import TimestampType
+from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from .cluster_view import ClusterImage, ClusterView
 from .config import DEFAULT_PROPERTIES, DYNAMIC_KEYS, BrokerConfig, ConfigError
 
@@ -89,7 +91,8 @@ def log_defaults(config: BrokerConfig) -> LogConfig:
 class TopicConfigs:
     """The configuration in force of every topic on this broker, as the cluster's image has it now.
 
-    A config that cannot be used is reported once, and its default taken; the topic's others are in force.
+    A config that cannot be used is reported once, and its default taken; the topic's others are in force. Nothing goes
+    from the remote log metadata topic, whatever it says: what is forgotten there stays in the tier, and cannot be read.
     """
 
     def __init__(self, view: ClusterView, config: BrokerConfig) -> None:
@@ -114,7 +117,17 @@ class TopicConfigs:
         config, unusable = LogConfig.usable_configs(image.configs, defaults)
         for error in unusable:
             self._report(f"topic {topic}: a config is not usable, the broker's is taken: {error}")
-        return config
+        return self._keeping_all(config) if topic == REMOTE_LOG_METADATA_TOPIC else config
+
+    def _keeping_all(self, config: LogConfig) -> LogConfig:
+        kept = replace(config, retention_ms=UNLIMITED, retention_bytes=UNLIMITED, cleanup_policy=frozenset({"delete"}))
+        if kept != config:
+            self._report(
+                f"topic {REMOTE_LOG_METADATA_TOPIC}: its retention.ms={config.retention_ms}, retention.bytes="
+                f"{config.retention_bytes} and cleanup.policy={','.join(sorted(config.cleanup_policy))} are not obeyed: "
+                f"what is in the tier would be forgotten. Set -1, -1, delete: brokers of Apache Kafka do obey them"
+            )
+        return kept
 
     def _report(self, message: str) -> None:
         if message not in self._reported:

@@ -6,8 +6,11 @@ Otherwise it is UNSUPPORTED_VERSION. It is asked for by a tagged field of the re
 without it a smaller count is the mistake that Kafka takes it for.
 
 A partition that was removed may be added again, under the same topic id and number, while a broker with a replica of
-the old one is down. So, once partitions can be removed, a new one begins not with leader epoch 0 but with the offset of
-its record, above every epoch of the old one: that replica sees that nothing in its log is the new one's.
+the old one is down. So an added one begins not with leader epoch 0 but with the offset of its record, above every epoch
+of the old one: that replica sees that nothing in its log is the new one's. At every feature level: the partition may
+have been removed at a higher one.
+
+The topic with the remote log metadata keeps the partitions that it has.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import Any
 
 from ..log.properties import INT32_MAX
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from .assignments import check_assignment, new_partitions
 from .config import REMOVE_PARTITIONS_LEVEL, TIERFETCH_VERSION
 from .features import request_flag
@@ -53,6 +57,12 @@ def _change_count(state: ControllerState, asked: Any, budget: int, moment: Momen
     topic = state.image.topic(asked.name)
     if topic is None:
         raise KafkaError(ErrorCode.unknown_topic_or_partition, f"topic {asked.name!r} does not exist")
+    if topic.name == REMOTE_LOG_METADATA_TOPIC:
+        raise KafkaError(
+            ErrorCode.policy_violation,
+            f"where {topic.name} has what it says of a segment follows from its count of partitions: with another count"
+            " the tier's segments would not be found any more",
+        )
     before, after = len(topic.partitions), int(asked.count)
     if after < before and request_flag(asked, "remove_last_partitions"):
         return [_remove_last(state, topic, after)]
@@ -67,13 +77,9 @@ def _change_count(state: ControllerState, asked: Any, budget: int, moment: Momen
         raise KafkaError(
             ErrorCode.policy_violation, f"one request may create at most {maximum} partitions: use several requests"
         )
-    leader_epoch = min(moment.next_offset, INT32_MAX) if _level(state) >= REMOVE_PARTITIONS_LEVEL else 0
+    leader_epoch = min(moment.next_offset, INT32_MAX)
     assignments = _assignments(state, topic, asked, after - before)
     return list(new_partitions(state, topic.topic_id, before, assignments, leader_epoch=leader_epoch))
-
-
-def _level(state: ControllerState) -> int:
-    return state.image.features.get(TIERFETCH_VERSION, 0)
 
 
 def _assignments(state: ControllerState, topic: TopicRegistration, asked: Any, count: int) -> Sequence[tuple[int, ...]]:
@@ -93,7 +99,7 @@ def _assignments(state: ControllerState, topic: TopicRegistration, asked: Any, c
 
 
 def _remove_last(state: ControllerState, topic: TopicRegistration, count: int) -> RemovePartitionsRecord:
-    level = _level(state)
+    level = state.image.features.get(TIERFETCH_VERSION, 0)
     if level < REMOVE_PARTITIONS_LEVEL:
         raise KafkaError(
             ErrorCode.unsupported_version,

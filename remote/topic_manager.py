@@ -51,6 +51,7 @@ from .topic_reader import OUTSIDE_ERRORS, MetadataPartitionReader
 _log = logging.getLogger(__name__)
 
 BACKOFF_JITTER = 0.2
+KEEP_EVERYTHING = -1
 
 
 def _kafkas_key(name: str) -> str:
@@ -72,6 +73,15 @@ class TopicManagerConfig(BaseModel):
     retry_backoff_max_ms: int = Field(5_000, gt=0, description="Longest pause.")
 
 
+def _check_count(count: int, configured: int) -> None:
+    """As Kafka's brokers do: with another count events are looked for where they are not."""
+    if count != configured:
+        raise RemoteLogMetadataError(
+            f"the topic has {count} partitions, and {_kafkas_key('topic_num_partitions')} says {configured}: correct "
+            f"the one that is wrong. With another count than it began with the tier's segments are not found"
+        )
+
+
 class TopicBasedRemoteLogMetadataManager:
     """Partitions may be assigned before the topic can be reached; they become ready once it can."""
 
@@ -90,6 +100,12 @@ class TopicBasedRemoteLogMetadataManager:
     async def start(self) -> None:
         """Returns at once: the topic is looked for, and created, in the background."""
         assert self._finder_task is None, "started already"
+        if self._config.topic_retention_ms != KEEP_EVERYTHING:
+            _log.warning(
+                "%s=%d: what the tier holds longer than that is forgotten by brokers of Apache Kafka; set -1",
+                _kafkas_key("topic_retention_ms"),
+                self._config.topic_retention_ms,
+            )
         self._finder_task = asyncio.create_task(self._find_topic(), name="metadata-topic")
 
     async def close(self) -> None:
@@ -155,7 +171,9 @@ class TopicBasedRemoteLogMetadataManager:
         while self._partition_count is None:
             try:
                 async with asyncio.timeout(config.request_timeout_ms / 1000):
-                    self._partition_count = await self._topic.ensure(settings)
+                    count = await self._topic.ensure(settings)
+                _check_count(count, config.topic_num_partitions)
+                self._partition_count = count
             except OUTSIDE_ERRORS as error:
                 _log.warning("cannot reach the remote log metadata topic, trying again: %r", error)
             except Exception:  # noqa: BLE001 the supervisor of this task

@@ -1,6 +1,7 @@
 """DeleteRecords: raise the log start, and answer once every replica of the ISR has followed.
 
-Offset -1 is the high watermark. Records go from the local log and from the tier when retention comes by.
+Offset -1 is the high watermark. Records go from the local log and from the tier when retention comes by. None of the
+remote log metadata are deleted.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, Final
 from ...protocol.dispatch import RequestContext
 from ...protocol.entities import milliseconds
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from ..delayed import Wakeup
 from ..hosted_partitions import HostedPartitions
 from . import Plain
@@ -52,6 +54,8 @@ class DeleteRecordsHandler:
 
     async def _delete_before(self, topic: str, number: int, offset: int) -> int:
         """The low watermark once it has reached `offset`."""
+        if topic == REMOTE_LOG_METADATA_TOPIC:
+            raise KafkaError(ErrorCode.policy_violation, f"{topic}: what is in the tier would be forgotten")
         partition = self._hosted.find(topic, number)
         leadership = partition.leader()
         if partition.log.config.cleanup_policy == {"compact"}:

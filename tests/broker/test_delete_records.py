@@ -15,6 +15,7 @@ from tierfetch.log.config import LogConfig
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from tierfetch.tests.broker.hosting import Host, batch
 from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask
 from tierfetch.tests.broker.waiting import until
@@ -45,6 +46,13 @@ async def test_up_to_an_offset_and_up_to_the_high_watermark(host: Host, version:
     assert await delete(host, 1, version=version) == (ErrorCode.none, 2)
     assert await delete(host, -1, version=version) == (ErrorCode.none, 3)
     assert partition.log.log_start_offset == 3
+
+
+async def test_remote_log_metadata_are_never_deleted(host: Host) -> None:
+    partition = await host.topic(REMOTE_LOG_METADATA_TOPIC, 1)
+    await append(partition, 3)
+    assert await delete(host, 2, topic=REMOTE_LOG_METADATA_TOPIC) == (ErrorCode.policy_violation, -1)
+    assert partition.log.log_start_offset == 0
 
 
 async def test_waits_for_the_in_sync_replicas(host: Host) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
+from tierfetch.broker.cluster_view import BrokerRegistration, NewTopic
 from tierfetch.broker.config import parse
 from tierfetch.broker.topic_config import (
     BROKER_KEYS,
+    TopicConfigs,
     config_in_force,
     describe_broker,
     describe_topic,
@@ -16,7 +19,9 @@ from tierfetch.broker.topic_config import (
 )
 from tierfetch.log.config import LogConfig
 from tierfetch.protocol.config_resources import ConfigSource, DescribedConfig
+from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from tierfetch.tests.broker.images import image
+from tierfetch.tests.fakes.cluster_view import FakeClusterView
 
 MINIMAL = {"node.id": "1", "log.dirs": "data", "controller.quorum.bootstrap.servers": "127.0.0.1:9093"}
 
@@ -89,3 +94,33 @@ def test_a_topic_config_that_is_not_known_here_is_told_beside_the_others() -> No
     values = described(describe_topic({"colour": "red", "retention.ms": "7"}, config, image()))
     assert values["colour"] == ("red", ConfigSource.DYNAMIC_TOPIC_CONFIG)
     assert values["retention.ms"] == ("7", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [{"retention.ms": "60000"}, {"retention.ms": "-1", "retention.bytes": "1000"}, {"cleanup.policy": "compact"}, {}],
+)
+async def test_nothing_goes_from_the_remote_log_metadata(
+    configs: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The broker's log.retention.ms is a week: it holds for what the topic does not say."""
+    view = FakeClusterView()
+    await view.register(BrokerRegistration(1, "h", 1, None, (UUID(int=1),)))
+    for name in (REMOTE_LOG_METADATA_TOPIC, "t"):
+        await view.create_topic(NewTopic(name, 1, 1, configs=configs))
+    found = TopicConfigs(view, parse(MINIMAL, "f")[0])
+    kept = found.config_of(REMOTE_LOG_METADATA_TOPIC)
+    assert (kept.retention_ms, kept.retention_bytes, kept.cleanup_policy) == (-1, -1, {"delete"})
+    assert "are not obeyed" in caplog.text
+    other = found.config_of("t")
+    assert (other.retention_ms, other.retention_bytes, other.cleanup_policy) != (-1, -1, {"delete"})
+
+
+async def test_remote_log_metadata_that_are_kept_as_they_should_be_are_no_news(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    view = FakeClusterView()
+    await view.register(BrokerRegistration(1, "h", 1, None, (UUID(int=1),)))
+    await view.create_topic(NewTopic(REMOTE_LOG_METADATA_TOPIC, 1, 1, configs={"retention.ms": "-1"}))
+    TopicConfigs(view, parse(MINIMAL, "f")[0]).config_of(REMOTE_LOG_METADATA_TOPIC)
+    assert caplog.text == ""

@@ -256,6 +256,26 @@ def test_C8_what_is_added_again_is_above_every_epoch_of_what_was_removed(cluster
         assert cluster.partition("t", 1).leader_epoch > removed
 
 
+def test_C8_what_is_added_again_is_above_what_was_removed_also_at_a_lower_feature_level(cluster: Harness) -> None:
+    cluster.create("t", [1, 2], [1, 2])
+    cluster.set_feature("tierfetch.version", 1)
+    removed = cluster.partition("t", 1).leader_epoch
+    change_count(cluster, 1, remove=True)
+    assert cluster.set_feature("tierfetch.version", 0, upgrade_type=2)["error_code"] is ErrorCode.none
+    assert change_count(cluster, 2, assignments=[{"broker_ids": [1, 2]}])["error_code"] is ErrorCode.none
+    assert cluster.partition("t", 1).leader_epoch > removed
+
+
+def test_C8_the_remote_log_metadata_keep_their_count_of_partitions(cluster: Harness) -> None:
+    """Every broker would look for the tier's segments where their events are not."""
+    cluster.create("__remote_log_metadata", [1, 2], [2, 1])
+    cluster.set_feature("tierfetch.version", 1)
+    for count, remove in ((3, False), (1, True)):
+        answer = change_count(cluster, count, name="__remote_log_metadata", remove=remove)
+        assert answer["error_code"] is ErrorCode.policy_violation, count
+    assert len(cluster.image.topic("__remote_log_metadata").partitions) == 2
+
+
 def test_C8_partitions_of_a_tiered_topic_stay(cluster: Harness) -> None:
     """Nobody would delete what the tier holds of them, and what is added again would find it."""
     cluster.create("t", [1], [2], configs={"remote.storage.enable": "true"})

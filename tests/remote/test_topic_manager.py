@@ -41,7 +41,14 @@ SAME_METADATA_PARTITION = next(
 
 
 def make_manager(topic: FakeMetadataTopic, **config: int) -> TopicBasedRemoteLogMetadataManager:
-    fast = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 2, "consume_wait_ms": 5_000, **config}
+    count = topic.log.partition_count
+    fast = {
+        "retry_backoff_ms": 1,
+        "retry_backoff_max_ms": 2,
+        "consume_wait_ms": 5_000,
+        "topic_num_partitions": count,
+        **config,
+    }
     return TopicBasedRemoteLogMetadataManager(TopicManagerConfig(**fast), RemoteLogMetadataContext(topic, Random(1)))
 
 
@@ -85,7 +92,7 @@ async def test_events_lie_in_kafkas_partition_and_format() -> None:
 
 
 async def test_topic_is_created_as_configured_once_it_can_be_reached() -> None:
-    topic = FakeMetadataTopic(MetadataLog())
+    topic = FakeMetadataTopic(MetadataLog(partition_count=7))
     topic.fail("ensure", 1, error=ConnectionRefusedError(111, "refused"))
     topic.fail("ensure", 2, error=ZeroDivisionError("a bug"))
     async with started(topic, topic_num_partitions=7, topic_replication_factor=1, topic_min_isr=1) as manager:
@@ -94,6 +101,26 @@ async def test_topic_is_created_as_configured_once_it_can_be_reached() -> None:
         await ready(manager)
     assert topic.settings == MetadataTopicSettings(7, 1, 1, -1)
     assert topic.calls["ensure"] == 3
+
+
+async def test_a_topic_with_another_count_of_partitions_is_not_read(caplog: pytest.LogCaptureFixture) -> None:
+    """The events would be looked for, and written, where no other broker does."""
+    topic = FakeMetadataTopic(MetadataLog())
+    fill(topic.log, 1, PARTITION)
+    async with started(topic, topic_num_partitions=6) as manager:
+        await manager.assign([PARTITION])
+        await until(lambda: topic.calls["ensure"] > 2)
+        assert manager.ledger(PARTITION) is None
+    assert "the topic has 5 partitions, and remote.log.metadata.topic.num.partitions says 6" in caplog.text
+
+
+async def test_a_retention_that_forgets_what_is_in_the_tier_is_said_at_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with started(FakeMetadataTopic(MetadataLog())):
+        assert "retention" not in caplog.text
+    async with started(FakeMetadataTopic(MetadataLog()), topic_retention_ms=5):
+        assert "remote.log.metadata.topic.retention.ms=5" in caplog.text
 
 
 async def test_ready_only_when_all_that_was_committed_at_assignment_is_read() -> None:
