@@ -125,7 +125,7 @@ class TopicConfigs:
             self._report(
                 f"topic {REMOTE_LOG_METADATA_TOPIC}: its retention.ms={config.retention_ms}, retention.bytes="
                 f"{config.retention_bytes} and cleanup.policy={','.join(sorted(config.cleanup_policy))} are not obeyed: "
-                f"what is in the tier would be forgotten. Set -1, -1, delete: brokers of Apache Kafka do obey them"
+                f"what is in the tier would be forgotten. Set -1, -1, delete: Apache Kafka does obey them"
             )
         return kept
 
