@@ -75,9 +75,19 @@ class ControllerConfig:
         return replace(self, check_broker_configs=check_broker_configs)
 
 
-def check_topic_configs(config: ControllerConfig, configs: Mapping[str, str]) -> None:
-    """KafkaError INVALID_CONFIG unless a topic may have these."""
+def check_topic_configs(
+    config: ControllerConfig, configs: Mapping[str, str], before: Mapping[str, str] | None = None
+) -> None:
+    """KafkaError INVALID_CONFIG unless a topic may have these, in place of those `before` if it exists."""
     checked = LogConfig.from_topic_configs(configs)
+    was_tiered = before is not None and LogConfig.usable_configs(before, LogConfig())[0].remote_storage_enable
+    if was_tiered and not (checked.remote_storage_enable or checked.remote_log_delete_on_disable):
+        raise KafkaError(
+            ErrorCode.invalid_config,
+            "remote.storage.enable=false would leave what is tiered unread and never deleted: with"
+            " remote.log.delete.on.disable=true it is deleted; with remote.storage.enable=true and"
+            " remote.log.copy.disable=true it stays readable, and nothing more is copied",
+        )
     if checked.remote_storage_enable and not config.is_remote_storage_enabled:
         raise KafkaError(
             ErrorCode.invalid_config,

@@ -84,7 +84,7 @@ def _alter_one(state: ControllerState, resource: Any, changes_of: Any) -> list[M
     if too_long:
         raise KafkaError(ErrorCode.invalid_config, f"values of {too_long} have more than {VALUE_LENGTH_MAX} characters")
     if resource_type == TOPIC_RESOURCE:
-        check_topic_configs(state.config, after)
+        check_topic_configs(state.config, after, before)
     else:
         state.config.check_broker_configs(after)
     return [

@@ -146,7 +146,15 @@ class LogConfig:
         for unit in ("ms", "bytes"):
             whole = getattr(self, f"retention_{unit}")
             local = getattr(self, f"local_retention_{unit}")
-            if local == SAME_AS_WHOLE_LOG or whole == UNLIMITED:
+            if local == SAME_AS_WHOLE_LOG:
+                continue
+            if self.remote_log_copy_disable and local != whole:
+                raise KafkaError(
+                    ErrorCode.invalid_config,
+                    f"remote.log.copy.disable=true: nothing leaves the local log any more, local.retention.{unit}={local}"
+                    f" must be retention.{unit}={whole}, or -2",
+                )
+            if whole == UNLIMITED:
                 continue
             if local == UNLIMITED or local > whole:
                 raise KafkaError(

@@ -53,6 +53,18 @@ def test_what_changes_nothing_is_not_written(cluster: Harness) -> None:
     assert len(cluster.log) == before
 
 
+@pytest.mark.parametrize("operation", [SET, DELETE])
+def test_a_topic_is_not_untiered_without_a_word_on_what_is_tiered(cluster: Harness, operation: int) -> None:
+    tiered, off = "remote.storage.enable", "false" if operation == SET else None
+    alter(cluster, (tiered, SET, "true"))
+    refused = alter(cluster, (tiered, operation, off))
+    assert refused["error_code"] is ErrorCode.invalid_config
+    assert "remote.log.delete.on.disable=true" in refused["error_message"]
+    assert cluster.image.config(TOPIC, "t")[tiered] == "true"
+    accepted = alter(cluster, (tiered, operation, off), ("remote.log.delete.on.disable", SET, "true"))
+    assert accepted["error_code"] is ErrorCode.none
+
+
 @pytest.mark.parametrize(
     ("changes", "values", "code"),
     [

@@ -59,6 +59,10 @@ def test_internal_segment_bytes_wins() -> None:
             {"retention.bytes": "10", "local.retention.bytes": "-1", "remote.storage.enable": "true"},
             "local.retention.bytes=-1 must be at most",
         ),
+        (
+            {"remote.storage.enable": "true", "remote.log.copy.disable": "true", "local.retention.ms": "10"},
+            "local.retention.ms=10 must be retention.ms=604800000, or -2",
+        ),
         ({"segment.jitter.ms": "-1"}, "segment.jitter.ms='-1': expected an integer from 0"),
         ({"compression.gzip.level": "0"}, "compression.gzip.level='0': expected an integer from 1 to 9, or -1"),
         ({"compression.zstd.level": "23"}, "compression.zstd.level='23': expected"),

@@ -200,9 +200,9 @@ def test_R6_tiering_goes_off_and_on_and_retention_eats_the_tier(cluster: LocalCl
     with SteadyProducer(cluster.bootstrap_servers, "t") as producer:
         producer.wait_acknowledged(4000)
         wait_local_start(cluster, "t", 1000)
-        alter_topic(cluster, "t", {"remote.log.copy.disable": "true"})
+        alter_topic(cluster, "t", {"remote.log.copy.disable": "true", "local.retention.bytes": None})
         producer.wait_acknowledged(3000)
-        alter_topic(cluster, "t", {"remote.log.copy.disable": None})
+        alter_topic(cluster, "t", {"remote.log.copy.disable": None, "local.retention.bytes": "400000"})
         wait_local_start(cluster, "t", 6000)
     producer.check_consumed()
     check_tier(cluster, "t")
