@@ -151,7 +151,7 @@ class LogConfig:
             if self.remote_log_copy_disable and local != whole:
                 raise KafkaError(
                     ErrorCode.invalid_config,
-                    f"remote.log.copy.disable=true: nothing leaves the local log any more, local.retention.{unit}={local}"
+                    f"remote.log.copy.disable=true: nothing leaves the local log now, local.retention.{unit}={local}"
                     f" must be retention.{unit}={whole}, or -2",
                 )
             if whole == UNLIMITED:
