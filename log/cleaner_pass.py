@@ -238,7 +238,7 @@ class _Rewriting:
                 raise _moved(state)
             with ExitStack() as pins:
                 await self._hold_open(pins)
-                with state.all_or_failed():
+                async with state.all_or_failed():
                     await self.segment.commit()
                     for segment in self._group:
                         await segment.remove_files()

@@ -6,6 +6,7 @@
 | `<20-digit offset>.snapshot` | the producer state at that offset |
 | `leader-epoch-checkpoint`, `partition.metadata` | one each a partition |
 | `adopted` | empty: the log was rebuilt from the tier and has not been in sync since; our own |
+| `unsynced` | empty: an fsync has failed, what is above the recovery point has to be written again; our own |
 | `<name>.deleted`, `.cleaned`, `.swap`, `.tmp` | left by an interrupted deletion, compaction, atomic write |
 | `<topic>-<partition>` | a partition's directory |
 | the same, cut if too long, with `.<32 hex digits>` and `-delete` or `-stray` | goes; another incarnation's |
@@ -31,6 +32,7 @@ INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_IND
 
 ADOPTED_FILE: Final = "adopted"
 THIN_FILE: Final = "thin"
+UNSYNCED_FILE: Final = "unsynced"
 DELETE_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
 ADOPT_SUFFIX: Final = ".adopt"

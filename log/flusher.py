@@ -9,7 +9,8 @@ In this order, so that after a crash everything below the recovery point can be 
    checkpoint follows when it likes, for an older one is safe.
 
 The active segment's indexes are not written: the segment that holds the recovery point is scanned after a crash.
-A failed sync proves nothing about what is on the disk: the log fails.
+A failed sync proves nothing about what is on the disk: the log fails, and leaves a mark that its tail has to be written
+again (`LogState.fail_sync`), for a second fsync would succeed and prove nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Flusher:
                 await state.disk.sync_directory(state.directory)
                 state.names_synced = names_changed
         except OSError as error:
-            raise state.fail(error) from error
+            raise await state.fail_sync(error) from error
         if target > state.recovery_point:
             state.recovery_point = target
             state.notify()

@@ -8,11 +8,19 @@ from typing import Final
 
 from .checkpoints import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, RECOVERY_POINT_CHECKPOINT
 from .disk import DirectoryEntry
-from .file_names import ADOPTED_FILE, INDEX_SUFFIXES, LOG_SUFFIX, THIN_FILE, parse_offset_file
+from .file_names import ADOPTED_FILE, INDEX_SUFFIXES, LOG_SUFFIX, THIN_FILE, UNSYNCED_FILE, parse_offset_file
 
 LEFTOVER_SUFFIXES: Final = (".deleted", ".cleaned", ".tmp")
 OWN_NAMES: Final = frozenset(
-    {LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, ADOPTED_FILE, THIN_FILE, RECOVERY_POINT_CHECKPOINT, "quorum-state"}
+    {
+        LEADER_EPOCH_CHECKPOINT,
+        PARTITION_METADATA,
+        ADOPTED_FILE,
+        THIN_FILE,
+        UNSYNCED_FILE,
+        RECOVERY_POINT_CHECKPOINT,
+        "quorum-state",
+    }
 )
 QUORUM_SNAPSHOT_SUFFIX: Final = ".checkpoint"
 """Of the metadata log alone, whose owner looks after them."""
@@ -32,6 +40,7 @@ class Listing:
     has_metadata: bool
     is_adopted: bool
     is_thin: bool
+    is_unsynced: bool
 
 
 def classify(entries: Sequence[DirectoryEntry]) -> Listing:
@@ -61,4 +70,5 @@ def classify(entries: Sequence[DirectoryEntry]) -> Listing:
         has_metadata=PARTITION_METADATA in names,
         is_adopted=ADOPTED_FILE in names,
         is_thin=THIN_FILE in names,
+        is_unsynced=UNSYNCED_FILE in names,
     )

@@ -42,7 +42,7 @@ from .config import LogConfig
 from .directory_lock import lock_directory
 from .disk import Disk
 from .errors import CorruptFileError
-from .file_names import DELETE_SUFFIX, STRAY_SUFFIX, marked_directory
+from .file_names import DELETE_SUFFIX, STRAY_SUFFIX, UNSYNCED_FILE, marked_directory
 from .log_directory import NO_BROKER_EPOCH, HeldLock, LogDirectory, LogServices
 from .open_segments import SEGMENTS_MAX, OpenSegments
 from .partition_log import PartitionLog
@@ -274,8 +274,12 @@ class LogManager:
 
     @uninterrupted
     async def reopen(self, partition: TopicPartition) -> PartitionLog:
-        """Open a failed log anew, as after a crash. KafkaError, OSError if it fails again."""
+        """Open a failed log anew, as after a crash; what an fsync may have given up is written again. KafkaError, OSError
+        if it fails again.
+        """
         async with self.changing(partition) as directory:
+            if directory.offline is None:
+                await self.services.disk.write_file(directory.path / str(partition) / UNSYNCED_FILE, b"")
             return await self.reopen_locked(directory, partition)
 
     async def topic_id_of(self, partition: TopicPartition) -> UUID | None:

@@ -24,6 +24,8 @@ everything was flushed. The table, with a test for each row:
 | no segment: a new directory, a removal of everything    | an empty one at the log start                            |
 | a recovery point above the log's end: a crash in a      | lowered                                                  |
 |   truncation                                            |                                                          |
+| `unsynced`: an fsync has failed, and what it was to     | the scanned segments are written again, byte for byte,   |
+|   write may be in the page cache alone                  |   so that the next fsync means something; then removed   |
 | `.deleted`, `.cleaned`, `.tmp`                          | removed                                                  |
 | `.swap`: a compaction that was interrupted after it was | finished (table in `cleaner_swap`); refused if the new   |
 |   committed                                             |   segment is not whole                                   |
@@ -41,6 +43,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Final
 from uuid import UUID
 
 from ..protocol.errors import CorruptRecordError
@@ -61,6 +64,7 @@ from .file_names import (
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
+    UNSYNCED_FILE,
     offset_file,
 )
 from .index import RELATIVE_OFFSET_MAX
@@ -74,6 +78,9 @@ from .segment_recovery import CorruptLogError, SegmentFault, recover_segment
 from .segments import LogSegments
 from .snapshots import ProducerSnapshots
 from .state import LogKeeper, LogState
+
+WRITE_AGAIN_BYTES: Final = 1024 * 1024
+"""At a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +118,7 @@ class _Loader:
         self._report = RecoveryReport()
         self._names_changed = False
         self._saved_epochs: tuple[EpochEntry, ...] = ()
+        self._is_unsynced = False
         self._unsaved_from: int | None = None
         """Base of the first scanned segment, whose indexes are to be saved by the next flush."""
 
@@ -122,6 +130,7 @@ class _Loader:
         await self._sweep(listing)
         segments = self._segments(listing)
         snapshots = ProducerSnapshots(at.disk, at.directory, listing.snapshots)
+        self._is_unsynced = listing.is_unsynced
         scan_from = await self._scan_from(segments, listing)
         closed = segments[:-1] if scan_from is None else segments[: segments.index(scan_from)]
         for segment in closed:
@@ -132,6 +141,8 @@ class _Loader:
             producers = await self._open_tail(segments, snapshots, epochs, scan_from)
         state = await self._assemble(topic_id, segments, snapshots, epochs, producers)
         state.is_adopted, state.is_thin = listing.is_adopted, listing.is_thin
+        if listing.is_unsynced:
+            await at.disk.remove(at.directory / UNSYNCED_FILE)
         return state, self._report
 
     async def _finish_compaction(self) -> None:
@@ -223,7 +234,7 @@ class _Loader:
         for segment in segments:
             following = segment.next_offset if segment is not segments[-1] else None
             is_unflushed = following is None or following > self._at.recovery_point
-            if is_unflushed and not self._at.is_clean:
+            if is_unflushed and (self._is_unsynced or not self._at.is_clean):
                 return segment
             indexes = {(segment.base_offset, OFFSET_INDEX_SUFFIX), (segment.base_offset, TIME_INDEX_SUFFIX)}
             if missing := sorted(suffix for _, suffix in indexes - listing.indexes):
@@ -299,9 +310,11 @@ class _Loader:
                 fault = fault or self._hole(segment, following)
             if fault is not None:
                 await self._cut(segment, fault, file_bytes)
-                if following is not None and segment.next_offset != following.base_offset:
-                    await self._remove_behind(segments, segment)
-                    return
+            if self._is_unsynced:
+                await _write_again(segment)
+            if fault is not None and following is not None and segment.next_offset != following.base_offset:
+                await self._remove_behind(segments, segment)
+                return
             if following is not None:
                 segment.deactivate(following.base_offset)
 
@@ -319,7 +332,11 @@ class _Loader:
             raise self._corrupt(segment, fault)
         file = await segment.file()
         await file.truncate(fault.position)
-        await file.sync()
+        try:
+            await file.sync()
+        except OSError:
+            await self._at.disk.write_file(self._at.directory / UNSYNCED_FILE, b"")
+            raise
         self._report.cut_bytes = file_bytes - fault.position
         self._report.note(
             f"{segment.path}: cut at byte {fault.position} (offset {segment.next_offset}), "
@@ -440,3 +457,12 @@ class _Loader:
         )
         await segment.start()
         return segment
+
+
+async def _write_again(segment: LogSegment) -> None:
+    """What is read from it becomes dirty in the page cache: the next fsync writes it, or fails."""
+    with segment.pinned():
+        file = await segment.file()
+        for position in range(0, segment.size_bytes, WRITE_AGAIN_BYTES):
+            count = min(WRITE_AGAIN_BYTES, segment.size_bytes - position)
+            await file.write(position, await file.read(position, count))

@@ -21,8 +21,8 @@ serves nothing more: its memory may be ahead of its files, or its files are not 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -34,6 +34,7 @@ from .checkpoints import LEADER_EPOCH_CHECKPOINT, encode_leader_epochs
 from .config import LogConfig
 from .disk import Disk
 from .epochs import LeaderEpochCache
+from .file_names import UNSYNCED_FILE
 from .open_segments import OpenSegments
 from .producers import ProducerStateManager
 from .segment import LogSegment, Published
@@ -137,13 +138,24 @@ class LogState:
         self.failure = self.failure or f"a write failed ({reason}); it must be opened anew"
         return self.storage_error()
 
-    @contextmanager
-    def all_or_failed(self) -> Iterator[None]:
+    async def fail_sync(self, error: OSError) -> KafkaError:
+        """The same after what may be a failed fsync. The kernel takes what it could not write for written: it is read
+        as if it were there, and no later fsync writes it. So a mark tells whoever opens the log to write it again.
+        """
+        self.fail(error)
+        try:
+            await self.disk.write_file(self.directory / UNSYNCED_FILE, b"")
+        except OSError as refusal:
+            self.failure = f"{self.failure}; nor could {UNSYNCED_FILE} be written ({refusal.strerror})"
+        return self.storage_error()
+
+    @asynccontextmanager
+    async def all_or_failed(self) -> AsyncIterator[None]:
         """What is done inside leaves memory and files in step only if it ends: an error fails the log."""
         try:
             yield
         except OSError as error:
-            raise self.fail(error) from error
+            raise await self.fail_sync(error) from error
         except BaseException as error:
             self.fail(error)
             raise

@@ -119,7 +119,7 @@ class Trimming:
             return 0
         if state.config.remote_storage_enable:
             await state.keeper.save_log_start_offsets()
-        with state.all_or_failed():
+        async with state.all_or_failed():
             removed = state.segments.remove_first(count)
             state.removals += 1
             state.recovery_point = max(state.recovery_point, state.segments.first_base_offset)

@@ -51,7 +51,7 @@ class Truncation:
         async with state.gate, state.flush_lock:
             await self._pipeline.drain()
             state.check_usable()
-            with state.all_or_failed():
+            async with state.all_or_failed():
                 if offset >= state.log_end_offset:
                     state.epochs.truncate_from_end(state.log_end_offset)
                     await state.save_epochs()
@@ -68,7 +68,7 @@ class Truncation:
         async with state.gate, state.flush_lock:
             await self._pipeline.drain()
             state.check_usable()
-            with state.all_or_failed():
+            async with state.all_or_failed():
                 await self._start_at(offset, offset if log_start_offset is None else log_start_offset)
 
     async def _cut(self, offset: int) -> None:

@@ -183,7 +183,7 @@ class _Building:
             if self._source.producers is not None:
                 state.snapshots.stage(self._source.base_offset, self._source.producers)
                 await state.snapshots.save()
-            with state.all_or_failed():
+            async with state.all_or_failed():
                 await self.segment.commit()
                 await self.segment.make_live()
                 state.segments.prepend(

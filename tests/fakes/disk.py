@@ -26,8 +26,9 @@ and over every effect of a run, each as a failure and as a crash:
 Rules:
 
 * An effect takes place when it is called, in the order of the calls; then the call yields to the loop once.
-* A failed write leaves half of its data; a failed sync makes nothing durable and poisons the file (later writes,
-  truncations and syncs raise); every other failed call has no effect. `write_file(sync=True)` is two effects: the
+* A failed write leaves half of its data. A failed sync makes no written byte durable, nor does any later one: only what
+  is written again is. The handles that the file is open by are poisoned (later writes, truncations and syncs raise).
+  Every other failed call has no effect. `write_file(sync=True)` is two effects: the
   replacement, and the sync of the directory, after whose failure the new content is there but may not survive a crash.
 * A crash stops before the n-th effect (a write is torn in half, in the page cache). From then on every call raises
   DiskCrash, which is no Exception: clean-up code can change nothing any more, as in a machine without power.
@@ -74,7 +75,7 @@ class _Inode:
     durable: bytes = b""
     unsynced: list[tuple[int, bytes | None]] = field(default_factory=list)
     """(offset, data) written, or (size, None) for a truncation, since the last sync."""
-    poisoned: bool = False
+    failed_syncs: int = 0
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def write(self, offset: int, data: bytes) -> None:
@@ -86,12 +87,23 @@ class _Inode:
         _apply(self.content, size, None)
 
     def sync(self) -> None:
-        self.durable = bytes(self.content)
+        self.durable = self._synced()
         self.unsynced.clear()
+
+    def fail_sync(self) -> None:
+        self.unsynced = [change for change in self.unsynced if change[1] is None]
+        self.sync()
+        self.failed_syncs += 1
+
+    def _synced(self) -> bytes:
+        content = bytearray(self.durable)
+        for offset, data in self.unsynced:
+            _apply(content, offset, data)
+        return bytes(content)
 
     def after_crash(self, unsynced: Unsynced) -> bytes:
         if unsynced == "kept":
-            return bytes(self.content)
+            return self._synced()
         content = bytearray(self.durable)
         if isinstance(unsynced, Random) and self.unsynced:
             kept = unsynced.randrange(len(self.unsynced) + 1)
@@ -129,6 +141,7 @@ class MemoryFile:
         self._path = path
         self._inode = inode
         self._closed = False
+        self._failed_syncs = inode.failed_syncs
 
     @property
     def path(self) -> Path:
@@ -170,11 +183,8 @@ class MemoryFile:
             raise OSError(errno.EIO, f"{len(data)} of {count} bytes at {offset}: the file is shorter", str(self._path))
 
     async def sync(self) -> None:
-        def poison() -> None:
-            self._inode.poisoned = True
-
         async with self._inode.turn:
-            await self._turn("sync", tear=poison)
+            await self._turn("sync", tear=self._inode.fail_sync)
             self._inode.sync()
         await asyncio.sleep(0)
 
@@ -191,7 +201,7 @@ class MemoryFile:
     async def _turn(self, operation: str, *, is_read: bool = False, tear: Callable[[], None] | None = None) -> None:
         if self._closed:
             raise OSError(errno.EBADF, "the file is closed", str(self._path))
-        if self._inode.poisoned and not is_read:
+        if self._inode.failed_syncs != self._failed_syncs and not is_read:
             raise OSError(errno.EIO, "an earlier sync failed", str(self._path))
         await self._disk._effect(operation, self._path, is_read=is_read, tear=tear)
 

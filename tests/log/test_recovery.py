@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tierfetch.log.config import LogConfig
+from tierfetch.log.file_names import UNSYNCED_FILE
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.log.segment_recovery import CorruptLogError
 from tierfetch.protocol.control import ControlType
-from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches, parse_header
-from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
+from tierfetch.tests.fakes.disk import DiskCrash, FailNth, MemoryDisk, failures
 from tierfetch.tests.log.logs import (
     DIRECTORY,
     append,
@@ -507,3 +508,34 @@ async def test_row_epochs_within_scanned_segments_are_those_of_the_batches() -> 
     log = await open_log(disk, config=SMALL)
     assert epochs_of(log) == [(0, 0), (1, 4), (2, 8)]
     assert disk.restart().files()[name_of("leader_epoch_checkpoint")] == b"0\n3\n0 0\n1 4\n2 8\n"
+
+
+@pytest.mark.parametrize("calls", [("sync",), ("truncate", "sync")])
+async def test_row_unsynced_what_a_failed_fsync_gave_up_is_written_again(calls: tuple[str, ...]) -> None:
+    """The kernel takes it for written: without the mark the flush below would succeed, and prove nothing."""
+    disk = MemoryDisk()
+    log = await open_log(disk, config=SMALL)
+    for _ in range(6):
+        await append(log, 2, value=bytes(50))
+    disk.faults = FailNth(1, persistent=True, only=frozenset({"sync"}))
+    with pytest.raises(KafkaError) as caught:
+        await (log.flush() if calls == ("sync",) else log.truncate_to(10))
+    assert caught.value.code is ErrorCode.kafka_storage_error
+    disk.faults = None
+    kept = log.log_end_offset
+    assert kept == (12 if calls == ("sync",) else 10)
+    again = await open_log(disk, config=SMALL)
+    assert DIRECTORY / UNSYNCED_FILE not in disk.files()
+    await again.flush()
+    after = await open_log(disk.restart("lost"), config=SMALL)
+    assert offsets_of(await read_bytes(after)) == list(range(kept))
+
+
+async def test_a_mark_that_the_disk_does_not_take_is_told() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk, config=SMALL)
+    await append(log)
+    disk.faults = FailNth(1, persistent=True)
+    with pytest.raises(KafkaError, match="nor could unsynced be written"):
+        await log.flush()
+        log._state.check_usable()
