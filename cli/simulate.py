@@ -76,7 +76,9 @@ def simulate(
         assert seeds is not None, "checked above"
         one = partial(run_seed, scenario=scenario, schedule=schedule)
         reports = _many(one, range(start, start + seeds), jobs, time_limit)
-        _print_summary(reports)
+        if not reports:
+            raise click.ClickException(f"no seed was run: the time limit of {time_limit} s was over before the first")
+        _print_summary(reports, seeds)
     if json_file is not None:
         json_file.write_bytes(REPORTS.dump_json(reports, indent=1))
     failed = [report for report in reports if report.has_failed]
@@ -150,13 +152,15 @@ def _reports(
                 yield future.result()
 
 
-def _print_summary(reports: list[RunReport]) -> None:
+def _print_summary(reports: list[RunReport], seeds: int) -> None:
+    """`seeds`: how many were asked for."""
     virtual_s, real_s = sum(r.virtual_s for r in reports), sum(r.real_s for r in reports)
     events = sum(report.events for report in reports)
     table = Table(title="simulation", show_header=False)
     by_scenario = Counter(report.scenario for report in reports)
-    table.add_row("seeds", f"{len(reports)} ({', '.join(f'{name} {n}' for name, n in sorted(by_scenario.items()))})")
-    table.add_row("first to last", f"{reports[0].seed} to {reports[-1].seed}" if reports else "none")
+    run_text = str(len(reports)) if len(reports) == seeds else f"{len(reports)} of {seeds}"
+    table.add_row("seeds", f"{run_text} ({', '.join(f'{name} {n}' for name, n in sorted(by_scenario.items()))})")
+    table.add_row("first to last", f"{reports[0].seed} to {reports[-1].seed}")
     table.add_row("failures", str(sum(report.has_failed for report in reports)))
     table.add_row("virtual seconds", f"{virtual_s:.0f}")
     table.add_row("real seconds, of all processes", f"{real_s:.0f}, {virtual_s / max(real_s, 1e-9):.1f}x")
@@ -187,15 +191,25 @@ def _explain(report: RunReport, schedule_file: Path | None, *, shrinks: bool) ->
         click.echo(f"  {failure}")
     click.echo("options: " + ", ".join(f"{key}={value}" for key, value in report.options.items()))
     if shrinks and report.schedule.faults:
-        shrunk = shrink_failure(report, runs_max=SHRINK_RUNS)
-        path = Path(f"simulate-{report.scenario}-{report.seed}.json")
-        path.write_text(shrunk.schedule.to_json())
+        _shrink(report)
+
+
+def _shrink(report: RunReport) -> None:
+    """A file with the shortest schedule that fails."""
+    shrunk = shrink_failure(report, runs_max=SHRINK_RUNS)
+    if shrunk is None:
         click.echo(
-            f"with {len(shrunk.schedule.faults)} of its {len(report.schedule.faults)} faults it still fails "
-            f"(found in {shrunk.runs} runs): --schedule {path}"
+            "it did not fail again with the same faults: the run depends on more than its seed, and that is a bug"
         )
-        for fault in shrunk.schedule.faults:
-            click.echo(f"  {fault}")
+        return
+    path = Path(f"simulate-{report.scenario}-{report.seed}.json")
+    path.write_text(shrunk.schedule.to_json())
+    click.echo(
+        f"with {len(shrunk.schedule.faults)} of its {len(report.schedule.faults)} faults it still fails "
+        f"(found in {shrunk.runs} runs): --schedule {path}"
+    )
+    for fault in shrunk.schedule.faults:
+        click.echo(f"  {fault}")
 
 
 def _commit() -> str:

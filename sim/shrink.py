@@ -1,8 +1,9 @@
 """Shortens a schedule that makes a run fail, as long as it still does (delta debugging, Zeller and Hildebrandt).
 
-In turn, until nothing helps or the budget of runs is used up: drop groups of faults, from halves down to single ones;
-halve durations; replace a fault by a milder one of its family. A smaller schedule fails at other moments than the
-larger one did; what is kept is any failure, because each is one too many.
+First the whole schedule again: if that does not fail, no shorter one would prove anything. Then, in turn, until
+nothing helps or the budget of runs is used up: drop groups of faults, from halves down to single ones; halve durations;
+replace a fault by a milder one of its family. A smaller schedule fails at other moments than the larger one did; what
+is kept is any failure, because each is one too many.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ class Shrunk:
     runs: int
 
 
-def shrink(schedule: Schedule, fails: Callable[[Schedule], bool], *, runs_max: int = 60) -> Shrunk:
-    """`fails` runs a schedule and says whether the run failed; `schedule` is known to."""
+def shrink(schedule: Schedule, fails: Callable[[Schedule], bool], *, runs_max: int = 60) -> Shrunk | None:
+    """`fails` runs a schedule and says whether the run failed. None if `schedule` itself does not fail."""
     budget = _Budget(fails, runs_max)
+    if not budget.fails(schedule):
+        return None
     smallest = schedule
     while not budget.is_used_up:
         before = smallest

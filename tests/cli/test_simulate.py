@@ -123,6 +123,29 @@ def test_every_kind_of_fault_is_in_the_summary(run: Callable[..., Result], monke
     assert not [kind for kind in FaultKind if f"faults: {kind} " not in output]
 
 
-def test_no_seed_begins_after_the_time_limit(run: Callable[..., Result], tmp_path: Path) -> None:
-    run("--seeds", "4", "--time-limit", "0", "--json", str(tmp_path / "reports.json"))
-    assert len(json.loads((tmp_path / "reports.json").read_bytes())) <= 1
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_run_without_any_seed_is_no_success(run: Callable[..., Result], tmp_path: Path, jobs: str) -> None:
+    ended = run("--seeds", "4", "--time-limit", "0", "--jobs", jobs, "--json", str(tmp_path / "reports.json"))
+    assert ended.exit_code == 1
+    assert "no seed was run: the time limit of 0.0 s" in ended.output
+    assert not (tmp_path / "reports.json").exists()
+
+
+def test_the_summary_says_how_many_seeds_the_time_was_enough_for(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments = iter([0.0, 1.0, 2.0, 3.0])
+    monkeypatch.setattr(command.time, "monotonic", lambda: next(moments, 9.0))
+    ended = run("--seeds", "4", "--start", "4", "--time-limit", "2.5")
+    assert ended.exit_code == 0
+    assert "2 of 4 (governed 2)" in ended.output
+
+
+def test_a_failure_that_does_not_fail_again_is_said_to_be_a_bug_of_the_simulation(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(command, "shrink_failure", lambda *_, **__: None)
+    ended = run("--seed", "3")
+    assert ended.exit_code == 1
+    assert "did not fail again with the same faults" in ended.output
+    assert not list(tmp_path.glob("simulate-*.json"))
