@@ -11,8 +11,9 @@ done: a slow disk starts no election.
     SnapshotId                  download it (`snapshot_fetch`), fetch on behind it
     another leader or epoch     follow that one
     INCONSISTENT_CLUSTER_ID     stop for good: this log belongs elsewhere
-    DUPLICATE_VOTER             again after `retry.backoff`; after 3/4 of a fetch timeout stop for good: two nodes that
-                                stand as one voter could both win an election
+    DUPLICATE_VOTER             again after a quarter of a fetch timeout, and stand for no election: two nodes that
+                                stand as one voter could both win one. Until a leader has asked this very directory by
+                                the listener that the voter set names (`identity`)
     other errors, none at all   again after `retry.backoff`, until the fetch timeout has passed
 
 A truncation below the high watermark would undo what is committed: the leader, or this log, is not of this quorum.
@@ -82,7 +83,6 @@ def poll_follower(replica: Replica, role: Follower) -> None:
         poll_download(replica, role, role.download)
         return
     role.request = _fetch_request(replica, max_wait_ms=replica.config.fetch_max_wait_ms)
-    role.request_at_ms = replica.now_ms
     replica.send(target_id, role.request)
 
 
@@ -131,9 +131,8 @@ def on_fetch_response(replica: Replica, peer_id: int, request: FetchRequest, res
     if not isinstance(role, Follower) or role.request != request:
         return
     role.request = None
-    _note_refusal(replica, role, response.error)
     if response.error is not ErrorCode.none or response.leader != replica.leader:
-        role.fetch_at_ms = replica.retry_at()
+        _take_refusal(replica, role, response.error)
         return
     hear_leader(replica, role)
     if response.diverging is not None:
@@ -153,17 +152,11 @@ def on_fetch_response(replica: Replica, peer_id: int, request: FetchRequest, res
         role.fetch_at_ms = replica.now_ms + max(replica.config.fetch_max_wait_ms, replica.config.retry_backoff_ms)
 
 
-def _note_refusal(replica: Replica, role: Follower, error: ErrorCode) -> None:
-    """Of a fetch that was answered. One whose disk was replaced is refused for half a fetch timeout at most."""
-    if error is not ErrorCode.duplicate_voter:
-        role.refused_at_ms = -1
-    elif role.refused_at_ms < 0:
-        role.refused_at_ms = replica.now_ms
-    elif replica.may_stand and role.request_at_ms >= role.refused_at_ms + replica.config.fetch_timeout_ms * 3 // 4:
-        replica.fatal_reason = (
-            f"leader {replica.leader_id} of epoch {replica.epoch} refuses this node, {replica.key}, as another one "
-            f"is voter {replica.key.id}: two nodes must not have the same node.id; stop the one that is not meant"
-        )
+def _take_refusal(replica: Replica, role: Follower, error: ErrorCode) -> None:
+    role.fetch_at_ms = replica.retry_at()
+    if error is ErrorCode.duplicate_voter:
+        replica.is_refused = True
+        role.fetch_at_ms += replica.config.fetch_timeout_ms // 4
 
 
 def on_fetch_failed(replica: Replica, request: FetchRequest) -> None:
@@ -192,6 +185,8 @@ def on_begin_request(replica: Replica, token: object, request: BeginQuorumEpochR
     if error is ErrorCode.none and (request.epoch > replica.epoch or not isinstance(replica.role, Follower)):
         endpoint = request.endpoints[0] if request.endpoints else None
         become_follower(replica, LeaderAndEpoch(request.leader_id, request.epoch), endpoint)
+    if error is ErrorCode.none and replica.is_refused and request.voter == replica.key:
+        _end_refusal(replica)
     response = BeginQuorumEpochResponse(
         error=error, leader=replica.leader, leader_endpoint=replica.known_leader_endpoint()
     )
@@ -201,6 +196,13 @@ def on_begin_request(replica: Replica, token: object, request: BeginQuorumEpochR
             f"leader {request.leader_id} of cluster {request.cluster_id} counts this node among its voters, but it "
             f"belongs to {replica.config.cluster_id}"
         )
+
+
+def _end_refusal(replica: Replica) -> None:
+    """A leader came by the voter's listener, to ask for this very directory: it is the voter."""
+    replica.is_refused = False
+    if isinstance(replica.role, Follower):
+        hear_leader(replica, replica.role)
 
 
 def _begin_error(replica: Replica, request: BeginQuorumEpochRequest) -> ErrorCode:

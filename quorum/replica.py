@@ -62,6 +62,7 @@ class Replica:
         "epoch",
         "fatal_reason",
         "high_watermark",
+        "is_refused",
         "is_shutting_down",
         "is_started",
         "is_voter",
@@ -85,7 +86,7 @@ class Replica:
         self.log = LogView(recovered)
         self.voter_history = VoterHistory(recovered.voters)
         self.voters: VoterSet = VoterSet()
-        self.is_voter = self.was_voter = False
+        self.is_voter = self.was_voter = self.is_refused = False
         self.doubt = Doubt() if recovered.is_unproven else None
         self.high_watermark = max(recovered.high_watermark, recovered.log_start.offset)
         self.epoch = election.epoch
@@ -250,8 +251,8 @@ class Replica:
     def may_stand(self) -> bool:
         """For election. A voter that was removed may until it knows that this is committed: it may be the only one
         whose log is long enough (Raft dissertation 4.2.2). Pre-votes keep it from disturbing. One whose log may lack
-        what it acknowledged must not (`proof`)."""
-        return self.was_voter and not (self.doubt is not None and self.log.end_offset > 0)
+        what it acknowledged must not (`proof`), nor one that a leader refuses as another node than the voter."""
+        return self.was_voter and not self.is_refused and (self.doubt is None or self.log.end_offset == 0)
 
     @property
     def fetching_key(self) -> ReplicaKey:
@@ -282,7 +283,7 @@ class Replica:
     def known_leader_endpoint(self) -> Endpoint | None:
         """Where the leader listens, for whoever asks this replica."""
         if self.leader_id == self.config.key.id:
-            return self.config.endpoints[0]
+            return self.config.endpoints[0] if self.config.endpoints else None
         return None if self.leader_id is None else self.endpoint_of(self.leader_id)
 
     def random_peer(self) -> int | None:

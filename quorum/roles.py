@@ -91,8 +91,7 @@ class Follower:
     """`is_leader_suspect`: it resigned, its sockets closed, or it was silent for too long: others may have a pre-vote.
 
     `leader_high_watermark` waits for the records to be flushed here. `request`: the one under way, to `target_id`.
-    `has_reported`: the leader of a static quorum knows what this voter is. `refused_at_ms`: since when it says that
-    this voter is another node; -1: it does not.
+    `has_reported`: the leader of a static quorum knows what this voter is.
     """
 
     state: ClassVar[RaftState] = RaftState.FOLLOWER
@@ -107,8 +106,6 @@ class Follower:
     target_id: int = -1
     voter_request: UpdateVoterRequest | AddVoterRequest | RemoveVoterRequest | None = None
     has_reported: bool = False
-    request_at_ms: int = -1
-    refused_at_ms: int = -1
     download: Download | None = None
 
 

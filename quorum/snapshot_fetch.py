@@ -5,6 +5,8 @@
     chunk received -> `SnapshotChunkAppend`    nothing that counts              the download begins anew
     last chunk -> `InstallSnapshot`            snapshot, then the empty log     the shell finishes it, or drops it whole
     `SnapshotInstalled`                        both                             -
+    `SnapshotRejected`                         as before; the next Fetch half   -
+                                               a fetch timeout later
 
 Until the last step the log stays what it is. A leader that changes, or does not have the snapshot any more, ends the
 download; the next Fetch tells what to do instead.
@@ -101,8 +103,11 @@ def on_snapshot_installed(replica: Replica, event: SnapshotInstalled) -> None:
 
 
 def on_snapshot_rejected(replica: Replica, snapshot_id: OffsetAndEpoch) -> None:
+    """Most likely it is damaged at the leader; so it is fetched in full again only now and then."""
     replica.log.finish_install(snapshot_id, is_installed=False)
     end_download(replica)
+    if isinstance(replica.role, Follower):
+        replica.role.fetch_at_ms = replica.now_ms + replica.config.fetch_timeout_ms // 2
 
 
 def end_download(replica: Replica) -> None:

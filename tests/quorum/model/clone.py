@@ -89,8 +89,7 @@ _WITHOUT_CONSEQUENCE = frozenset(
         "voter_request_at_ms",
         "end_at_ms",  # EndQuorumEpoch, likewise
         "target_id",
-        "request_at_ms",  # for how long two nodes of one id are refused
-        "refused_at_ms",
+        "is_refused",  # no two nodes have one id
         "granting_voters",
         "unreachable",
         "rejected",  # a lost election ends by its timeout, too
