@@ -33,6 +33,7 @@ from ..protocol.fetch_wire import (
     FetchPartitionResponse,
     FetchRequest,
 )
+from ..protocol.primitives import BUFFER_TYPES
 from ..protocol.topics import TopicIdPartition
 from ..remote.lineage import OffsetAndEpoch
 
@@ -197,7 +198,7 @@ def _wire(wanted: PartitionToFetch, details: ReplicaDetails) -> FetchPartition:
 def _answer(answer: FetchPartitionResponse) -> FetchedPartition:
     diverging = answer.diverging_epoch
     records = answer.records
-    assert records is None or isinstance(records, bytes | bytearray | memoryview), records
+    assert records is None or isinstance(records, BUFFER_TYPES), records
     return FetchedPartition(
         error=answer.error_code,
         high_watermark=answer.high_watermark,

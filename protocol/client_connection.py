@@ -30,7 +30,7 @@ from .codec import RequestHeader, correlation_id_of, read_response, write_reques
 from .errors import ErrorCode, KafkaError
 from .fetch_arrival import ArrivedAnswer, ArrivingFetchResponse
 from .fetch_wire import FetchRequest, FetchResponse
-from .primitives import INT32, MalformedMessageError, Reader
+from .primitives import BUFFER_TYPES, INT32, MalformedMessageError, Reader
 from .produce_wire import ACKS_NONE, ProduceRequest, ProduceResponse
 from .stream import StreamProtocol
 
@@ -209,7 +209,7 @@ class Connection(StreamProtocol):
             self._turns.release()
             raise
         for part in parts:
-            assert isinstance(part, bytes | bytearray | memoryview), f"{api.name} request with {part!r}"
+            assert isinstance(part, BUFFER_TYPES), f"{api.name} request with {part!r}"
             self.transport.write(part)
         if api is ApiKey.PRODUCE and body.acks == ACKS_NONE:
             self._turns.release()

@@ -19,9 +19,8 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from kio.serial import entity_writer
 
@@ -29,10 +28,10 @@ from . import fetch_wire, produce_wire
 from .api import ApiKey
 from .entities import build_entity, read_entity
 from .framing import SIZE_BYTES
-from .primitives import INT32, MalformedMessageError, Part, Reader, Writer, part_size
+from .primitives import INT32, MalformedMessageError, Part, Reader, ShortMessageError, Writer, part_size
 
 _HEADER = struct.Struct(">hhi")
-_KNOWN_KEYS: Final = frozenset(int(key) for key in ApiKey)
+_APIS: Final[Mapping[int, ApiKey]] = {int(key): key for key in ApiKey}
 
 
 class UnsupportedVersionError(Exception):
@@ -44,8 +43,7 @@ class UnsupportedVersionError(Exception):
         self.correlation_id = correlation_id
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeader:
+class RequestHeader(NamedTuple):
     """Who asks for what; the answer carries the same correlation id."""
 
     api: ApiKey
@@ -114,9 +112,9 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, Reader]:
     """The header, and the reader that stands at the body. UnsupportedVersionError if the table lacks the request."""
     reader = Reader(frame, 0, flexible=False)
     api_key, version, correlation_id = reader.unpack(_HEADER)
-    if api_key not in _KNOWN_KEYS:
+    api = _APIS.get(api_key)
+    if api is None:
         raise UnsupportedVersionError(api_key, correlation_id, f"API key {api_key} is unknown")
-    api = ApiKey(api_key)
     if not api.supports(version):
         supported = f"{api.min_version} to {api.max_version} are supported"
         raise UnsupportedVersionError(api_key, correlation_id, f"{api.name} version {version}, where {supported}")
@@ -150,7 +148,12 @@ def write_request(header: RequestHeader, body: Any) -> list[Part]:
 
 def correlation_id_of(frame: memoryview) -> int:
     """Of a response, whose version is known only when its request has been found."""
-    return Reader(frame, 0, flexible=False).int32()
+    try:
+        correlation_id: int = INT32.unpack_from(frame)[0]
+    except struct.error:
+        message = f"{INT32.size} bytes are needed for a response, it has {len(frame)}"
+        raise ShortMessageError(message, INT32.size) from None
+    return correlation_id
 
 
 def read_response(api: ApiKey, version: int, frame: memoryview) -> Any:
@@ -178,5 +181,6 @@ def write_response(api: ApiKey, version: int, correlation_id: int, body: Any) ->
 def _with_size(parts: list[Part]) -> list[Part]:
     first = parts[0]
     assert isinstance(first, bytearray), first
-    INT32.pack_into(first, 0, len(first) + sum(map(part_size, parts[1:])) - SIZE_BYTES)
+    rest = 0 if len(parts) == 1 else sum(map(part_size, parts[1:]))
+    INT32.pack_into(first, 0, len(first) + rest - SIZE_BYTES)
     return parts

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from .api import ApiKey
 from .errors import ErrorCode
@@ -31,8 +31,7 @@ _SOFTWARE_NAME_SINCE: Final = 3
 _ZERO_MIN_FEATURES_SINCE: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
+class RequestContext(NamedTuple):
     """The circumstances of one request. `arrival_time_s` is the event loop's clock when its last byte was there."""
 
     api: ApiKey

@@ -41,7 +41,7 @@ class ArrivingFetchResponse:
         """The answers that are whole with the first `count` bytes of the frame, and were not before."""
         if count < self._needed:
             return
-        self._reader.data = self._frame[:count]
+        self._reader.continue_with(self._frame[:count])
         while self._topics_left != 0 or self._partitions_left:
             position = self._reader.position
             try:

@@ -23,8 +23,8 @@ A field that a version lacks reads as its default and is left out when written.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -40,13 +40,16 @@ from .leader_hints import (
     read_leader,
     read_node_endpoints,
 )
-from .primitives import INT64, Part, Reader, Writer, error_code
+from .primitives import BUFFER_TYPES, INT64, Part, Reader, Writer, error_code
 
 INT32_MAX: Final = 2**31 - 1
 HIGH_WATERMARK_NOT_TOLD: Final = 2**63 - 1
 """A follower's high watermark where its version has no field for it."""
 LOCAL_LOG_START_NOT_TOLD: Final = -1
 """A follower's local log start where it is no thin replica (`extensions`)."""
+
+CLUSTER_IDS_MAX: Final = 16
+"""Whose fields are kept: a process is in one cluster, or in a few."""
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
@@ -114,8 +117,7 @@ class ForgottenTopic(NamedTuple):
     topic_id: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchRequest:
+class FetchRequest(NamedTuple):
     """`replica_id` -1 is a consumer. The session defaults say "no session" (id 0, epoch -1)."""
 
     max_wait_ms: int
@@ -177,8 +179,7 @@ class FetchTopicResponse(NamedTuple):
     topic_id: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchResponse:
+class FetchResponse(NamedTuple):
     """`error_code` is for the session or the request as a whole; versions below 7 cannot say it."""
 
     topics: tuple[FetchTopicResponse, ...]
@@ -198,7 +199,7 @@ def release_records(response: FetchResponse) -> None:
 def release_records_of(answer: FetchPartitionResponse) -> None:
     """The same for one partition."""
     records = answer.records
-    if records is not None and not isinstance(records, bytes | bytearray | memoryview):
+    if records is not None and not isinstance(records, BUFFER_TYPES):
         records.release()
 
 
@@ -280,22 +281,22 @@ def _read_topic(reader: Reader, version: int, layout: _Layout) -> FetchTopic:
     topic, topic_id = reader.topic(by_id=version >= TOPIC_ID_SINCE)
     partitions = []
     for _ in range(reader.array_length()):
-        values = reader.unpack(layout.struct)
-        partition = FetchPartition(**dict(zip(layout.names, values, strict=True)))
+        fields: dict[str, Any] = dict(zip(layout.names, reader.unpack(layout.struct), strict=True))
         tags = reader.tagged_fields()
-        partitions.append(_with_tags(partition, tags) if tags else partition)
+        if tags:
+            _take_tags(fields, tags)
+        partitions.append(FetchPartition(**fields))
     reader.tagged_fields()
     return FetchTopic(tuple(partitions), topic, topic_id)
 
 
-def _with_tags(partition: FetchPartition, tags: dict[int, Reader]) -> FetchPartition:
+def _take_tags(fields: dict[str, Any], tags: Mapping[int, Reader]) -> None:
     if _DIRECTORY_ID_TAG in tags:
-        partition = partition._replace(replica_directory_id=tags[_DIRECTORY_ID_TAG].uuid())
+        fields["replica_directory_id"] = tags[_DIRECTORY_ID_TAG].uuid()
     if _HIGH_WATERMARK_TAG in tags:
-        partition = partition._replace(high_watermark=tags[_HIGH_WATERMARK_TAG].int64())
+        fields["high_watermark"] = tags[_HIGH_WATERMARK_TAG].int64()
     if _LOCAL_LOG_START_TAG in tags:
-        partition = partition._replace(local_log_start_offset=tags[_LOCAL_LOG_START_TAG].int64())
-    return partition
+        fields["local_log_start_offset"] = tags[_LOCAL_LOG_START_TAG].int64()
 
 
 def _read_forgotten(reader: Reader, version: int) -> ForgottenTopic:
@@ -331,12 +332,17 @@ def write_request(writer: Writer, request: FetchRequest, version: int) -> None:
 def _request_tags(request: FetchRequest, version: int) -> dict[int, bytes | None]:
     tags: dict[int, bytes | None] = {}
     if version >= _CLUSTER_ID_SINCE and request.cluster_id is not None:
-        name = Writer(flexible=True)
-        name.string(request.cluster_id)
-        tags[_CLUSTER_ID_TAG] = bytes(name.out)
+        tags[_CLUSTER_ID_TAG] = _cluster_id_field(request.cluster_id)
     if version >= _REPLICA_STATE_SINCE and (request.replica_id, request.replica_epoch) != (-1, -1):
         tags[_REPLICA_STATE_TAG] = _REPLICA_STATE.pack(request.replica_id, request.replica_epoch) + b"\0"
     return tags
+
+
+@lru_cache(CLUSTER_IDS_MAX)
+def _cluster_id_field(cluster_id: str) -> bytes:
+    field = Writer(flexible=True)
+    field.string(cluster_id)
+    return bytes(field.out)
 
 
 def _write_topic(writer: Writer, topic: FetchTopic, version: int, layout: _Layout) -> None:

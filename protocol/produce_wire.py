@@ -16,7 +16,6 @@ place), and an encoded one carries the caller's buffers as parts.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -61,8 +60,7 @@ class ProduceTopic(NamedTuple):
     topic_id: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceRequest:
+class ProduceRequest(NamedTuple):
     """`acks`: 0 no answer at all, 1 leader, -1 all in sync."""
 
     acks: int
@@ -99,8 +97,7 @@ class ProduceTopicResponse(NamedTuple):
     topic_id: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceResponse:
+class ProduceResponse(NamedTuple):
     """`node_endpoints` of the leaders named in `current_leader`."""
 
     topics: tuple[ProduceTopicResponse, ...]

@@ -1,6 +1,6 @@
 """One accepted connection: frames in, handlers started in order, responses out in the same order.
 
-    bytes -> FrameAssembler -> request -> handler's task -> deque `_requests` -> the writer's task -> transport
+    bytes -> FrameAssembler -> request, in the deque `_requests` -> its task: handler -> (its turn) -> transport
 
 | reading | why | goes on when |
 |---|---|---|
@@ -10,7 +10,8 @@
 | thrown away | closing; what is left unread would make the kernel reset the connection, last response and all | never |
 
 Rules:
-* Only the writer's task writes, so that nothing gets between the bytes of a slice that is being sent.
+* The task whose answer is next sends it, and those behind it that are there; one task at a time, so that nothing gets
+  between the bytes of a slice that is being sent.
 * A request that cannot be understood closes the connection with a log line that names the peer: what follows it cannot
   be trusted. ApiVersions in an unknown version is the exception (KIP-511): version 0, error UNSUPPORTED_VERSION.
 * A handler outlives its connection (see `dispatch`); its answer is dropped then. Slices are released and memory is
@@ -47,13 +48,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class _Request:
-    """A request under way. `answer` is its handler's task, or a future that is done."""
+    """A request under way, and what its handler has made of it once that `is_answered`."""
 
     api: ApiKey
     api_version: int
     correlation_id: int
     memory: int
-    answer: asyncio.Future[Any]
+    is_answered: bool = False
+    response: Any = None
+    error: BaseException | None = None
+    task: asyncio.Task[None] | None = None
 
 
 class Listener(Protocol):
@@ -83,9 +87,8 @@ class ServerConnection(StreamProtocol):
         self._server = server
         self.id = server.next_connection_id()
         self._requests: deque[_Request] = deque()
-        self._progress = asyncio.Event()
-        """Set when the writer has to look again."""
-        self._writer: asyncio.Task[None] | None = None
+        self._sender: asyncio.Task[None] | None = None
+        """The request's task that is sending."""
         self._frame_memory: int | None = None
         """Taken for the frame that is being received."""
         self._waits_for_memory = False
@@ -107,8 +110,6 @@ class ServerConnection(StreamProtocol):
         if self._socket is not None and server.limits.send_buffer_size is not None:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, server.limits.send_buffer_size)
         server.connections[self] = None
-        self._writer = self.loop.create_task(self._write_responses())
-        self._writer.add_done_callback(lambda _: self._end())
 
     def bytes_received(self) -> None:
         if self._is_closing:
@@ -119,8 +120,9 @@ class ServerConnection(StreamProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        if self._writer is not None:
-            self._writer.cancel()
+        if self._sender is not None:
+            self._sender.cancel()
+        elif self in self._server.connections:
             self._end()
 
     # From the server.
@@ -139,12 +141,13 @@ class ServerConnection(StreamProtocol):
         self._is_closing = True
         self._receive_deadline_s = None
         self.transport.resume_reading()
-        self._progress.set()
+        self._close_when_answered()
 
     def abort(self) -> None:
         """Cut off the connection and everything that is under way on it."""
         for request in self._requests:
-            request.answer.cancel()
+            if request.task is not None:
+                request.task.cancel()
         self.transport.abort()
 
     def expire(self, now_s: float) -> None:
@@ -205,7 +208,8 @@ class ServerConnection(StreamProtocol):
         except UnsupportedVersionError as error:
             if error.api_key != ApiKey.API_VERSIONS:
                 raise
-            self._offer_versions(error.correlation_id)
+            context = self._context(RequestHeader(ApiKey.API_VERSIONS, 0, error.correlation_id, None))
+            self._begin(context, error.correlation_id, self._offer_versions, None)
             return
         api, plain_size_max = header.api, self._server.limits.plain_request_size_max
         handler = self._server.handlers.get(api)
@@ -213,16 +217,34 @@ class ServerConnection(StreamProtocol):
             raise UnsupportedVersionError(api, header.correlation_id, f"{api.name} is not offered here")
         if api is not ApiKey.PRODUCE and len(frame) > plain_size_max:
             raise MalformedMessageError(f"{api.name} request of {len(frame)} bytes, allowed are {plain_size_max}")
-        body = read_request_body(header, reader)
-        answer = self.loop.create_task(self._answer(handler, self._context(header), body))
-        self._add(api, header.api_version, header.correlation_id, answer)
+        self._begin(self._context(header), header.correlation_id, handler, read_request_body(header, reader))
 
-    async def _answer(self, handler: Handler, context: RequestContext, body: Any) -> Any:
-        """A handler's task: the writer looks again when it ends."""
+    def _begin(self, context: RequestContext, correlation_id: int, handler: Handler, body: Any) -> None:
+        assert self._frame_memory is not None, f"a request of {self.peer} has no memory"
+        request = _Request(context.api, context.api_version, correlation_id, self._frame_memory)
+        self._frame_memory = None
+        self._requests.append(request)
+        request.task = self.loop.create_task(self._answer(request, handler, context, body))
+
+    async def _answer(self, request: _Request, handler: Handler, context: RequestContext, body: Any) -> None:
+        """A request's task. A fault of its handler is told when its turn has come."""
         try:
-            return await handler(context, body)
+            request.response = await handler(context, body)
+        except Exception as error:  # noqa: BLE001 - the supervisor of this request
+            request.error = error
+        except BaseException as error:
+            request.error = error
+            if self._is_next(request):
+                self.transport.abort()
+            raise
         finally:
-            self._progress.set()
+            request.is_answered = True
+        if self._is_next(request):
+            await self._send_answers()
+
+    def _is_next(self, request: _Request) -> bool:
+        """Whether this one's turn to be sent has come."""
+        return self._sender is None and bool(self._requests) and self._requests[0] is request
 
     def _context(self, header: RequestHeader) -> RequestContext:
         return RequestContext(
@@ -235,16 +257,8 @@ class ServerConnection(StreamProtocol):
             arrival_time_s=self._last_activity_s,
         )
 
-    def _offer_versions(self, correlation_id: int) -> None:
-        answer: asyncio.Future[Any] = self.loop.create_future()
-        answer.set_result(api_versions_response(self._server.handlers, 0, error_code=ErrorCode.unsupported_version))
-        self._add(ApiKey.API_VERSIONS, 0, correlation_id, answer)
-        self._progress.set()
-
-    def _add(self, api: ApiKey, api_version: int, correlation_id: int, answer: asyncio.Future[Any]) -> None:
-        assert self._frame_memory is not None, f"a request of {self.peer} has no memory"
-        self._requests.append(_Request(api, api_version, correlation_id, self._frame_memory, answer))
-        self._frame_memory = None
+    async def _offer_versions(self, *_: object) -> dict[str, Any]:
+        return api_versions_response(self._server.handlers, 0, error_code=ErrorCode.unsupported_version)
 
     def _refuse(self, reason: str) -> None:
         log.warning("%s: connection of %s is closed: %s", self._server.listener_name, self.peer, reason)
@@ -252,25 +266,23 @@ class ServerConnection(StreamProtocol):
 
     # Writing.
 
-    async def _write_responses(self) -> None:
-        """The writer's task: supervises the handlers' failures and its own."""
+    async def _send_answers(self) -> None:
+        """Those that are next and there. Supervises what the handlers failed with, and itself."""
         server = self._server
+        self._sender = self._requests[0].task
         try:
-            while await self._head_is_ready():
+            while self._requests and self._requests[0].is_answered:
                 request = self._requests[0]
-                is_answered = not self._has_failed(request)
-                if is_answered:
-                    self._send_deadline_s = self.loop.time() + server.limits.send_timeout_s
-                    await self._send(request)
-                    self._send_deadline_s = None
-                self._requests.popleft()
-                server.memory.give_back(request.memory)
-                if not is_answered:
+                if self._has_failed(request):
+                    self._done_with(request)
                     self.transport.abort()
                     return
+                self._send_deadline_s = self.loop.time() + server.limits.send_timeout_s
+                await self._send(request)
+                self._send_deadline_s = None
+                self._done_with(request)
                 self._last_activity_s = self.loop.time()
                 self._read_requests()
-            self.transport.close()
         except (OSError, KafkaError) as error:
             log.info("%s: connection of %s ends: %s", server.listener_name, self.peer, error)
             self.transport.abort()
@@ -280,30 +292,34 @@ class ServerConnection(StreamProtocol):
                 return
             log.exception("%s: connection of %s is closed by a fault of ours", server.listener_name, self.peer)
             self.transport.abort()
+        finally:
+            self._sender = None
+            if self.is_lost:
+                self._end()
+            else:
+                self._close_when_answered()
 
-    async def _head_is_ready(self) -> bool:
-        """Wait until the oldest request has its answer; False when the connection closes and none is left."""
-        while not (self._requests and self._requests[0].answer.done()):
-            if self._is_closing and not self._requests:
-                return False
-            self._progress.clear()
-            await self._progress.wait()
-        return True
+    def _done_with(self, request: _Request) -> None:
+        assert self._requests[0] is request, (self._requests[0], request)
+        self._requests.popleft()
+        self._server.memory.give_back(request.memory)
+
+    def _close_when_answered(self) -> None:
+        """Once it is to be closed, and nothing is under way any more."""
+        if self._is_closing and not self._requests and self._sender is None:
+            self.transport.close()
 
     def _has_failed(self, request: _Request) -> bool:
         """Whether the handler gave no answer; says so in the log."""
-        if request.answer.cancelled():
-            return True
-        error = request.answer.exception()
-        name = self._server.listener_name
+        error, name = request.error, self._server.listener_name
         if isinstance(error, KafkaError):
             log.warning("%s: %s of %s is not answered: %s", name, request.api.name, self.peer, error)
-        elif error is not None:
+        elif isinstance(error, Exception):
             log.error("%s: %s of %s failed", name, request.api.name, self.peer, exc_info=error)
         return error is not None
 
     async def _send(self, request: _Request) -> None:
-        response = request.answer.result()
+        response = request.response
         if response is None:
             return
         try:
@@ -312,21 +328,21 @@ class ServerConnection(StreamProtocol):
         finally:
             release_response(response)
 
-    # The end: the transport is gone and the writer has let go of what it was sending.
+    # The end: the transport is gone and nobody sends any more.
 
     def _end(self) -> None:
-        assert self._writer is not None
-        if self._has_ended or not (self.is_lost and self._writer.done()):
+        if self._has_ended:
             return
         self._has_ended = True
         for request in self._requests:
-            if request.answer.done():
+            assert request.task is not None, request
+            if request.is_answered:
                 self._drop(request)
                 continue
             if request.api in CANCELLED_WITH_CONNECTION:
-                request.answer.cancel()
-            request.answer.add_done_callback(partial(self._drop, request))
-            self._server.adopt(request.answer)
+                request.task.cancel()
+            request.task.add_done_callback(partial(self._drop, request))
+            self._server.adopt(request.task)
         self._requests.clear()
         if self._frame_memory is not None:
             self._server.memory.give_back(self._frame_memory)
@@ -335,4 +351,4 @@ class ServerConnection(StreamProtocol):
     def _drop(self, request: _Request, _: object = None) -> None:
         self._server.memory.give_back(request.memory)
         if not self._has_failed(request):
-            release_response(request.answer.result())
+            release_response(request.response)

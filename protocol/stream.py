@@ -8,7 +8,7 @@ import sys
 from typing import Final, cast
 
 from .framing import FrameAssembler
-from .primitives import Buffer, Sendable
+from .primitives import BUFFER_TYPES, Buffer, Sendable
 
 WRITE_CHUNK_SIZE = 256 * 1024
 """A large buffer is written in pieces, because a transport copies what the kernel does not take at once."""
@@ -42,7 +42,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     async def send_part(self, part: Buffer | Sendable) -> None:
         """Hand the bytes to the transport. Nothing else may write meanwhile. OSError, or what the slice raises."""
-        if not isinstance(part, bytes | bytearray | memoryview):
+        if not isinstance(part, BUFFER_TYPES):
             try:
                 await part.send(self.transport)
             finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -66,8 +65,7 @@ def request_of_version(request: FetchRequest, version: int) -> FetchRequest:
         return partition if version >= 18 else partition._replace(high_watermark=HIGH_WATERMARK_NOT_TOLD)
 
     by_id = version >= 13
-    return replace(
-        request,
+    return request._replace(
         replica_epoch=request.replica_epoch if version >= 15 else -1,
         session_id=request.session_id if version >= 7 else 0,
         session_epoch=request.session_epoch if version >= 7 else -1,
@@ -101,8 +99,7 @@ def response_of_version(response: FetchResponse, version: int) -> FetchResponse:
         return partition
 
     by_id = version >= 13
-    return replace(
-        response,
+    return response._replace(
         error_code=response.error_code if version >= 7 else ErrorCode.none,
         session_id=response.session_id if version >= 7 else 0,
         node_endpoints=response.node_endpoints if version >= 16 else (),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,7 +34,7 @@ def request_of_version(request: ProduceRequest, version: int) -> ProduceRequest:
     topics = tuple(
         topic._replace(topic="") if version >= 13 else topic._replace(topic_id=None) for topic in request.topics
     )
-    return replace(request, topics=topics)
+    return request._replace(topics=topics)
 
 
 def response_of_version(response: ProduceResponse, version: int) -> ProduceResponse:
@@ -47,8 +45,7 @@ def response_of_version(response: ProduceResponse, version: int) -> ProduceRespo
             partition = partition._replace(record_errors=(), error_message=None)
         return partition if version >= 10 else partition._replace(current_leader=None)
 
-    return replace(
-        response,
+    return response._replace(
         node_endpoints=response.node_endpoints if version >= 10 else (),
         topics=tuple(
             ProduceTopicResponse(
