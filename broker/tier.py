@@ -15,7 +15,7 @@ from ..rlm.chunks import RemoteChunks
 from ..rlm.config import RemoteLogManagerConfig
 from ..rlm.manager import RemoteLogManager
 from ..rlm.pending_deletions import PendingDeletions
-from ..rlm.rate_limit import RateLimit
+from ..rlm.rate_limit import LimitedReads, RateLimit
 from ..rlm.reader import RemoteLogReader
 from ..rlm.times import OffsetsByTime
 from .cluster_view import ClusterView
@@ -71,10 +71,11 @@ class Tier:
         )
         self.aux_states = AuxStateBuilder(self.manager.storage, self._metadata)
         limits = manager_config(config)
+        self._fetch_limit = RateLimit(limits.fetch_max_bytes_per_second)
         self._chunks = RemoteChunks(
             self.manager.storage,
             self.manager.counters,
-            RateLimit(limits.fetch_max_bytes_per_second),
+            self._fetch_limit,
             chunk_bytes=limits.reader_chunk_bytes,
             cache_bytes=limits.reader_cache_bytes,
             fetches_max=limits.reader_threads,
@@ -100,7 +101,10 @@ class Tier:
     async def _start(self, config: BrokerConfig, disk: Disk) -> None:
         limits = manager_config(config)
         self._indexes = await RemoteIndexCache.open(
-            disk, config.log_dirs[0], self.manager.storage, config.remote_log_index_file_cache_total_size_bytes
+            disk,
+            config.log_dirs[0],
+            LimitedReads(self.manager.storage, self._fetch_limit),
+            config.remote_log_index_file_cache_total_size_bytes,
         )
         self.reads = RemoteLogReader(self._metadata, self._chunks, self._indexes, max_wait_ms=limits.fetch_max_wait_ms)
         by_time = OffsetsByTime(self._metadata, self._chunks, self._indexes, timeout_ms=limits.list_offsets_timeout_ms)

@@ -122,10 +122,11 @@ class TopicConfigs:
     def _keeping_all(self, config: LogConfig) -> LogConfig:
         kept = replace(config, retention_ms=UNLIMITED, retention_bytes=UNLIMITED, cleanup_policy=frozenset({"delete"}))
         if kept != config:
+            policy = ",".join(sorted(config.cleanup_policy))
             self._report(
                 f"topic {REMOTE_LOG_METADATA_TOPIC}: its retention.ms={config.retention_ms}, retention.bytes="
-                f"{config.retention_bytes} and cleanup.policy={','.join(sorted(config.cleanup_policy))} are not obeyed: "
-                f"what is in the tier would be forgotten. Set -1, -1, delete: Apache Kafka does obey them"
+                f"{config.retention_bytes} and cleanup.policy={policy} are not obeyed: "
+                "what is in the tier would be forgotten. Set -1, -1, delete: Apache Kafka does obey them"
             )
         return kept
 

@@ -30,10 +30,9 @@ from ..protocol.errors import CorruptRecordError, KafkaError
 from ..protocol.topics import TopicPartition
 from ..remote.aborts import fetch_transaction_index
 from ..remote.backoff import Backoff
-from ..remote.segment import RemoteLogSegmentMetadata
-from ..remote.storage import IndexType, ReadsSegments, RemoteStorageCorruptError, RemoteStorageError
+from ..remote.storage import IndexType, RemoteStorageCorruptError, RemoteStorageError
 from ..rlm.manager import RemoteLogManager
-from ..rlm.rate_limit import RateLimit
+from ..rlm.rate_limit import LimitedReads, RateLimit
 from ..rlm.view import TierPolicy
 from ..rlm.warming import Missing, ThinView, ToWarm, to_warm
 from .partition import Partition
@@ -192,8 +191,7 @@ class Warmer:
 
     async def _fetched(self, wanted: ToWarm) -> SegmentToWarm:
         """The small files; the log itself is read piece by piece while it is written."""
-        segment, storage = wanted.segment, _Limited(self._tier.storage, self._limit)
-
+        segment, storage = wanted.segment, LimitedReads(self._tier.storage, self._limit)
         producers = None
         if wanted.before is not None:
             producers = await storage.fetch_index(wanted.before, IndexType.PRODUCER_SNAPSHOT)
@@ -205,18 +203,3 @@ class Warmer:
             producers=producers,
             begins_below=wanted.start_offset > segment.start_offset,
         )
-
-
-class _Limited:
-    """The tier, with its logs at the warmer's rate."""
-
-    def __init__(self, storage: ReadsSegments, limit: RateLimit) -> None:
-        self._storage = storage
-        self._limit = limit
-
-    async def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
-        await self._limit.acquire(end - start)
-        return await self._storage.fetch_log_segment(metadata, start, end)
-
-    async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
-        return await self._storage.fetch_index(metadata, index_type)

@@ -10,16 +10,17 @@ Everything is fetched and verified first, and nothing local changes here; the re
     3 fetch epoch index, producer snapshot; ask for the `.log`'s      absent, and the ledger says it is being deleted:
       size                                                            AskAgainError; else the next candidate, then
                                                                       RemoteResourceNotFoundError
-    4 the epoch index agrees with the segment and reaches down to     next candidate, then RemoteStorageCorruptError
-      its first epoch; size as stated; snapshot's checksum
+    4 the epoch index agrees with what the metadata state of the      next candidate, then RemoteStorageCorruptError
+      segment's epochs; size as stated; snapshot's checksum
     5 where the index begins above the log start, another segment     as for a gap
       with the offset below it is proven as 2 to 4, and so on
     6 finished segments cover [log start, segment end] without a gap  wait for the ledger, then LedgerBehindError
 
 A segment whose last record (epoch, offset) is in the leader's log lies whole on the leader's lineage: that pair
 identifies everything below it. Its index begins above the log start if another leader had raised its own, copied, and
-gone before the followers had heard of it. The ledger is awaited by its version, so the wait ends the moment metadata
-arrives.
+gone before the followers had heard of it; within the segment, if it did so as the copy began (Kafka's leaders may):
+then the metadata tell the segment's epochs below. The ledger is awaited by its version, so the wait ends the moment
+metadata arrives.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from dataclasses import dataclass, replace
 
 from ..log.adoption import AdoptedState
 from ..log.checkpoints import decode_leader_epochs
-from ..log.epochs import LeaderEpochCache
+from ..log.epochs import EpochEntry, LeaderEpochCache
 from ..log.errors import CorruptFileError
 from ..log.producers import ProducerStateManager
 from ..protocol.topics import TopicIdPartition
@@ -283,7 +284,7 @@ async def _with_history(
 
 
 def _verified_epochs(segment: RemoteLogSegmentMetadata, epoch_index: bytes, log_start_offset: int) -> LeaderEpochCache:
-    """The epochs of [log start, segment end], checked against the segment's metadata; from where the index begins."""
+    """The epochs of [log start, segment end] by index and metadata, which agree; from where one of the two begins."""
     name = f"epoch index of segment {segment.segment_id}"
     try:
         recorded = LeaderEpochCache(decode_leader_epochs(epoch_index, name=name))
@@ -292,9 +293,13 @@ def _verified_epochs(segment: RemoteLogSegmentMetadata, epoch_index: bytes, log_
     end_offset = segment.end_offset + 1
     epochs = LeaderEpochCache(recorded.range(log_start_offset, end_offset))
     earliest = epochs.earliest_entry
-    first_offset = max(log_start_offset, min(first for _, first, _ in segment.epoch_ranges()))
-    if earliest is None or earliest.start_offset > first_offset:
-        raise RemoteStorageCorruptError(f"{name} does not reach down to offset {first_offset}: {recorded}")
+    if earliest is None:
+        raise RemoteStorageCorruptError(f"{name} has no epoch from offset {log_start_offset} on: {recorded}")
+    for epoch, first, last in reversed([*segment.epoch_ranges()]):
+        first = max(first, log_start_offset)
+        if first <= last and first < earliest.start_offset:
+            above = epochs.entries[1:] if epoch == epochs.entries[0].epoch else epochs.entries
+            epochs = LeaderEpochCache((EpochEntry(epoch, first), *above))
     if not is_within_lineage(segment, epochs, end_offset):
         raise RemoteStorageCorruptError(
             f"{name} contradicts the remote log metadata: {recorded}, {segment.segment_leader_epochs}"

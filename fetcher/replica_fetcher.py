@@ -148,11 +148,13 @@ class ReplicaFetcher:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                for replica in self._replicas.values():
-                    self._start_bootstrap(replica)
-                await self._fetch_forever()
+                try:
+                    for replica in self._replicas.values():
+                        self._start_bootstrap(replica)
+                    await self._fetch_forever()
+                finally:
+                    self._group = None  # what ends while the others are cancelled begins nothing anew
         finally:
-            self._group = None
             await self._leader.close()
 
     # --- bootstraps -------------------------------------------------------------------------------------------------
@@ -280,8 +282,7 @@ class ReplicaFetcher:
 
     def _act_upon(self, replica: FollowedReplica, answer: FetchedPartition) -> asyncio.Task[None] | None:
         """The effect that was begun, if the answer has one."""
-        assert self._group is not None
-        if not replica.is_current or replica.state is not ReplicaState.FETCHING:
+        if self._group is None or not replica.is_current or replica.state is not ReplicaState.FETCHING:
             return None
         if self._followed_quietly(replica, answer):
             return None

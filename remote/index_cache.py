@@ -40,9 +40,9 @@ from .byte_lru import ByteLru
 from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from .storage import (
     IndexType,
+    ReadsSegments,
     RemoteStorageCorruptError,
     RemoteStorageError,
-    RemoteStorageManager,
 )
 
 _log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ _Key = tuple[UUID, IndexType]
 class RemoteIndexCache:
     """Build with `open`, so that it finds the files of an earlier run. `close` it before its storage."""
 
-    def __init__(self, disk: Disk, directory: Path, storage: RemoteStorageManager, bytes_max: int) -> None:
+    def __init__(self, disk: Disk, directory: Path, storage: ReadsSegments, bytes_max: int) -> None:
         self._disk = disk
         self._directory = directory
         self._storage = storage
@@ -79,7 +79,7 @@ class RemoteIndexCache:
 
     @classmethod
     async def open(
-        cls, disk: Disk, log_directory: Path, storage: RemoteStorageManager, bytes_max: int = BYTES_MAX
+        cls, disk: Disk, log_directory: Path, storage: ReadsSegments, bytes_max: int = BYTES_MAX
     ) -> RemoteIndexCache:
         """`bytes_max` limits the files. Files left over from writes that a crash cut short are removed, others that
         are not ours stay.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from ..remote.segment import RemoteLogSegmentMetadata
+from ..remote.storage import IndexType, ReadsSegments
 from .quota import TokenBucket
 
 
@@ -20,3 +22,18 @@ class RateLimit:
         if self._bucket is None:
             self._bucket = TokenBucket(self._bytes_per_second, now_s)
         await asyncio.sleep(self._bucket.take(count, now_s))
+
+
+class LimitedReads:
+    """The tier, with its logs at a rate; indexes are small, and pass at once."""
+
+    def __init__(self, storage: ReadsSegments, limit: RateLimit) -> None:
+        self._storage = storage
+        self._limit = limit
+
+    async def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
+        await self._limit.acquire(end - start)
+        return await self._storage.fetch_log_segment(metadata, start, end)
+
+    async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+        return await self._storage.fetch_index(metadata, index_type)

@@ -24,6 +24,7 @@ from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch_wire import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tierfetch.protocol.produce_wire import ProducePartition, ProduceRequest, ProduceTopic
 from tierfetch.protocol.records import iter_batches, iter_records
+from tierfetch.rlm.rate_limit import RateLimit
 from tierfetch.tests.broker.hosting import batch
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.requests import context_of
@@ -150,6 +151,28 @@ async def test_bootstrap_rule_7_replica_that_restarts_before_it_was_in_the_isr_c
     await until(lambda: nodes.registration("t").isr == (1, 2))
     assert nodes.partition(2, "t").log.local_log_start_offset == tiered_to
     await until(lambda: not marker.exists())
+
+
+async def test_R4_proof_that_a_segment_needs_no_transaction_index_keeps_to_the_quota_of_reads(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Metadata of Kafka before 4.0 do not deny the index: the log is read."""
+    await nodes.topic("t", 1, **TIERED)
+    await produce(nodes, 1, 20)
+    await all_closed_segments_tiered(nodes, 1)
+    tier = nodes[1].tier
+    assert tier is not None
+    ledger = tier.manager.ledger(nodes.partition(1, "t").partition)
+    assert ledger is not None
+    segment = replace_fields(ledger.finished()[0], txn_index_empty=False)
+    waited_for: list[int] = []
+
+    async def acquire(self: RateLimit, count: int) -> None:
+        waited_for.append(count)
+
+    monkeypatch.setattr(RateLimit, "acquire", acquire)
+    assert (await tier._indexes.transaction_index(segment)).size_bytes == 0
+    assert waited_for == [segment.segment_size_in_bytes]
 
 
 class LateView(FakeClusterView):

@@ -168,12 +168,26 @@ class TestRaisedLogStart:
         with pytest.raises(LedgerBehindError, match=r"offsets \[0, 3\)"):
             await build(tier, log)
 
-    async def test_an_index_that_lacks_epochs_of_its_own_segment_is_corrupt(self) -> None:
+    @pytest.mark.parametrize("index", [((2, 5),), ((1, 4), (2, 5))])
+    async def test_an_index_that_begins_within_its_segment_is_completed_by_the_metadata(
+        self, index: tuple[tuple[int, int], ...]
+    ) -> None:
+        """The log start was raised between the two."""
         log = worked_log()
         tier = await worked_tier(log)
         last = segment(3, 5)
-        tier.storage.objects[last.segment_id, IndexType.LEADER_EPOCH] = encode_leader_epochs([EpochEntry(2, 5)])
-        with pytest.raises(RemoteStorageCorruptError, match="does not reach down to offset 3"):
+        entries = [EpochEntry(*entry) for entry in index]
+        tier.storage.objects[last.segment_id, IndexType.LEADER_EPOCH] = encode_leader_epochs(entries)
+        assert (await build(tier, log)).state.epochs == (EpochEntry(0, 0), EpochEntry(1, 3), EpochEntry(2, 5))
+        aux = await build(tier, log, AdoptFromTier(4, 6, 2))
+        assert aux.state.epochs == (EpochEntry(1, 4), EpochEntry(2, 5))
+
+    async def test_an_index_without_any_epoch_of_its_segment_is_corrupt(self) -> None:
+        log = worked_log()
+        tier = await worked_tier(log)
+        last = segment(3, 5)
+        tier.storage.objects[last.segment_id, IndexType.LEADER_EPOCH] = encode_leader_epochs([])
+        with pytest.raises(RemoteStorageCorruptError, match="has no epoch from offset 0 on"):
             await build(tier, log)
 
 

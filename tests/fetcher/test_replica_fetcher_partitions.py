@@ -49,6 +49,36 @@ class TestSeveralPartitions:
             assert "a bug in this replica's log" in cluster.reason()
         assert "not replicated any more" in caplog.text
 
+    async def test_nothing_begins_anew_while_what_is_under_way_ends(self) -> None:
+        """One bootstrap answers its cancellation with an error, as plugins do, while the disk of another stalls."""
+        cluster, other = self.cluster()
+        asked, stalled = 0, asyncio.Event()
+
+        async def ask(call: str) -> None:
+            nonlocal asked
+            if call.startswith("end-offset-for-epoch"):
+                asked += 1
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    raise OSError("the connection was closed") from None
+
+        async def stall(effect: str) -> None:
+            stalled.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                await asyncio.sleep(0.03)
+                raise
+
+        faults: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        cluster.leader.before_call, other.before_effect = ask, stall
+        async with cluster.running() as fetcher:
+            fetcher.add(other)
+            await until(lambda: asked == 1 and stalled.is_set())
+        assert (asked, faults) == (1, [])
+
     async def test_a_full_disk_backs_off_and_goes_on_when_there_is_room(self) -> None:
         cluster, other = self.cluster()
         full = True
