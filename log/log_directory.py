@@ -58,6 +58,8 @@ OPENINGS_MAX: Final = 8
 """Logs that are opened or closed at the same time."""
 NO_BROKER_EPOCH: Final = -1
 PROBE_FILE: Final = ".probe"
+REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
+"""Beside the partitions' directories, and no matter of the logs."""
 
 
 class HeldLock(Protocol):
@@ -250,7 +252,7 @@ class LogDirectory:
         for entry in await self._services.disk.list_directory(self.path):
             name = parse_directory(entry.name) if entry.is_directory else None
             if name is None:
-                if entry.is_directory:
+                if entry.is_directory and entry.name != REMOTE_INDEX_CACHE:
                     logger.warning("%s is no directory of a partition, and is left alone", self.path / entry.name)
             elif name.marker == DELETE_SUFFIX:
                 await self._services.disk.remove_tree(self.path / entry.name)

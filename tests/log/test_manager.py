@@ -201,6 +201,20 @@ async def test_a_real_broker_directory_of_kafka_opens() -> None:
     assert "remote-log-index-cache" in names_in(disk) or not (samples.BROKER / "remote-log-index-cache").exists()
 
 
+async def test_a_foreign_directory_is_told_of_and_the_cache_of_remote_indexes_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = MemoryDisk()
+    first = await loaded(disk)
+    for name in ("remote-log-index-cache", "lost+found"):
+        await disk.make_directory(LOG_DIR / name)
+    await first.close()
+    await (await loaded(disk)).close()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        f"{LOG_DIR / 'lost+found'} is no directory of a partition, and is left alone"
+    ]
+
+
 async def test_several_directories_share_the_partitions() -> None:
     disk = MemoryDisk()
     directories = (Path("/a"), Path("/b"))
