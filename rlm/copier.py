@@ -3,7 +3,8 @@
     effect                                     if it fails, hangs, or the process dies here
     -----------------------------------------  ----------------------------------------------------------------------
     1 COPY_SEGMENT_STARTED is committed        nothing, or a started segment without objects
-    2 log, indexes, snapshot, epochs uploaded  a started segment with some of its objects
+    2 log, indexes, snapshot, epochs uploaded  a started segment with some of its objects; a damaged batch in the log
+                                               fails the copy
     3 the store states the size of the log     the same; a size that differs fails the copy
     4 COPY_SEGMENT_FINISHED is committed       started, or finished if only the answer was lost: the ledger tells
 
@@ -21,6 +22,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ..log.epochs import LeaderEpochCache
 from ..remote.ledger import IllegalTransitionError
@@ -32,6 +34,7 @@ from ..remote.storage import (
     RemoteStorageError,
     RemoteStorageManager,
 )
+from .checked_source import CheckedSource
 from .deadlines import MetadataWriter
 from .rate_limit import RateLimit
 from .view import LocalSegment, PartitionView
@@ -103,7 +106,9 @@ class SegmentCopier:
             raise
 
     async def _upload(self, segment: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes | None:
-        custom_metadata = await self._storage.copy_log_segment_data(segment, data)
+        checked = CheckedSource(str(segment.segment_id), data.log)
+        custom_metadata = await self._storage.copy_log_segment_data(segment, replace(data, log=checked))
+        await checked.finish()
         self._check_custom_metadata(segment, custom_metadata)
         await self._verify(segment)
         return custom_metadata

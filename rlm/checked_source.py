@@ -1,0 +1,82 @@
+"""The log of a segment on its way to the tier: every batch is checked while its bytes pass, so that what a disk let rot
+is not taken for the copy that outlives it.
+
+Pieces may be asked for in any order and more than once. Each byte is checked the first time that it is passed; what lies
+before a piece, and was not asked for yet, is read for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from typing import Final
+
+from ..protocol.errors import CorruptRecordError
+from ..protocol.records import iter_batches
+from ..remote.storage import SegmentSource
+
+CHECK_BYTES: Final = 1024 * 1024
+"""Checked at a time: the event loop waits for that."""
+
+
+class CheckedSource:
+    """A `SegmentSource` in front of another one."""
+
+    def __init__(self, name: str, source: SegmentSource) -> None:
+        self._name = name
+        self._source = source
+        self._position = 0
+        """Up to where bytes have been taken in."""
+        self._rest = b""
+        """Of a batch that goes on behind that."""
+        self._turn = asyncio.Lock()
+
+    @property
+    def size(self) -> int:
+        return self._source.size
+
+    @property
+    def path(self) -> None:
+        """Nobody reads the file by itself: it would not be checked."""
+
+    async def read(self, offset: int, count: int) -> bytes:
+        """OSError if a batch is damaged, too."""
+        async with self._turn:
+            await self._check_up_to(offset)
+            data = await self._source.read(offset, count)
+            await self._check(data[max(0, self._position - offset) :] if offset + len(data) > self._position else b"")
+        return data
+
+    async def finish(self) -> None:
+        """After the upload. OSError if there is more, or less, than whole batches."""
+        async with self._turn:
+            await self._check_up_to(self.size)
+            if self._rest:
+                raise self._damage(f"the last {len(self._rest)} bytes are no whole batch")
+
+    async def _check_up_to(self, end: int) -> None:
+        while self._position < end:
+            data = await self._source.read(self._position, min(CHECK_BYTES, end - self._position))
+            if not data:
+                raise self._damage(f"it ends at byte {self._position}, {self.size} are expected")
+            await self._check(data)
+
+    async def _check(self, data: bytes) -> None:
+        for start in range(0, len(data), CHECK_BYTES):
+            if start:
+                await asyncio.sleep(0)
+            self._take(data[start : start + CHECK_BYTES])
+
+    def _take(self, data: bytes) -> None:
+        begin, buffer = self._position - len(self._rest), self._rest + data
+        end = 0
+        try:
+            for position, header in iter_batches(buffer):
+                end = position + header.size_bytes
+        except CorruptRecordError as damage:
+            raise self._damage(str(damage.at(begin + damage.position))) from damage
+        self._rest = buffer[end:]
+        self._position += len(data)
+
+    def _damage(self, what: str) -> OSError:
+        return OSError(errno.EIO, f"{what}: the segment is damaged, and is not copied to the tier", self._name)
