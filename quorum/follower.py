@@ -40,7 +40,7 @@ from .messages import (
 )
 from .proof import prove_by_catching_up
 from .replica import NOBODY, Replica
-from .requests import is_foreign_voter, is_impossible, is_other_cluster
+from .requests import is_other_cluster, leadership_error
 from .roles import Follower, Unattached
 from .snapshot_fetch import begin_download, hear_leader, poll_download
 from .state import LeaderAndEpoch
@@ -210,15 +210,7 @@ def _begin_error(replica: Replica, request: BeginQuorumEpochRequest) -> ErrorCod
         return ErrorCode.inconsistent_cluster_id
     if not replica.is_this_replica(request.voter):
         return ErrorCode.invalid_voter_key
-    if is_impossible(replica, request.leader_id, request.epoch):
-        return ErrorCode.invalid_request
-    if is_foreign_voter(replica, request.leader_id):
-        return ErrorCode.inconsistent_voter_set
-    if request.epoch < replica.epoch:
-        return ErrorCode.fenced_leader_epoch
-    if request.epoch == replica.epoch and replica.leader_id not in (None, request.leader_id):
-        return ErrorCode.invalid_request
-    return ErrorCode.none
+    return leadership_error(replica, request.leader_id, request.epoch) or ErrorCode.none
 
 
 def _is_writing(role: Follower) -> bool:

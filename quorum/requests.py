@@ -26,6 +26,19 @@ def is_impossible(replica: Replica, node_id: int, epoch: int) -> bool:
     return node_id < 0 or node_id == replica.key.id or epoch >= EPOCH_MAX
 
 
+def leadership_error(replica: Replica, leader_id: int, epoch: int) -> ErrorCode | None:
+    """Why another replica cannot be what it says it is, or was: the leader of `epoch`."""
+    if is_impossible(replica, leader_id, epoch):
+        return ErrorCode.invalid_request
+    if is_foreign_voter(replica, leader_id):
+        return ErrorCode.inconsistent_voter_set
+    if epoch < replica.epoch:
+        return ErrorCode.fenced_leader_epoch
+    if epoch == replica.epoch and replica.leader_id not in (None, leader_id):
+        return ErrorCode.invalid_request
+    return None
+
+
 def leader_only_error(replica: Replica, epoch: int) -> ErrorCode | None:
     """Why this replica does not answer as the leader of `epoch`."""
     if replica.is_shutting_down:

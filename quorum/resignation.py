@@ -19,7 +19,7 @@ from .config import RaftConfig
 from .effects import ShutdownCompleted
 from .messages import EndQuorumEpochRequest, EndQuorumEpochResponse
 from .replica import Replica
-from .requests import is_foreign_voter, is_impossible, is_other_cluster
+from .requests import is_other_cluster, leadership_error
 from .roles import IN_FLIGHT, Follower, Leader, Resigned
 from .state import LeaderAndEpoch, ReplicaKey
 from .transitions import become_follower, become_resigned, become_unattached
@@ -130,15 +130,7 @@ def on_end_request(replica: Replica, token: object, request: EndQuorumEpochReque
 def _end_error(replica: Replica, request: EndQuorumEpochRequest) -> ErrorCode | None:
     if is_other_cluster(replica, request.cluster_id):
         return ErrorCode.inconsistent_cluster_id
-    if is_impossible(replica, request.leader_id, request.epoch):
-        return ErrorCode.invalid_request
-    if is_foreign_voter(replica, request.leader_id):
-        return ErrorCode.inconsistent_voter_set
-    if request.epoch < replica.epoch:
-        return ErrorCode.fenced_leader_epoch
-    if request.epoch == replica.epoch and replica.leader_id not in (None, request.leader_id):
-        return ErrorCode.invalid_request
-    return None
+    return leadership_error(replica, request.leader_id, request.epoch)
 
 
 def _expect_election(replica: Replica, request: EndQuorumEpochRequest) -> ErrorCode:
