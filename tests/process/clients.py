@@ -30,26 +30,42 @@ def create_topic(
     servers: str, topic: str, *, partitions: int = 1, replicas: int = 2, configs: Mapping[str, str] | None = None
 ) -> None:
     """Returns once every one of `servers` that runs knows it; KafkaException if it is refused."""
+    create_topics(servers, [topic], partitions=partitions, replicas=replicas, configs=configs)
+
+
+def create_topics(
+    servers: str,
+    topics: Sequence[str],
+    *,
+    partitions: int = 1,
+    replicas: int = 2,
+    configs: Mapping[str, str] | None = None,
+) -> None:
+    """The same of several at once."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-    new = NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=dict(configs or {}))
-    admin.create_topics([new], operation_timeout=TIMEOUT_S)[topic].result(TIMEOUT_S)
+    new = [
+        NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=dict(configs or {}))
+        for topic in topics
+    ]
+    for created in admin.create_topics(new, operation_timeout=TIMEOUT_S).values():
+        created.result(TIMEOUT_S)
     for server in servers.split(","):
-        for _ in poll(TIMEOUT_S, f"{server} to know {topic}"):
-            if asyncio.run(_knows(Address.parse(server), topic)):
+        for _ in poll(TIMEOUT_S, f"{server} to know {', '.join(topics)}"):
+            if asyncio.run(_knows(Address.parse(server), topics)):
                 break
 
 
-async def _knows(server: Address, topic: str) -> bool:
+async def _knows(server: Address, topics: Sequence[str]) -> bool:
     """Also where nobody listens: who is down learns it at its start."""
     client = KafkaClient(client_id="test", random=random.Random())
-    body = metadata_of([topic])
+    body = metadata_of(topics)
     try:
         answer = await client.request(server, ApiKey.METADATA, body, timeout_s=TIMEOUT_S)
     except OSError:
         return True
     finally:
         await client.close()
-    return answer.topics[0].error_code is ErrorCode.none
+    return all(topic.error_code is ErrorCode.none for topic in answer.topics)
 
 
 class Client(Protocol):
