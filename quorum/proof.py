@@ -21,6 +21,9 @@ The doubt ends when
     it                                               by the one that was, committed or not, it has again
     such a leader's voters are others, and most of   it is a new replica: a leader of a newer epoch, which might know
     them have told an epoch that is no newer         it as a voter, there was not when they told
+    it knows of no voters, and such a leader has     the voters are static, and others: what it has counts for nobody
+    said that its own do not hold it
+    (INCONSISTENT_VOTER_SET)
 
 A majority of the others is not enough for a voter: of five the fourth may be a candidate that has the forgotten vote.
 Others are all of the voter sets that may be in effect: one whose removal is not committed may have that vote, too. It
@@ -40,7 +43,7 @@ from ..protocol.errors import ErrorCode
 from .messages import VoteRequest, VoteResponse
 from .replica import Replica
 from .roles import IN_FLIGHT, Doubt, Follower
-from .state import OffsetAndEpoch
+from .state import OffsetAndEpoch, ReplicaKey
 from .voters import VoterNode
 
 _TELLING = frozenset({ErrorCode.none, ErrorCode.fenced_leader_epoch})
@@ -77,7 +80,9 @@ def _have_told(replica: Replica, doubt: Doubt) -> bool:
 
 
 def _is_new(replica: Replica, doubt: Doubt) -> bool:
-    """Of one that is no voter. In a static quorum nobody tells it who the voters are: there it stays nobody."""
+    """Of one that is no voter."""
+    if not replica.voters.nodes:
+        return doubt.is_excluded
     told = [doubt.epochs[node.id] for node in replica.voters if node.id in doubt.epochs]
     return len(told) >= replica.voters.majority and max(told) <= replica.epoch
 
@@ -106,7 +111,12 @@ def poll_doubt(replica: Replica) -> None:
 
 
 def _asked(replica: Replica) -> list[VoterNode]:
-    """Also another directory of this node's id: where one runs, it refuses, and the shell says that there are two."""
+    """Also another directory of this node's id: where one runs, it refuses, and the shell says that there are two. Who
+    knows no voters asks the leader: one of static voters says by its refusal that they are others."""
+    if not replica.voters.nodes:
+        leader_id = replica.leader_id
+        is_reachable = leader_id != replica.key.id and replica.known_leader_endpoint() is not None
+        return [VoterNode(ReplicaKey(leader_id))] if leader_id is not None and is_reachable else []
     double = replica.voters.by_id.get(replica.key.id)
     is_other = double is not None and not replica.voters.contains(replica.key)
     return [*replica.others_that_may_vote(), *([double] if double is not None and is_other else [])]
@@ -115,16 +125,17 @@ def _asked(replica: Replica) -> list[VoterNode]:
 def deadlines(replica: Replica) -> Iterator[int]:
     if replica.doubt is not None:
         epochs, ask_at_ms = replica.doubt.epochs, replica.doubt.ask_at_ms
-        yield from (
-            at_ms for node in _asked(replica) if node.id not in epochs and (at_ms := ask_at_ms[node.id]) != IN_FLIGHT
-        )
+        times = (ask_at_ms.get(node.id, IN_FLIGHT) for node in _asked(replica) if node.id not in epochs)
+        yield from (at_ms for at_ms in times if at_ms != IN_FLIGHT)
 
 
 def on_told(replica: Replica, peer_id: int, response: VoteResponse) -> None:
     doubt = replica.doubt
     if doubt is None:
         return
-    if response.error in _TELLING:
+    if response.error is ErrorCode.inconsistent_voter_set and peer_id == replica.leader_id:
+        doubt.is_excluded = True
+    if response.error in _TELLING or doubt.is_excluded:
         doubt.epochs[peer_id] = response.leader.epoch
     else:
         ask_later(replica, peer_id)

@@ -31,10 +31,11 @@ IN_FLIGHT = -1
 @dataclass(slots=True)
 class Doubt:
     """Of a replica in its own memory (`proof`), whatever its role. `epochs`: those of other voters, as heard since the
-    start; `ask_at_ms`: when to ask one (again)."""
+    start; `ask_at_ms`: when to ask one (again). `is_excluded`: a leader's static voters do not hold it."""
 
     epochs: dict[int, int] = field(default_factory=dict)
     ask_at_ms: dict[int, int] = field(default_factory=dict)
+    is_excluded: bool = False
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from tierfetch.log.disk_file import OsFile
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.quorum.errors import BufferFullError, NotLeaderError, QuorumFailedError, QuorumStartError
+from tierfetch.quorum.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from tierfetch.quorum.metadata_log import MetadataLogConfig
 from tierfetch.quorum.state import LeaderAndEpoch, RaftState
 from tierfetch.tests.quorum.nodes import CLUSTER, TIMEOUT_S, Quorum, Replica, now_ms
@@ -111,6 +112,24 @@ async def test_Q9_an_observer_replicates_and_never_votes(tmp_path: Path) -> None
         await leader.kill()
         await asyncio.sleep(0.1)
         assert observer.node.state in {RaftState.FOLLOWER, RaftState.UNATTACHED}
+
+
+@pytest.mark.slow
+async def test_Q10_a_controller_that_is_no_static_voter_is_listed_as_an_observer(tmp_path: Path) -> None:
+    """Nothing that it knows tells it that it is none: the leader says so."""
+    async with Quorum(tmp_path, 1, observers=1) as quorum:
+        await quorum.start()
+        leader = await quorum.leader()
+        await append(leader, b"a")
+        beside = quorum.replicas[2]
+        quorum.dynamic = True  # that is, without controller.quorum.voters
+        await beside.start()
+        quorum.dynamic = False
+        await quorum.until(lambda: leader.node.observers == 1, "the leader to know its observer")
+        answer = await leader.node.ask(DescribeQuorumRequest())
+        assert isinstance(answer, DescribeQuorumResponse)
+        assert [item.key for item in answer.observers] == [beside.key]
+        assert beside.state.records == [b"a"]
 
 
 @pytest.mark.slow
