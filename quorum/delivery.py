@@ -127,10 +127,18 @@ class Delivery:
             self._fail(f"the committed metadata log cannot be read: {error}")
 
     async def _load_snapshot_above(self, offset: int) -> None:
-        latest = self._log.snapshots.latest
-        if latest is None or latest.end_offset <= offset:
-            return
-        parsed = await self._log.snapshots.read(latest)
+        """The latest one. Another may take its place while it is read, and then that one is."""
+        snapshots = self._log.snapshots
+        while True:
+            latest = snapshots.latest
+            if latest is None or latest.end_offset <= offset:
+                return
+            try:
+                parsed = await snapshots.read(latest)
+                break
+            except FileNotFoundError:
+                if latest in snapshots.ids:
+                    raise
         self._voters = [voters_of_snapshot(latest.end_offset, parsed.setup, self._configured)]
         content = SnapshotContent(latest.end_offset, latest.epoch, parsed.last_append_time_ms, parsed.batches)
         for listener in self.listeners:

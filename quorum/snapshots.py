@@ -154,11 +154,7 @@ class SnapshotStore:
 
     async def chunk(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> SnapshotChunk:
         """For FetchSnapshot. SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE."""
-        if snapshot_id not in self._sizes:
-            raise KafkaError(ErrorCode.snapshot_not_found, f"there is no snapshot {snapshot_name(snapshot_id)}")
-        if self._served is None or self._served[0] != snapshot_id:
-            self._served = (snapshot_id, await self._disk.read_file(self.path(snapshot_id)))
-        data = self._served[1]
+        data = await self._content(snapshot_id)
         if position + max_bytes >= len(data):
             self._served = None
         if not 0 <= position < len(data):
@@ -167,6 +163,21 @@ class SnapshotStore:
                 f"snapshot {snapshot_name(snapshot_id)} has {len(data)} bytes, asked for was position {position}",
             )
         return SnapshotChunk(len(data), position, data[position : position + max_bytes])
+
+    async def _content(self, snapshot_id: SnapshotId) -> bytes:
+        """Of one that is served. It may be removed while it is read."""
+        if self._served is not None and self._served[0] == snapshot_id:
+            return self._served[1]
+        try:
+            data = await self._disk.read_file(self.path(snapshot_id)) if snapshot_id in self._sizes else None
+        except FileNotFoundError:
+            if snapshot_id in self._sizes:
+                raise
+            data = None
+        if data is None:
+            raise KafkaError(ErrorCode.snapshot_not_found, f"there is no snapshot {snapshot_name(snapshot_id)}")
+        self._served = (snapshot_id, data)
+        return data
 
     # Removing.
 

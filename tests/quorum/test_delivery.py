@@ -13,7 +13,7 @@ from tierfetch.quorum.delivery import Delivery
 from tierfetch.quorum.effects import AppendRecords, ControlBatch, KRaftVersionRecord, VotersRecord
 from tierfetch.quorum.metadata_log import MetadataLog
 from tierfetch.quorum.metrics import QuorumMetrics
-from tierfetch.quorum.snapshot_file import snapshot_name
+from tierfetch.quorum.snapshot_file import ParsedSnapshot, snapshot_name
 from tierfetch.quorum.state import LeaderAndEpoch
 from tierfetch.quorum.voters import VotersAt, VoterSet
 from tierfetch.tests.fakes.disk import MemoryDisk
@@ -106,6 +106,23 @@ async def test_Q9_a_snapshot_that_is_installed_during_a_read_takes_its_place() -
     log.read_bytes = overtaken  # type: ignore[method-assign]
     async with delivering(log) as running:
         running.delivery.advance(4)
+        await running.until_applied(50)
+        assert running.failures == []
+        assert running.state.snapshots == [(50, 3)]
+
+
+async def test_Q9_a_snapshot_that_is_removed_while_it_is_loaded_is_not_missed() -> None:
+    log = await log_of(10)
+    await cut_snapshot(log, 4)
+    read = log.snapshots.read
+
+    async def overtaken(snapshot_id: SnapshotId) -> ParsedSnapshot:
+        if snapshot_id.end_offset == 4:
+            await log.begin_at_snapshot(await cut_snapshot(log, 50, epoch=3))
+        return await read(snapshot_id)
+
+    log.snapshots.read = overtaken  # type: ignore[method-assign]
+    async with delivering(log) as running:
         await running.until_applied(50)
         assert running.failures == []
         assert running.state.snapshots == [(50, 3)]

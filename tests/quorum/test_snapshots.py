@@ -138,6 +138,21 @@ async def test_chunks_that_cannot_be_given() -> None:
         assert caught.value.code is ErrorCode.position_out_of_range
 
 
+async def test_Q9_a_snapshot_that_is_removed_while_it_is_read_is_not_found() -> None:
+    disk = disk_with(OLD, NEW)
+    store = await store_of(disk)
+    read = disk.read_file
+
+    async def overtaken(path: Path) -> bytes:
+        await store.remove_before(NEW)
+        return await read(path)
+
+    disk.read_file = overtaken  # type: ignore[method-assign]
+    with pytest.raises(KafkaError) as caught:
+        await store.chunk(OLD, 0, 10)
+    assert caught.value.code is ErrorCode.snapshot_not_found
+
+
 async def test_older_ones_go() -> None:
     disk = disk_with(OLD, NEW)
     store = await store_of(disk)
