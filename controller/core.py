@@ -175,11 +175,13 @@ class ControllerCore:
             else self._failover.connection_lost(self.state.image, broker_id, now_ms)
         )
 
-    def probed(self, broker_id: int, outcome: ProbeOutcome, now_ms: int) -> tuple[Verdict, ControllerResult]:
-        """What a probe showed. FENCE comes with the records that do it."""
+    def probed(
+        self, broker_id: int, epoch: int, outcome: ProbeOutcome, now_ms: int
+    ) -> tuple[Verdict, ControllerResult]:
+        """What a probe of the broker in that epoch showed. FENCE comes with the records that do it."""
         if self._failover is None:
             return Verdict.WAIT, ControllerResult()
-        verdict = self._failover.probed(self.state.image, broker_id, outcome, now_ms)
+        verdict = self._failover.probed(self.state.image, broker_id, epoch, outcome, now_ms)
         records = list(fence(self.state, broker_id)) if verdict is Verdict.FENCE else []
         return verdict, ControllerResult(records, is_atomic=False)
 

@@ -9,6 +9,7 @@ reset it. So the controller looks at once, by connecting to the broker's listene
 | an answer by another incarnation | the registered one is gone: proof |
 | an answer by the same incarnation | alive: no more looking |
 | a timeout, an unreachable host, a reset after accept | nothing |
+| anything, looking for a registration that is over | nothing |
 
 Even with proof nothing is fenced
 
@@ -90,9 +91,11 @@ class FastFailover:
         self._suspected[broker_id] = _Suspicion(broker.epoch)
         return Verdict.PROBE
 
-    def probed(self, image: MetadataImage, broker_id: int, outcome: ProbeOutcome, now_ms: int) -> Verdict:
-        """A connect that was asked for has ended."""
+    def probed(self, image: MetadataImage, broker_id: int, epoch: int, outcome: ProbeOutcome, now_ms: int) -> Verdict:
+        """A connect that was asked for has ended; `epoch` is of the registration that was looked for."""
         suspicion = self._suspected.get(broker_id)
+        if suspicion is not None and suspicion.epoch != epoch:
+            return Verdict.WAIT  # a later incarnation is suspected by now, and looked for by somebody else
         broker = image.brokers.get(broker_id)
         if suspicion is None or broker is None or broker.fenced or broker.epoch != suspicion.epoch:
             self._suspected.pop(broker_id, None)

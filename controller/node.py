@@ -41,6 +41,7 @@ from .fast_failover import ProbeOutcome, Verdict
 from .prober import probe_until_decided
 from .records import RegisterControllerRecord, decode_record, encode_record
 from .refusals import refusal
+from .registrations import BrokerRegistration
 from .snapshotter import Snapshotter
 from .state import ControllerResult, KRaftUpgrade, Moment
 
@@ -83,7 +84,8 @@ class ControllerNode:
         self._committed = asyncio.Event()
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue(JOBS_MAX)
         self._worker: asyncio.Task[None] | None = None
-        self._probes: dict[int, asyncio.Task[None]] = {}
+        self._probes: dict[tuple[int, int], asyncio.Task[None]] = {}
+        """By broker id and epoch."""
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when the worker has ended by a fault of ours."""
 
@@ -176,21 +178,22 @@ class ControllerNode:
         """The connection of a broker's heartbeats has ended: look whether its process is gone."""
         verdict = self.core.connection_lost(broker_id, self._now_ms())
         broker = self.core.state.image.brokers.get(broker_id)
-        if verdict is Verdict.PROBE and broker is not None and broker_id not in self._probes:
-            probing = probe_until_decided(broker, self._rng, self._probed)
-            task = asyncio.create_task(probing, name=f"probe-{broker_id}")
-            self._probes[broker_id] = task
-            task.add_done_callback(lambda _: self._probes.pop(broker_id, None))
+        if verdict is not Verdict.PROBE or broker is None or (broker_id, broker.epoch) in self._probes:
+            return
+        key = broker_id, broker.epoch
+        probing = probe_until_decided(broker, self._rng, self._probed)
+        task = self._probes[key] = asyncio.create_task(probing, name=f"probe-{broker_id}")
+        task.add_done_callback(lambda _: self._probes.pop(key, None))
 
-    async def _probed(self, broker_id: int, outcome: ProbeOutcome) -> Verdict:
+    async def _probed(self, broker: BrokerRegistration, outcome: ProbeOutcome) -> Verdict:
         """FENCE once the broker is fenced, or leadership is lost."""
         verdict: list[Verdict] = []
 
         def decide(moment: Moment) -> ControllerResult:
-            found, result = self.core.probed(broker_id, outcome, moment.now_ms)
+            found, result = self.core.probed(broker.broker_id, broker.epoch, outcome, moment.now_ms)
             verdict.append(found)
             if found is Verdict.FENCE:
-                _log.warning("broker %d is gone: its listener refuses connections; it is fenced", broker_id)
+                _log.warning("broker %d is gone: its listener refuses connections; it is fenced", broker.broker_id)
             return result
 
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

@@ -23,7 +23,7 @@ PAUSE_S: Final = 0.03
 """Between two probes: a process that dies closes its sockets one by one."""
 _QUESTION: Final = {"client_software_name": "tierfetch", "client_software_version": "prober"}
 
-Tell = Callable[[int, ProbeOutcome], Awaitable[Verdict]]
+Tell = Callable[[BrokerRegistration, ProbeOutcome], Awaitable[Verdict]]
 
 
 async def probe(broker: BrokerRegistration, random: Random) -> ProbeOutcome:
@@ -58,7 +58,7 @@ async def _compare(broker: BrokerRegistration, address: Address, random: Random)
 async def probe_until_decided(broker: BrokerRegistration, random: Random, tell: Tell) -> None:
     """Probe as long as the core wants to know more."""
     while True:
-        verdict = await tell(broker.broker_id, await probe(broker, random))
+        verdict = await tell(broker, await probe(broker, random))
         if verdict is not Verdict.PROBE:
             return
         await asyncio.sleep(PAUSE_S)

@@ -26,10 +26,10 @@ def cluster_of(count: int) -> Harness:
 
 
 def probe(harness: Harness, broker_id: int, *outcomes: ProbeOutcome) -> Verdict:
-    verdict = Verdict.PROBE
+    verdict, epoch = Verdict.PROBE, harness.image.brokers[broker_id].epoch
     for outcome in outcomes:
         assert verdict is Verdict.PROBE
-        verdict, result = harness.core.probed(broker_id, outcome, harness.now_ms)
+        verdict, result = harness.core.probed(broker_id, epoch, outcome, harness.now_ms)
         harness.take(result)
     return verdict
 
@@ -115,7 +115,7 @@ def test_a_live_broker_is_never_fenced_for_a_disconnect() -> None:
     harness = cluster_of(3)
     harness.core.connection_lost(1, harness.now_ms)
     assert probe(harness, 1, REFUSED, ProbeOutcome.SAME_INCARNATION) is Verdict.WAIT
-    assert harness.core.probed(1, REFUSED, harness.now_ms)[0] is Verdict.WAIT, "nobody asked for it any more"
+    assert probe(harness, 1, REFUSED) is Verdict.WAIT, "nobody asked for it any more"
     assert not harness.image.brokers[1].fenced
 
 
@@ -133,7 +133,7 @@ def test_a_heartbeat_ends_the_suspicion() -> None:
     harness.core.connection_lost(1, harness.now_ms)
     probe(harness, 1, REFUSED)
     harness.heartbeat(1)
-    assert harness.core.probed(1, REFUSED, harness.now_ms)[0] is Verdict.WAIT
+    assert probe(harness, 1, REFUSED) is Verdict.WAIT
 
 
 def test_not_within_one_session_timeout_of_a_failover() -> None:
@@ -179,6 +179,19 @@ def test_brokers_that_are_fenced_unknown_or_registered_anew_are_left_alone() -> 
     assert harness.core.connection_lost(9, harness.now_ms) is Verdict.WAIT
     harness.core.connection_lost(1, harness.now_ms)
     harness.register(1, incarnation_id=harness.image.brokers[1].incarnation_id)
-    assert harness.core.probed(1, ProbeOutcome.OTHER_INCARNATION, harness.now_ms)[0] is Verdict.WAIT
+    assert probe(harness, 1, ProbeOutcome.OTHER_INCARNATION) is Verdict.WAIT
     harness.heartbeat(2, want_fence=True)
     assert harness.core.connection_lost(2, harness.now_ms) is Verdict.WAIT
+
+
+def test_a_probe_for_a_registration_that_is_over_proves_nothing_against_the_next() -> None:
+    """The new incarnation answers who looks for the old one, and its own connection was cut just then."""
+    harness = cluster_of(3)
+    before = harness.image.brokers[1].epoch
+    assert harness.core.connection_lost(1, harness.now_ms) is Verdict.PROBE
+    harness.start(1)
+    assert harness.core.connection_lost(1, harness.now_ms) is Verdict.PROBE
+    for outcome in (ProbeOutcome.OTHER_INCARNATION, REFUSED, REFUSED):
+        verdict, result = harness.core.probed(1, before, outcome, harness.now_ms)
+        assert (verdict, result.records) == (Verdict.WAIT, [])
+    assert probe(harness, 1, REFUSED, REFUSED) is Verdict.FENCE, "who looks for it is still heard"

@@ -146,11 +146,11 @@ class ControllerModel(RuleBasedStateMachine):
 
     @rule(broker=brokers, outcomes=st.lists(st.sampled_from(ProbeOutcome), max_size=3))
     def lose_connection(self, broker: int, outcomes: list[ProbeOutcome]) -> None:
-        was_fenced = self.cluster.image.brokers[broker].fenced
+        was_fenced, epoch = self.cluster.image.brokers[broker].fenced, self.cluster.image.brokers[broker].epoch
         live = {number for number in BROKERS if not self.cluster.image.brokers[number].fenced}
         self.cluster.core.connection_lost(broker, self.cluster.now_ms)
         for outcome in outcomes:
-            _, result = self.cluster.core.probed(broker, outcome, self.cluster.now_ms)
+            _, result = self.cluster.core.probed(broker, epoch, outcome, self.cluster.now_ms)
             self.cluster.take(result)
         refused = ProbeOutcome.REFUSED
         has_proof = ProbeOutcome.OTHER_INCARNATION in outcomes or (refused, refused) in pairwise(outcomes)

@@ -69,7 +69,7 @@ async def test_C1_a_decided_probe_ends_at_once(monkeypatch: pytest.MonkeyPatch) 
     async def refused(*_: object) -> ProbeOutcome:
         return ProbeOutcome.REFUSED
 
-    async def tell(_: int, outcome: ProbeOutcome) -> Verdict:
+    async def tell(_: BrokerRegistration, outcome: ProbeOutcome) -> Verdict:
         told.append(outcome)
         return Verdict.PROBE if len(told) < 2 else Verdict.WAIT
 
