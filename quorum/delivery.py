@@ -127,23 +127,20 @@ class Delivery:
             self._fail(f"the committed metadata log cannot be read: {error}")
 
     async def _load_snapshot_above(self, offset: int) -> None:
-        """The latest one. Another may take its place while it is read, and then that one is."""
+        """The latest one."""
         snapshots = self._log.snapshots
-        while True:
-            latest = snapshots.latest
-            if latest is None or latest.end_offset <= offset:
-                return
+        while (latest := snapshots.latest) is not None and latest.end_offset > offset:
             try:
                 parsed = await snapshots.read(latest)
-                break
             except FileNotFoundError:
                 if latest in snapshots.ids:
                     raise
-        self._voters = [voters_of_snapshot(latest.end_offset, parsed.setup, self._configured)]
-        content = SnapshotContent(latest.end_offset, latest.epoch, parsed.last_append_time_ms, parsed.batches)
-        for listener in self.listeners:
-            listener.on_load_snapshot(content)
-        self.applied_offset = latest.end_offset
+                continue  # a later one took its place meanwhile
+            self._voters = [voters_of_snapshot(latest.end_offset, parsed.setup, self._configured)]
+            content = SnapshotContent(latest.end_offset, latest.epoch, parsed.last_append_time_ms, parsed.batches)
+            for listener in self.listeners:
+                listener.on_load_snapshot(content)
+            offset = self.applied_offset = latest.end_offset
 
     async def _apply(self) -> None:
         """Everything committed that the log holds."""
