@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..log.config import LogConfig
 from ..log.properties import INT32_MAX
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC
@@ -110,7 +111,8 @@ def _remove_last(state: ControllerState, topic: TopicRegistration, count: int) -
         raise KafkaError(
             ErrorCode.invalid_partitions, f"topic {topic.name!r} must keep at least 1 partition, not {count}"
         )
-    if state.image.config(TOPIC_RESOURCE, topic.name).get("remote.storage.enable", "false").strip().lower() == "true":
+    configs, _ = LogConfig.usable_configs(state.image.config(TOPIC_RESOURCE, topic.name), LogConfig())
+    if configs.remote_storage_enable:
         raise KafkaError(
             ErrorCode.policy_violation,
             f"topic {topic.name!r} is tiered, and what the tier holds of its last partitions would stay there: set"

@@ -20,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from ...log.config import ALL_REPLICAS
 from .cluster_state import ClusterState
 from .journal import ConfigValue, Key
 from .throttling import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 
-ALL_REPLICAS: Final = "*"
 NAMED_MAX: Final = 5
 """In one line; the rest is counted."""
 _RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
