@@ -5,9 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.tests.process.conftest import local_tier
@@ -20,42 +22,52 @@ def run_broker(path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=path.parent)
 
 
-def test_stops_in_order_on_sigterm_and_sigint(tmp_path: Path) -> None:
-    with LocalCluster(tmp_path, (1,)) as cluster:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            process = cluster.process(1)
-            process.send_signal(number)
-            assert process.wait(20) == 0, cluster.log_tail(1)
-            assert (cluster.data_directory(1) / ".kafka_cleanshutdown").exists()
-            cluster.stop(1)
-            cluster.start(1)
-            cluster.wait_serving(1)
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One broker with a tier; each test leaves it running."""
+    base = tmp_path_factory.mktemp("broker")
+    with LocalCluster(base, (1,), tier=local_tier(base)) as cluster:
+        yield cluster
 
 
-def test_second_broker_on_the_same_directory_is_refused(tmp_path: Path) -> None:
-    with LocalCluster(tmp_path, (1,)) as cluster:
-        copy = tmp_path / "second.properties"
-        text = (tmp_path / "broker-1.properties").read_text()
-        copy.write_text(text.replace(f":{cluster.port(1)}", ":0").replace("metrics.port", "# metrics.port"))
-        finished = run_broker(copy)
+def run_changed(cluster: LocalCluster, path: Path, changes: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """A second broker, with the first one's configuration but for these texts in it."""
+    text = cluster.config_file(1).read_text()
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    return run_broker(path)
+
+
+def test_stops_in_order_on_sigterm_and_sigint(cluster: LocalCluster) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        process = cluster.process(1)
+        process.send_signal(number)
+        assert process.wait(20) == 0, cluster.log_tail(1)
+        assert (cluster.data_directory(1) / ".kafka_cleanshutdown").exists()
+        cluster.stop(1)
+        cluster.start(1)
+        cluster.wait_serving(1)
+
+
+def test_second_broker_on_the_same_directory_is_refused(cluster: LocalCluster, tmp_path: Path) -> None:
+    changes = {f":{cluster.port(1)}": ":0", "metrics.port": "# metrics.port"}
+    finished = run_changed(cluster, tmp_path / "second.properties", changes)
     assert finished.returncode == 1
     assert "is in use by another process" in finished.stderr
     assert "Traceback" not in finished.stderr
 
 
-def test_port_that_is_taken_is_said(tmp_path: Path) -> None:
-    with LocalCluster(tmp_path, (1,)) as cluster:
-        copy = tmp_path / "second.properties"
-        text = (tmp_path / "broker-1.properties").read_text()
-        copy.write_text(text.replace("broker-1\n", "elsewhere\n").replace("node.id=1", "node.id=2"))
-        finished = run_broker(copy)
-        assert finished.returncode == 1
-        assert f"{cluster.port(1)}" in finished.stderr
+def test_port_that_is_taken_is_said(cluster: LocalCluster, tmp_path: Path) -> None:
+    changes = {"broker-1\n": "elsewhere\n", "node.id=1": "node.id=2"}
+    finished = run_changed(cluster, tmp_path / "second.properties", changes)
+    assert finished.returncode == 1
+    assert f"{cluster.port(1)}" in finished.stderr
     assert "Traceback" not in finished.stderr
 
 
-def test_idle_broker_is_small(tmp_path: Path) -> None:
+def test_idle_broker_is_small(cluster: LocalCluster) -> None:
     """100 MiB is the limit that is promised; what it needs is about half of it."""
-    with LocalCluster(tmp_path, (1,), tier=local_tier(tmp_path)) as cluster:
-        process = psutil.Process(cluster.process(1).pid)
-        assert process.memory_info().rss < IDLE_RSS_BYTES_MAX
+    process = psutil.Process(cluster.process(1).pid)
+    assert process.memory_info().rss < IDLE_RSS_BYTES_MAX

@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from tierfetch.cli.local_cluster import SESSION, LocalCluster
+from tierfetch.cli.main import cli
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address, KafkaClient
+from tierfetch.protocol.config_resources import ConfigSource, ResourceType
 from tierfetch.protocol.questions import metadata_of
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.conftest import local_tier
@@ -27,8 +30,7 @@ from tierfetch.tests.process.producing import SteadyProducer
 
 TIMEOUT_S = 60.0
 BURST_S = 1.0
-TOPIC, BROKER = 2, 4
-TOPIC_SOURCE, BROKER_SOURCE = 1, 2
+SET_SOURCES = (ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DYNAMIC_BROKER_CONFIG)
 BROKERS = (1, 2, 3, 4)
 SIZE_BYTES = 8_000_000
 SMALL_FETCHES = {"replica.fetch.max.bytes": "500000", "replica.fetch.response.max.bytes": "500000"}
@@ -62,27 +64,19 @@ class Moved:
         (topic,) = self._ask(1, ApiKey.METADATA, metadata_of([self.topic])).topics
         return [list(part.replica_nodes) for part in sorted(topic.partitions, key=lambda part: part.partition_index)]
 
-    def command(self, *arguments: str) -> list[str]:
-        servers = ("--bootstrap", self.cluster.bootstrap_servers)
-        bootstrap = () if arguments[0] == "pause" else servers
-        return [
-            sys.executable,
-            "-m",
-            "tierfetch.cli.main",
-            "reassign",
-            arguments[0],
-            str(self.plan),
-            *arguments[1:],
-            *bootstrap,
-        ]
+    def command(self, name: str, *options: str) -> list[str]:
+        bootstrap = () if name == "pause" else ("--bootstrap", self.cluster.bootstrap_servers)
+        return ["reassign", name, str(self.plan), *options, *bootstrap]
 
     def run(self, *arguments: str, code: int = 0) -> str:
-        done = subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-        assert done.returncode == code, done.stdout + done.stderr
+        """In this process; those that are to be killed, or to run beside others, are started in their own."""
+        done = CliRunner().invoke(cli, self.command(*arguments))
+        assert done.exit_code == code, done.output
         return done.stdout + done.stderr
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(self.command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        command = [sys.executable, "-m", "tierfetch.cli.main", *self.command(*arguments)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def wait_moving(self) -> None:
         for _ in poll(TIMEOUT_S, "the first wave to move"):
@@ -91,19 +85,19 @@ class Moved:
 
     def throttles(self) -> dict[str, str]:
         """Whatever is set for the topic or a broker."""
-        brokers = [self._configs(BROKER, str(broker), broker) for broker in BROKERS]
+        brokers = [self._configs(ResourceType.BROKER, str(broker), broker) for broker in BROKERS]
         found = {key: value for configs in (self.configs(), *brokers) for key, value in configs.items()}
         return {key: value for key, value in found.items() if "throttled" in key}
 
     def configs(self) -> dict[str, str]:
         """Of the topic, by itself."""
-        return self._configs(TOPIC, self.topic, 1)
+        return self._configs(ResourceType.TOPIC, self.topic, 1)
 
-    def _configs(self, resource_type: int, name: str, broker: int) -> dict[str, str]:
+    def _configs(self, resource_type: ResourceType, name: str, broker: int) -> dict[str, str]:
         asked = {"resource_type": resource_type, "resource_name": name, "configuration_keys": None}
         body = {"resources": [asked], "include_synonyms": False, "include_documentation": False}
         (result,) = self._ask(broker, ApiKey.DESCRIBE_CONFIGS, body).results
-        return {each.name: each.value for each in result.configs if each.config_source in (TOPIC_SOURCE, BROKER_SOURCE)}
+        return {each.name: each.value for each in result.configs if each.config_source in SET_SOURCES}
 
     def _ask(self, broker: int, api: ApiKey, body: Any) -> Any:
         async def ask() -> Any:
