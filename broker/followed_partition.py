@@ -63,6 +63,10 @@ class FollowedPartition:
         return self._partition.log.config.is_compacted
 
     @property
+    def has_failed(self) -> bool:
+        return self._partition.has_failed
+
+    @property
     def is_never_in_isr(self) -> bool:
         return self._partition.is_never_in_isr
 

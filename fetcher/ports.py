@@ -115,6 +115,12 @@ class FollowerPartition(Protocol):
     def is_compacted(self) -> bool: ...
 
     @property
+    def has_failed(self) -> bool:
+        """Whether the log takes nothing any more until its owner has opened it anew: it may end beyond what its disk
+        has, so to fetch from there would acknowledge what is lost.
+        """
+
+    @property
     def is_never_in_isr(self) -> bool:
         """Whether this replica has not been in the ISR since it last adopted state from the tier."""
 

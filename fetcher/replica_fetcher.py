@@ -240,6 +240,8 @@ class ReplicaFetcher:
         """Those that may be fetched now; `_held_back_s` is when the first of the others may be."""
         found, waits_s = [], []
         for replica in replicas:
+            if replica.partition.has_failed:
+                continue
             wait_s = 0.0 if replica.is_caught_up else self._throttle.wait_s(replica.partition.topic_id_partition)
             if wait_s > 0:
                 waits_s.append(wait_s)

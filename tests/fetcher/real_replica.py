@@ -199,6 +199,7 @@ class RealReplica:
         self.is_tiered = True
         self.is_compacted = False
         self.is_never_in_isr = False
+        self.has_failed = False
         self._last_log: PartitionLog | None = None
 
     @property

@@ -12,6 +12,7 @@ from tierfetch.fetcher.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP
 from tierfetch.fetcher.policies import EarliestPendingUpload, LocalLogStart, TierFirst
 from tierfetch.fetcher.replica_fetcher import FetcherConfig
 from tierfetch.log.epochs import EpochEntry
+from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.remote.lineage import OffsetAndEpoch
 from tierfetch.tests.fetcher.cluster import OTHER, QUICK, Cluster, until, worked_cluster
 from tierfetch.tests.fetcher.model_follower import ModelFollower
@@ -430,3 +431,21 @@ async def test_no_fetch_leaves_while_an_early_answer_of_a_failed_one_is_being_ap
         cluster.log.append(3, 2)
         await cluster.until_caught_up()
     assert cluster.follower.effects[:2] == ["adopt [0, 6)", "append 6-7"]
+
+
+async def test_a_log_that_has_failed_acknowledges_nothing() -> None:
+    """An fsync failed after the append was visible: the leader would count what the disk does not have."""
+    cluster = worked_cluster()
+
+    def fail(effect: str) -> None:
+        if effect.startswith("append"):
+            cluster.follower.has_failed = True
+            raise KafkaError(ErrorCode.kafka_storage_error, "the log is not available")
+
+    cluster.follower.before_effect = fail
+    async with cluster.running():
+        await until(lambda: cluster.follower.has_failed)
+        asked = len(cluster.leader.calls)
+        for _ in range(100):
+            await asyncio.sleep(0.0005)
+        assert cluster.leader.calls[asked:] == []
