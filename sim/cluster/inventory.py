@@ -92,12 +92,11 @@ class Link(_Strict):
 
 
 class Tier(_Strict):
-    """The remote store. Prices in one currency: for each request, and for each GB (10^9 bytes) read from it."""
+    """The remote store. Prices in one currency: for each read, and for each GB (10^9 bytes) that is read."""
 
     latency_ms: Seconds = 30.0
     bandwidth_bytes_per_s: Capacity = 12.5e9
     price_per_get: Price = 0.0
-    price_per_put: Price = 0.0
     price_per_gb_egress: Price = 0.0
 
 

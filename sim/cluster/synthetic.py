@@ -103,7 +103,7 @@ def synthetic_cluster(shape: Shape) -> ClusterArrays:
     )
 
 
-_PRICES: Final[dict[str, float]] = {"price_per_get": 4e-7, "price_per_put": 5e-6}
+_PRICES: Final[dict[str, float]] = {"price_per_get": 4e-7}
 """Of S3 standard, USD, within a region."""
 
 
