@@ -24,7 +24,7 @@ from tierfetch.tests.process.producing import SteadyProducer
 TIMEOUT_S = 30.0
 VALUES = [b"%06d " % number + b"x" * 1000 for number in range(5000)]
 DISK_BYTES = 48 * 1024 * 1024
-FREE_BYTES = 6 * 1024 * 1024
+FREE_BYTES = 3 * 1024 * 1024
 
 
 @pytest.fixture(scope="module")
