@@ -98,7 +98,7 @@ class ControllerService(Service):
         check_broker_configs: Callable[[Mapping[str, str]], None] = lambda _: None,
         listeners: Sequence[QuorumListener] = (),
     ) -> None:
-        """`listeners` are told what the controller is told, after it."""
+        """`listeners` are told what the controller is told, before it."""
         super().__init__()
         self.config = config
         self._rng = rng
@@ -130,7 +130,7 @@ class ControllerService(Service):
         self.quorum = QuorumService(
             config,
             **self._quorum_arguments,
-            listeners=(self.controller, *self._listeners),
+            listeners=(*self._listeners, self.controller),
             handlers_of=self._handlers,
         )
         await self._stack.enter_async_context(self.quorum)

@@ -37,6 +37,7 @@ from ..protocol.topics import TopicIdPartition, TopicPartition
 from .checkers import Anomaly, FinalLog
 from .client import AttemptFailedError, SimClient
 from .clock import EPOCH_MS
+from .excuses import Excuses
 from .history import ACKS_ALL
 from .truth import ClusterTruth
 
@@ -90,8 +91,8 @@ class Administrator:
         self._requests: Counter[str] = Counter()
         """About each of these, so far."""
         self._targets: dict[TopicIdPartition, tuple[int, ...]] = {}
-        self._produced: dict[TopicIdPartition, dict[int, int]] = {}
-        """Of side topics, what was acknowledged: numbers by offset."""
+        self._produced: dict[TopicIdPartition, dict[int, tuple[int, int]]] = {}
+        """Of side topics, what was acknowledged: by offset its number, and when it was sent."""
         self.changed: Counter[str] = Counter()
         self._assigning = asyncio.Lock()
         self._leaderless_since_s: dict[TopicIdPartition, float] = {}
@@ -183,12 +184,12 @@ class Administrator:
         names = self._truth.image.topic_names
         return [each for each in self._produced if names.get(each.topic_id) == each.topic]
 
-    def lost_from(self, partition: TopicIdPartition, log: FinalLog, excused_from: int | None) -> list[Anomaly]:
-        """Of what was acknowledged in one of `filled`, what its log has not; above `excused_from` it need not."""
+    def lost_from(self, partition: TopicIdPartition, log: FinalLog, excuses: Excuses) -> list[Anomaly]:
+        """Of what was acknowledged in one of `filled`, what its log has not, and has to have."""
         lost = [
             offset
-            for offset, number in self._produced[partition].items()
-            if log.values.get(offset) != number and (excused_from is None or offset < excused_from)
+            for offset, (number, sent_ms) in self._produced[partition].items()
+            if log.values.get(offset) != number and not excuses.covers(offset, sent_ms, sent_ms)
         ]
         detail = f"offsets {lost} were acknowledged, and are not in [{log.start_offset}, {log.end_offset})"
         return [Anomaly("lost write", str(partition.topic_partition), detail)] if lost else []
@@ -306,10 +307,11 @@ class Administrator:
     async def _produce(self, partition: TopicPartition, number: int) -> None:
         value = number.to_bytes(8, "big") + bytes(SIDE_VALUE_BYTES)
         batch = build_batch([Record(0, EPOCH_MS + number, None, value)], base_offset=0)
+        sent_ms = int(asyncio.get_running_loop().time() * 1000)
         with suppress(AttemptFailedError, KafkaError):
             topic_id, offset = await self._producer.produce_where(partition, batch, ACKS_ALL)
             written_to = TopicIdPartition(topic_id, partition.topic, partition.partition)
-            self._produced.setdefault(written_to, {})[offset] = number
+            self._produced.setdefault(written_to, {})[offset] = (number, sent_ms)
 
     async def _assign(self, partition: TopicIdPartition, replicas: tuple[int, ...]) -> None:
         """One after the other, or nobody could say which came last."""
@@ -328,10 +330,15 @@ class Administrator:
                 self.changed["reassignments accepted"] += 1
                 self._targets[partition] = replicas
 
-    async def _elect(self, partition: TopicPartition, election: int) -> None:
+    async def _elect(self, partition: TopicPartition, election: int) -> bool:
+        """Whether it is known to be over, one way or the other."""
         asked = [{"topic": partition.topic, "partitions": [partition.partition]}]
         body = {"election_type": election, "topic_partitions": asked, "timeout_ms": int(TIMEOUT_S * 1000)}
-        await self._ask(ApiKey.ELECT_LEADERS, body)
+        answer = await self._ask(ApiKey.ELECT_LEADERS, body)
+        if answer is None or answer.error_code is not ErrorCode.none:
+            return False
+        codes = {result.error_code for topic in answer.replica_election_results for result in topic.partition_result}
+        return ErrorCode.request_timed_out not in codes
 
     async def _rescue(self, partition: TopicIdPartition, registration: PartitionRegistration) -> None:
         now_s = asyncio.get_running_loop().time()
@@ -342,9 +349,13 @@ class Administrator:
             return
         best = max(ends, key=lambda each: (*ends[each], -each))
         self._record("administrator", f"{partition.topic_partition}: {best} shall lead, of {ends}")
-        self._truth.uncleanly_asked.add(PartitionKey(partition.topic_id, partition.partition))
         await self._assign(partition, (best, *(each for each in registration.replicas if each != best)))
-        await self._elect(partition.topic_partition, UNCLEAN)
+        key, is_answered = PartitionKey(partition.topic_id, partition.partition), False
+        self._truth.asked.begins(key)
+        try:
+            is_answered = await self._elect(partition.topic_partition, UNCLEAN)
+        finally:
+            self._truth.asked.ends(key, is_answered=is_answered)
 
     def _end(self, broker_id: int, partition: TopicIdPartition) -> tuple[int, int] | None:
         """Latest epoch and log end of a live replica."""

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from struct import Struct
 from typing import Final
+from uuid import UUID
 
 from ..broker.cluster_view import ClusterImage
 from ..broker.node import Broker
 from ..broker.partition import Partition
+from ..log.checkpoints import META_PROPERTIES, decode_meta_properties
 from ..plugins.layout import segment_key
 from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicPartition
 from ..remote.lineage import is_within_lineage
 from .checkers import Anomaly
-from .filesystem import SimFilesystem
+from .filesystem import Inode, SimFilesystem
 from .objects import SimObjectStore
 from .replica_checkers import (
+    Aborted,
     ProducerView,
     ReplicaState,
     StoredBatch,
@@ -28,6 +32,16 @@ Brokers = Mapping[int, Broker | None]
 
 DIRECTORY: Final = Path("/data")
 """Where simulated brokers keep their logs."""
+
+
+_ABORTED: Final = Struct(">hqqqq")
+"""An entry of a transaction index: version, producer id, first offset, the marker's offset, last stable offset."""
+
+
+def directory_id(files: SimFilesystem) -> UUID | None:
+    """Of the log directory on this machine; None before it is formatted."""
+    found = files.find(DIRECTORY / META_PROPERTIES)
+    return decode_meta_properties(bytes(found.content)).directory_id if isinstance(found, Inode) else None
 
 
 def not_converged(brokers: Brokers, image: ClusterImage) -> list[tuple[str, str]]:
@@ -110,7 +124,15 @@ def _replica_state(node_id: int, partition: Partition, files: SimFilesystem, dir
             )
             for producer_id, entry in log.producers.entries.items()
         },
+        aborted=tuple(_aborted(files, directory)),
     )
+
+
+def _aborted(files: SimFilesystem, directory: Path) -> Iterator[Aborted]:
+    for path, inode in files.walk(directory):
+        if path.suffix == ".txnindex":
+            for _, producer_id, first_offset, marker_offset, _ in _ABORTED.iter_unpack(bytes(inode.content)):
+                yield Aborted(producer_id, first_offset, marker_offset)
 
 
 def _local_batches(files: SimFilesystem, directory: Path) -> Iterator[StoredBatch]:

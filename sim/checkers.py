@@ -13,8 +13,8 @@
 | uncommitted read     | a value of a transaction without a commit marker was read by a read-committed reader        |
 | truncated start      | the final log begins above 0 although nothing may expire                                    |
 
-Losses that the fault model permits are `Excuse`s, computed at the time of the fault (`sim/losses.py`). Offsets at or
-above an excuse's may afterwards hold other records: what was seen of them before the fault judges nothing.
+Losses that the fault model permits are excuses (`sim/excuses.py`), computed at the time of the fault (`sim/losses.py`):
+they cover the records that were lost then, and nothing that was sent afterwards.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from .excuses import Excuses
 from .history import History, Outcome, Poll, Send
-
-IN_FLIGHT_MS = 500
-"""How long an answer may travel that a node gave before it lost what it had acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +36,6 @@ class Anomaly:
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.partition}: {self.detail}"
-
-
-@dataclass(frozen=True, slots=True)
-class Excuse:
-    """At `at_ms` every in-sync copy of the offsets from `from_offset` on was lost, as the flush policy permits."""
-
-    partition: str
-    from_offset: int
-    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +58,27 @@ class Verdict:
 
 
 def check_history(
-    history: History, logs: Mapping[str, FinalLog], excuses: tuple[Excuse, ...] = (), *, expires: bool = False
+    history: History,
+    logs: Mapping[str, FinalLog],
+    excuses: Mapping[str, Excuses] | None = None,
+    *,
+    expires: bool = False,
 ) -> Verdict:
-    """All the rows of the table. `expires`: retention may have taken the beginning of the logs."""
+    """All the rows of the table, `excuses` by partition. `expires`: retention may have taken the logs' beginnings."""
     anomalies: list[Anomaly] = []
     checked = excused = 0
     for partition in history.partitions:
         sends = [send for send in history.sends if send.partition == partition]
         polls = [poll for poll in history.polls if poll.partition == partition]
-        forgiven = _Forgiven(tuple(excuse for excuse in excuses if excuse.partition == partition))
         log = logs.get(partition)
         if log is None:
             anomalies.append(Anomaly("unobserved", partition, "it could not be read at the end"))
             continue
+        forgiven = _Forgiven((excuses or {}).get(partition, Excuses()), sends)
         acknowledged = [send for send in sends if send.is_acknowledged_by_all]
         for send in acknowledged:
             lost = list(_lost(send, log))
-            unforgiven = [each for each in lost if not forgiven.covers(send.base_offset, send.completed_ms)]
+            unforgiven = [each for offset, each in lost if not forgiven.has_sent(send, offset)]
             excused += len(lost) - len(unforgiven)
             checked += len(send.values)
             anomalies += unforgiven
@@ -100,28 +93,31 @@ def check_history(
 
 
 class _Forgiven:
-    """The excuses of one partition."""
+    """What the excuses of one partition cover, given when each of its values was sent."""
 
-    def __init__(self, excuses: tuple[Excuse, ...]) -> None:
-        self._excuses = excuses
+    def __init__(self, excuses: Excuses, sends: list[Send]) -> None:
+        self.excuses = excuses
+        self._sent_ms = {value: send.invoked_ms for send in sends for value in send.values}
 
-    def covers(self, offset: int, seen_ms: int) -> bool:
-        """Whether a loss permitted what was seen at `offset`, then, to be gone or replaced."""
-        return any(offset >= each.from_offset and seen_ms <= each.at_ms + IN_FLIGHT_MS for each in self._excuses)
+    def has_sent(self, send: Send, offset: int) -> bool:
+        """What was acknowledged at `offset` may be gone."""
+        return self.excuses.covers(offset, send.invoked_ms, send.asked_ms)
 
-    def between(self, earlier_ms: int, later_ms: int) -> bool:
-        """Whether offsets may have gone back between two moments."""
-        return any(earlier_ms <= each.at_ms + IN_FLIGHT_MS and each.at_ms <= later_ms for each in self._excuses)
+    def has_read(self, poll: Poll, offset: int, value: int) -> bool:
+        """What was read at `offset` may be gone. Of what nobody sent nothing is excused."""
+        sent_ms = self._sent_ms.get(value)
+        return sent_ms is not None and self.excuses.covers(offset, sent_ms, poll.asked_ms)
 
 
-def _lost(send: Send, log: FinalLog) -> Iterator[Anomaly]:
+def _lost(send: Send, log: FinalLog) -> Iterator[tuple[int, Anomaly]]:
+    """By offset."""
     for offset, value in send.offsets().items():
         if offset < log.start_offset or log.values.get(offset) == value:
             continue
         kind = "unobserved" if offset >= log.end_offset else "lost write"
         there = f"{log.values[offset]} is there" if offset in log.values else f"the log ends at {log.end_offset}"
         detail = f"{value} at {offset}, sent by {send.process}, acknowledged at {send.completed_ms} ms; {there}"
-        yield Anomaly(kind, log.partition, detail)
+        yield offset, Anomaly(kind, log.partition, detail)
 
 
 def _inconsistent_offsets(
@@ -132,11 +128,11 @@ def _inconsistent_offsets(
         seen.setdefault(offset, {}).setdefault(value, "the final log")
     for send in acknowledged:
         for offset, value in send.offsets().items():
-            if not forgiven.covers(offset, send.completed_ms):
+            if not forgiven.has_sent(send, offset):
                 seen.setdefault(offset, {}).setdefault(value, f"sent by {send.process}")
     for poll in polls:
         for offset, value in poll.records:
-            if not forgiven.covers(offset, poll.completed_ms):
+            if not forgiven.has_read(poll, offset, value):
                 seen.setdefault(offset, {}).setdefault(value, f"read by {poll.process} at {poll.completed_ms} ms")
     for offset, values in sorted(seen.items()):
         if len(values) > 1:
@@ -149,7 +145,7 @@ def _duplicates(log: FinalLog, polls: list[Poll], forgiven: _Forgiven) -> Iterat
         places.setdefault(value, set()).add(offset)
     for poll in polls:
         for offset, value in poll.records:
-            if not forgiven.covers(offset, poll.completed_ms):
+            if not forgiven.has_read(poll, offset, value):
                 places.setdefault(value, set()).add(offset)
     for value, offsets in sorted(places.items()):
         if len(offsets) > 1:
@@ -162,19 +158,19 @@ def _polls_in_order(log: FinalLog, polls: list[Poll], forgiven: _Forgiven) -> It
         before = last.get(poll.process)
         offsets = [offset for offset, _ in poll.records]
         floor = poll.from_offset
-        if before is not None and not forgiven.between(before.completed_ms, poll.completed_ms):
-            floor = max(floor, before.end_offset)
+        if before is not None:
+            floor = max(floor, forgiven.excuses.floor(before.end_offset, before.asked_ms, poll.completed_ms))
         if offsets != sorted(set(offsets)) or any(offset < floor for offset in offsets):
             detail = f"{poll.process} asked from {poll.from_offset}, after {floor - 1}, and was given {offsets}"
             yield Anomaly("nonmonotonic poll", log.partition, detail)
         last[poll.process] = poll
-        if poll.is_read_committed or forgiven.covers(poll.from_offset, poll.completed_ms):
+        if poll.is_read_committed:
             continue
         given = set(offsets)
         skipped = [
             offset
             for offset in range(max(poll.from_offset, log.start_offset), poll.end_offset)
-            if offset in log.values and offset not in given and not forgiven.covers(offset, poll.completed_ms)
+            if offset in log.values and offset not in given and not forgiven.excuses.may_hide(offset, poll.asked_ms)
         ]
         if skipped:
             yield Anomaly("poll skip", log.partition, f"{poll.process} went to {poll.end_offset} past {skipped}")
@@ -188,8 +184,8 @@ def _sends_in_order(partition: str, sends: list[Send], forgiven: _Forgiven) -> I
         before = last.get(send.process)
         is_after = before is not None and before.acks == send.acks and before.completed_ms <= send.invoked_ms
         if before is not None and is_after and send.acks != 1:
-            falls = send.base_offset < before.base_offset + len(before.values)
-            if falls and not forgiven.between(before.completed_ms, send.completed_ms):
+            end = before.base_offset + len(before.values)
+            if send.base_offset < forgiven.excuses.floor(end, before.asked_ms, send.completed_ms):
                 detail = f"{send.process} was told {before.base_offset}, then {send.base_offset}"
                 yield Anomaly("nonmonotonic send", partition, detail)
         last[send.process] = send

@@ -12,7 +12,8 @@ process paused. A crash of the process cuts off its queues: what has not taken e
 calls next in line, which the kernel may have had already.
 
 Faults (`DiskFaults`) are set from outside while it runs. A failed write leaves a part of its data, and what was queued
-behind it fails undone; a failed sync poisons its file.
+behind it fails undone. A failed sync poisons the handles that the file is open by, as `OsDisk` does; opened anew it can
+be synced again, which does not bring back what was given up (`filesystem`).
 """
 
 from __future__ import annotations
@@ -50,18 +51,22 @@ READS: Final = frozenset({"read", "size", "send", "read_file", "list_directory",
 @dataclass(slots=True)
 class DiskFaults:
     """Of one machine's disk. `slow_factor` multiplies every delay. Syncs that start before `stalled_until_s` end after
-    it. Calls that change something fail with `error_share`; `fail_calls` are numbers of such calls, from now on, that
-    fail too (1 is the next).
+    it; before `hung_until_s` nothing ends that is not read from the page cache at once. Calls that change something
+    fail with `error_share`, syncs of files with `sync_error_share`, too; `fail_calls` are numbers of such calls, from
+    now on, that fail too (1 is the next).
     """
 
     slow_factor: float = 1.0
     stalled_until_s: float = 0.0
+    hung_until_s: float = 0.0
     error_share: float = 0.0
+    sync_error_share: float = 0.0
     error_number: int = errno.EIO
     fail_calls: set[int] = field(default_factory=set)
 
     def heal(self) -> None:
-        self.slow_factor, self.stalled_until_s, self.error_share = 1.0, 0.0, 0.0
+        self.slow_factor, self.stalled_until_s, self.hung_until_s = 1.0, 0.0, 0.0
+        self.error_share = self.sync_error_share = 0.0
         self.fail_calls.clear()
 
 
@@ -79,6 +84,8 @@ class SimDisk:
         self.queue_depth = 0
         self.operations = 0
         """Calls so far."""
+        self.errors = 0
+        """That failed by a fault, or for want of space."""
         self.queues: dict[Inode, FileQueue] = {}
         """Of the files that are open."""
         self._counters = counters
@@ -107,7 +114,7 @@ class SimDisk:
         return SimFile(self, path, inode)
 
     async def read_file(self, path: Path) -> bytes:
-        return await self._named("read_file", lambda: bytes(self.files.inode(path).content), path)
+        return await self._named("read_file", lambda: self.files.inode(path).read(), path)
 
     async def write_file(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
         content = bytes(data)
@@ -153,12 +160,14 @@ class SimDisk:
     def take_fault(self, call: str, path: Path) -> OSError | None:
         """The error that this call shall fail with."""
         faults = self.faults
-        if call in READS or not (faults.error_share or faults.fail_calls):
+        share = max(faults.error_share, faults.sync_error_share) if call == "sync" else faults.error_share
+        if call in READS or not (share or faults.fail_calls):
             return None
         is_hit = 1 in faults.fail_calls
         faults.fail_calls = {number - 1 for number in faults.fail_calls if number > 1}
-        if not is_hit and self.rng.random() >= faults.error_share:
+        if not is_hit and self.rng.random() >= share:
             return None
+        self.errors += 1
         self._counters[f"disk {call} failed"] += 1
         return os_error(faults.error_number, path, f" (injected into {call})")
 
@@ -173,6 +182,7 @@ class SimDisk:
         number = self.operations
         if is_change:
             self._pending[number] = effect
+        at_s = max(at_s, self.faults.hung_until_s)
         loop.call_at(at_s, self._take_effect, number, effect, future, context=self._kernel)
         return future
 
@@ -184,6 +194,7 @@ class SimDisk:
         try:
             result = effect()
         except OSError as error:
+            self.errors += error.errno == errno.ENOSPC
             if not future.done():
                 future.set_exception(error)
         else:
@@ -246,6 +257,8 @@ class SimFile:
         self._queue = disk.queues.setdefault(inode, FileQueue())
         self._queue.handles += 1
         self._is_closed = False
+        self._failed_syncs = inode.failed_syncs
+        """When it was opened."""
 
     @property
     def path(self) -> Path:
@@ -320,7 +333,7 @@ class SimFile:
         disk = self._disk
         if count > ON_LOOP_BYTES_MAX or disk.rng.random() < COLD_SHARE:
             return None
-        return bytes(self._inode.content[offset : offset + count])
+        return self._inode.read(offset, offset + count)
 
     async def read_in_thread(self, offset: int, count: int) -> bytes:
         return await self._read_later(0.0, offset, count)
@@ -363,7 +376,7 @@ class SimFile:
         if self._queue.skipped_up_to != wanted.skipped_before:
             raise self._skipped()
         if error is not None:
-            self._inode.is_poisoned = True
+            self._inode.fail_sync(min(wanted.covered, self._inode.changes), self._disk.rng)
             raise error
         self._inode.sync(min(wanted.covered, self._inode.changes))
 
@@ -380,7 +393,7 @@ class SimFile:
         disk = self._disk
         is_cold = disk.rng.random() < COLD_SHARE
         at_s = max(settled_s, asyncio.get_running_loop().time()) + disk.delay_s(READ_S if is_cold else WRITE_S)
-        return await self._read_at(at_s, offset + count, lambda: bytes(self._inode.content[offset : offset + count]))
+        return await self._read_at(at_s, offset + count, lambda: self._inode.read(offset, offset + count))
 
     def _read_at(self, at_s: float, end: int, effect: Callable[[], T]) -> asyncio.Future[T]:
         """Later changes of what is read wait for it."""
@@ -397,7 +410,7 @@ class SimFile:
 
     def _refuse_change(self) -> None:
         self._refuse_closed()
-        if self._inode.is_poisoned:
+        if self._inode.failed_syncs != self._failed_syncs:
             raise os_error(errno.EIO, self._path, ": refused after a failed fsync")
 
 

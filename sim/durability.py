@@ -15,7 +15,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
-from .filesystem import Inode, SimFilesystem
+from .filesystem import Directory, Inode, SimFilesystem
 
 LOG_SUFFIX: Final = ".log"
 QUORUM_STATE: Final = "quorum-state"
@@ -52,19 +52,17 @@ class DurableLogs:
 
     def holds(self, host: str, directory: Path, end_offset: int) -> bool:
         """Whether everything below `end_offset` would survive a crash now, or is no part of this log any more: what
-        lies below its first segment is in a snapshot, or in the tier. The segments before the one that holds it were
-        asked about when they were the last.
+        lies below its first segment is in a snapshot, or in the tier.
         """
-        segments = {
-            int(name.removesuffix(LOG_SUFFIX)): inode
-            for name, inode in self._files_of(host).durable_files(directory).items()
-            if name.endswith(LOG_SUFFIX)
-        }
+        files = self._files_of(host)
+        durable, segments = files.durable_files(directory), _segments(files, directory)
         below = [base_offset for base_offset in segments if base_offset < end_offset]
-        if not below:
-            return bool(segments) or end_offset == 0
-        base_offset = max(below)
-        return self._end_of(segments[base_offset], base_offset) >= end_offset
+        ends = (*below[1:], end_offset)
+        for base_offset, end in zip(below, ends, strict=False):
+            name, inode = segments[base_offset]
+            if durable.get(name) is not inode or self._end_of(inode, base_offset) < end:
+                return False
+        return bool(segments) or end_offset == 0
 
     def vote(self, host: str, directory: Path) -> DurableVote | None:
         """What the `quorum-state` there would say after a crash; None if there is none."""
@@ -83,6 +81,17 @@ class DurableLogs:
             known = _Scanned(known.position, *batch[1:])
         self._scanned[inode] = known
         return known.end_offset
+
+
+def _segments(files: SimFilesystem, directory: Path) -> dict[int, tuple[str, Inode]]:
+    """Name and file by base offset, in order, as the process sees them: what it has deleted is no part of its log."""
+    node = files.find(directory)
+    names = node.names if isinstance(node, Directory) else {}
+    return {
+        int(name.removesuffix(LOG_SUFFIX)): (name, inode)
+        for name, inode in sorted(names.items())
+        if name.endswith(LOG_SUFFIX) and isinstance(inode, Inode)
+    }
 
 
 def _batch_at(data: bytearray, position: int) -> tuple[int, int, int] | None:

@@ -10,6 +10,11 @@ A crash of the machine keeps of each file's unsynced writes what chance decides:
 one torn, or any of them, the last one torn. Of the unsynced changes to names it keeps the first ones, over the whole
 machine, as a journalling file system does. A process crash keeps everything.
 
+A failed sync does what Linux does: pages that could not be written are clean from then on. They are read as they were
+written until they leave the page cache (`evict`), no later sync writes them, and each open handle is told once.
+
+Bits that rot are an overlay: reads (`Inode.read`) see them, until what is there is written again or they are healed.
+
 Knows no time and no loop; `disk` calls it when an operation takes effect.
 """
 
@@ -37,11 +42,27 @@ class Inode:
     unsynced: list[tuple[int, bytes | None]] = field(default_factory=list)
     changes: int = 0
     """How many there were so far."""
-    is_poisoned: bool = False
+    failed_syncs: int = 0
+    """How many have failed so far: who has the file open since before it is told so by its next one."""
+    is_stale: bool = False
+    """The page cache has bytes that no sync will write any more."""
+    rotten: dict[int, int] = field(default_factory=dict)
+    """Bits that read wrong, by the place of their byte."""
+
+    def read(self, start: int = 0, end: int | None = None) -> bytes:
+        """As a reader sees it."""
+        found = self.content[start:end]
+        for place, bits in self.rotten.items():
+            if start <= place < start + len(found):
+                found[place - start] ^= bits
+        return bytes(found)
 
     def change(self, offset: int, data: bytes | None) -> None:
         self.unsynced.append((offset, data))
         self.changes += 1
+        if self.rotten:
+            end = None if data is None else offset + len(data)
+            self.rotten = {at: bit for at, bit in self.rotten.items() if at < offset or (end is not None and at >= end)}
         _apply(self.content, offset, data)
 
     def sync(self, up_to: int) -> None:
@@ -53,13 +74,31 @@ class Inode:
             _apply(self.durable, offset, data)
         del self.unsynced[:covered]
 
+    def fail_sync(self, up_to: int, rng: Random) -> None:
+        """The first `up_to` of all changes were to be made durable: some of their pages are, the others never will."""
+        self.failed_syncs += 1
+        covered = max(0, len(self.unsynced) - (self.changes - up_to))
+        for offset, data in self.unsynced[:covered]:
+            if data is None or rng.random() < 0.5:
+                _apply(self.durable, offset, data)
+            else:
+                self.is_stale = True
+        del self.unsynced[:covered]
+
+    def evict(self) -> None:
+        """Its clean pages leave the page cache."""
+        self.content = bytearray(self.durable)
+        for offset, data in self.unsynced:
+            _apply(self.content, offset, data)
+        self.is_stale = False
+
     def lose_power(self, rng: Random) -> int:
         """Keep what is durable and what chance adds; returns how many changes were at risk."""
         unsynced, self.unsynced = self.unsynced, []
         for offset, data in _survivors(unsynced, rng) if unsynced else ():
             _apply(self.durable, offset, data)
         self.content = bytearray(self.durable)
-        self.is_poisoned = False
+        self.is_stale = False
         return len(unsynced)
 
 
@@ -118,17 +157,30 @@ class SimFilesystem:
         self._root = Directory()
         self._journal.clear()
 
+    def evict(self, rng: Random) -> bool:
+        """Files whose pages were given up by failed syncs are read from the disk again, by chance; whether any was."""
+        stale = [inode for _, inode in self.walk() if inode.is_stale and rng.random() < 0.5]
+        for inode in stale:
+            inode.evict()
+        return bool(stale)
+
     def rot(self, path: Path, rng: Random) -> int | None:
-        """Flip one bit of a file; returns the place of its byte, None for an empty file."""
+        """One bit of a file reads wrong; returns the place of its byte, None for an empty file."""
         inode = self.inode(path)
         if not inode.content:
             return None
         place = rng.randrange(len(inode.content))
-        bit = 1 << rng.randrange(8)
-        inode.content[place] ^= bit
-        if place < len(inode.durable):
-            inode.durable[place] ^= bit
+        inode.rotten[place] = 1 << rng.randrange(8)
         return place
+
+    @property
+    def is_rotten(self) -> bool:
+        return any(inode.rotten for _, inode in self.walk())
+
+    def heal(self) -> None:
+        """Nothing is rotten any more."""
+        for _, inode in self.walk():
+            inode.rotten.clear()
 
     # Effects.
 

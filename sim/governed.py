@@ -32,13 +32,15 @@ from ..protocol.topics import TopicIdPartition, TopicPartition
 from ..quorum.node import QuorumNode
 from ..quorum.state import RaftState
 from .administrator import Administrator
-from .brokers_state import DIRECTORY, replica_anomalies
+from .brokers_state import DIRECTORY, directory_id, replica_anomalies
 from .checkers import Anomaly, FinalLog, check_history
 from .client import SimClient
 from .combined import CombinedProcess, broker_in
 from .controller_taps import tap_isr_changes
 from .controllers import CLUSTER_ID, ControllerProcess
+from .coverage_judge import CoverageJudge
 from .durability import DurableLogs
+from .excuses import Excuses
 from .fence_judge import FenceJudge
 from .ghosts import Ghosts
 from .governed_options import BROKERS, CLIENTS, PORT, READERS_RACK, GovernedOptions
@@ -49,6 +51,7 @@ from .injector import FaultInjector
 from .invariants import InvariantViolationError
 from .isr_judge import IsrJudge
 from .loss_tracker import LossTracker
+from .metadata_trace import news
 from .observer import ReplicaObserver
 from .pace import keep_pace
 from .process import Process, current_process
@@ -95,6 +98,7 @@ class GovernedRun:
         self.losses = LossTracker(world, self.truth, self.observer, BROKERS, DIRECTORY)
         self._tier_judge = TierJudge(self._stable_end_of, self._finished_in, world.store.put_ever)
         world.store.on_upload = self._tier_judge.begins
+        self.observer.on_local_start = CoverageJudge(world.store.objects).begins_at
         self.quorum = QuorumWatch(self._controller_ids, self._replica, disks, world.record)
         starters = {name: self._starter(name) for name in self._names}
         self.injector = FaultInjector(world, starters, (*starters, *CLIENTS), self, self)
@@ -108,6 +112,7 @@ class GovernedRun:
         self._readers: list[SimClient] = []
         self._shared = Shared(self.history, lambda: int(world.now_s * 1000), asyncio.Event())
         self._shared.on_committed = self._check_committed
+        self._shared.on_damage = self._check_damage
         self._addresses = [Address(name, PORT) for name in BROKERS]
         self._idle_events: Counter[str] | None = None
         self.administrator = Administrator(
@@ -201,28 +206,21 @@ class GovernedRun:
         self._fences.changed(self.truth.batch, before, after)
         self.thin_judge.changed(self.truth.batch, before, after)
         self._ghosts.changed(before, after)
-        for broker_id, broker in after.brokers.items():
-            old = before.brokers.get(broker_id)
-            if old is None or old.fenced != broker.fenced:
-                self.world.record("metadata", f"broker {broker_id} is {'fenced' if broker.fenced else 'unfenced'}")
-        for topic in before.topics.values():
-            if topic.topic_id not in after.topic_names:
-                self.world.record("metadata", f"{topic.name} is deleted")
-        for topic in after.topics.values():
-            old_topic = before.topics.get(topic.name)
-            known = old_topic.partitions if old_topic is not None and old_topic.topic_id == topic.topic_id else {}
-            for number, now in topic.partitions.items():
-                if known.get(number) != now:
-                    self.world.record("metadata", f"{topic.name}-{number} {now}")
+        for text in news(before, after):
+            self.world.record("metadata", text)
 
-    def _check_committed(self, partition: TopicPartition, end_offset: int, who: str) -> None:
-        """A client believes that everything below this offset is committed. InvariantViolationError."""
-        topic = self.truth.image.topics[partition.topic]
-        committed_end = self.observer.of(topic.id_partition(partition.partition)).committed_end
-        has_excuse = any(excuse.partition == str(partition) for excuse in self.losses.excuses)
-        if end_offset > committed_end and not has_excuse:
-            detail = f"{partition}: {who} was told of {end_offset}, leaders reported {committed_end}"
-            raise InvariantViolationError("committed before it is told", detail)
+    def _check_committed(self, partition: TopicPartition, end_offset: int, who: str, asked_ms: int) -> None:
+        """InvariantViolationError."""
+        self.losses.check_told(self._name(partition), end_offset, who, asked_ms)
+
+    def _name(self, partition: TopicPartition) -> TopicIdPartition:
+        return self.truth.image.topics[partition.topic].id_partition(partition.partition)
+
+    def _check_damage(self, what: str) -> None:
+        """InvariantViolationError unless something rots."""
+        self.injector.injected["damaged reads"] += 1
+        if not self.injector.may_rot():
+            raise InvariantViolationError("sound reads", what)
 
     # -- the run ------------------------------------------------------------------------------------------------------
 
@@ -296,16 +294,17 @@ class GovernedRun:
 
     async def _judge(self) -> None:
         logs: dict[str, FinalLog] = {}
+        excuses: dict[str, Excuses] = {}
         for partition in self.partitions:
             logs[str(partition)] = await self._read_all(partition)
-        verdict = check_history(self.history, logs, tuple(self.losses.excuses))
+            excuses[str(partition)] = self.losses.excuses_of(self._name(partition))
+        verdict = check_history(self.history, logs, excuses)
         self.anomalies += verdict.anomalies
         self.records_checked, self.records_excused = verdict.records_checked, verdict.records_excused
         self.anomalies += self.administrator.anomalies()
         for filled in self.administrator.filled:
             log = await self._read_all(filled.topic_partition)
-            excused = [each.from_offset for each in self.losses.excuses if each.partition == log.partition]
-            self.anomalies += self.administrator.lost_from(filled, log, min(excused, default=None))
+            self.anomalies += self.administrator.lost_from(filled, log, self.losses.excuses_of(filled))
         files = {node_id: self.world.host(name).files for name, node_id in BROKERS.items()}
         image = self.truth.image
         for topic in image.topics.values():
@@ -419,8 +418,14 @@ class GovernedRun:
         self.losses.machines_crashed([host for host in hosts if host in BROKERS])
 
     def wiped(self, host: str) -> None:
-        self.truth.wiped.add(BROKERS[host])
+        directory = directory_id(self.world.host(host).files)
+        if directory is not None:
+            self.truth.wiped(BROKERS[host], directory)
         self.losses.wiped(host)
+
+    def files_changed(self, host: str) -> None:
+        if host in BROKERS:
+            self.losses.files_changed(host)
 
     def process_ended(self, host: str) -> None:
         if host in BROKERS:

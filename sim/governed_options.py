@@ -12,6 +12,7 @@ from ..quorum.controller_config import ControllerConfig
 from ..quorum.controller_config import parse as parse_controller
 from .chance import Chance
 from .controllers import CONTROLLER_PORT, controller_host
+from .hardware import hardware
 from .log_scenes import log_scene
 from .scenes import Stage, scenes
 from .schedule import Schedule, Targets, generate
@@ -138,7 +139,11 @@ class GovernedOptions:
             session_timeout_ms=self.session_timeout_ms,
             safety_ms=SAFETY_MS,
         )
-        more = [*scenes(chance("scenes"), stage), *log_scene(chance("log scenes"), stage)]
+        more = [
+            *scenes(chance("scenes"), stage),
+            *log_scene(chance("log scenes"), stage),
+            *hardware(chance("hardware"), nodes, SAFETY_MS, has_store=True),
+        ]
         return generate(chance("faults"), targets, SAFETY_MS).with_more(more)
 
     @property

@@ -75,7 +75,7 @@ def _of_tier(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, str]]
 
 
 def _of_deleted_topics(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) -> Iterator[tuple[str, str]]:
-    """Their local replicas and remote segments are gone, but for what hung on its way until nobody knew of it."""
+    """Their local replicas and remote segments are gone, but for what hung on its way while it was deleted."""
     for topic_id, name in truth.topics.items():
         if topic_id in truth.image.topic_names:
             continue
@@ -86,6 +86,6 @@ def _of_deleted_topics(truth: ClusterTruth, brokers: Brokers, store: SimObjectSt
                     yield name, f"was deleted, and broker {node_id} still hosts {partition.partition.topic_partition}"
         for number in range(PARTITIONS_MAX):
             prefix = partition_directory(TopicIdPartition(topic_id, name, number)) + "/"
-            left = [key for key in store.objects if key.startswith(prefix) and key not in store.late]
+            left = [key for key in store.objects if key.startswith(prefix) and key not in store.orphans]
             if left:
                 yield f"{name}-{number}", f"was deleted, and {len(left)} objects are left, as {left[0]}"

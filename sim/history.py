@@ -30,7 +30,8 @@ class Outcome(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Send:
-    """One batch that a producer sent, retries included. `base_offset` is -1 unless the outcome is ok.
+    """One batch that a producer sent, retries included. `base_offset` is -1 unless the outcome is ok; the attempt that
+    was answered began at `asked_ms`.
 
     `transaction` numbers the transaction that the batch is part of.
     """
@@ -42,12 +43,14 @@ class Send:
     invoked_ms: int
     transaction: int | None = None
     outcome: Outcome = Outcome.INFO
+    asked_ms: int = -1
     completed_ms: int = -1
     base_offset: int = -1
     reason: str = ""
 
-    def ok(self, base_offset: int, now_ms: int) -> None:
-        self.outcome, self.base_offset, self.completed_ms = Outcome.OK, base_offset, now_ms
+    def ok(self, base_offset: int, asked_ms: int, now_ms: int) -> None:
+        self.outcome, self.base_offset = Outcome.OK, base_offset
+        self.asked_ms, self.completed_ms = asked_ms, now_ms
 
     def fail(self, reason: str, now_ms: int) -> None:
         self.outcome, self.reason, self.completed_ms = Outcome.FAIL, reason, now_ms
@@ -66,7 +69,7 @@ class Poll:
     """Records that one reader was given, in this order, when it asked from `from_offset` on.
 
     `records` are (offset, value); control records and aborted ones are not among them. `end_offset` is where the reader
-    goes on.
+    goes on; `asked_ms` when it began to ask.
     """
 
     process: str
@@ -74,6 +77,7 @@ class Poll:
     from_offset: int
     end_offset: int
     records: tuple[tuple[int, int], ...]
+    asked_ms: int
     completed_ms: int
     is_read_committed: bool = False
 

@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from contextvars import Context, copy_context
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -36,6 +37,15 @@ CrashKind = Literal["process", "machine"]
 
 class ProcessDiedError(Exception):
     """The process crashed before it did what was awaited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A node that has stopped by itself. `is_disk_to_blame`: a call of its disk had failed."""
+
+    host: str
+    reason: str
+    is_disk_to_blame: bool
 
 
 class _Lock:
@@ -191,7 +201,8 @@ class Host:
         await asyncio.wait([stop_wanted, failed], return_when=asyncio.FIRST_COMPLETED)
         if failed.done():
             self._world.record(self.name, f"has failed: {failed.result()}")
-            self._world.stopped.append((self.name, failed.result()))
+            has_broken = any(disk.errors for disk in self._disks)
+            self._world.stopped.append(Stopped(self.name, failed.result(), is_disk_to_blame=has_broken))
 
     def _environment(self, process: Process) -> NodeEnvironment:
         world = self._world

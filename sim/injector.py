@@ -24,6 +24,7 @@ from typing import Any, Protocol, TypeVar
 from ..broker.node import StartError
 from ..quorum.errors import QuorumStartError
 from .host import CrashKind, ProcessDiedError
+from .knobs import rot, set_machine, set_store
 from .link import JITTER_S, LATENCY_S
 from .schedule import AT_ONCE, OF_LEADER, Fault, FaultKind, Schedule
 from .world import World
@@ -32,6 +33,9 @@ T = TypeVar("T")
 
 DOWN_KINDS = frozenset({FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH, FaultKind.POWER_FAILURE, FaultKind.WIPE})
 OVERTAKING = frozenset({FaultKind.REORDERING, FaultKind.CRASH_VOTER})
+ROTS = frozenset({FaultKind.BIT_ROT, FaultKind.ROTTEN_DOWNLOADS})
+ROT_LINGERS_S = 5.0
+"""What was read while it lasted may be on its way, or asked for again."""
 RESTART_RETRY_S = 0.5
 MOMENT_S = (0.003, 0.03)
 """Between a vote, or a victory, and what it brings about: its messages are on their way, or have just arrived."""
@@ -60,9 +64,13 @@ class Losses(Protocol):
     def machines_crashed(self, hosts: Sequence[str]) -> None:
         """Their files are now what survived."""
 
-    def wiped(self, host: str) -> None: ...
+    def wiped(self, host: str) -> None:
+        """Its files are about to go."""
 
     def process_ended(self, host: str) -> None: ...
+
+    def files_changed(self, host: str) -> None:
+        """The node is down, and will not find in its files all that it left there."""
 
 
 class Leaders(Protocol):
@@ -105,6 +113,7 @@ class FaultInjector:
         self._late: Counter[tuple[str, str]] = Counter()
         """From voters to their candidates."""
         self._relieved: str | None = None
+        self._rotten_until_s = 0.0
         self._rng = world.rng("injector")
         self._begins: Mapping[FaultKind, Callable[[Fault], None]] = {
             FaultKind.PROCESS_CRASH: lambda fault: self._crash(fault.targets, "process"),
@@ -115,6 +124,8 @@ class FaultInjector:
             FaultKind.CRASH_VOTER: self._lose_voters,
             FaultKind.RELIEVE_LEADERS: lambda fault: self._relieve(fault.targets[0]),
             FaultKind.DISCONNECT: self._disconnect,
+            FaultKind.HUNG_DISK: self._hang,
+            FaultKind.BIT_ROT: self._rot,
             **dict.fromkeys(AT_ONCE, lambda fault: self.deeds[fault.kind](fault)),
         }
         """How those begin that are more than a knob."""
@@ -138,6 +149,8 @@ class FaultInjector:
         host = self._world.host(name)
         while True:
             if not host.is_up and not self._down[name]:
+                if host.files.evict(self._rng) or host.files.is_rotten:
+                    self._losses.files_changed(name)
                 try:
                     await self._starts[name]()
                 except START_FAILURES as error:
@@ -147,6 +160,10 @@ class FaultInjector:
     def exchange_disk(self, name: str) -> None:
         """The node is down, and its disk is empty."""
         self._wipe(name)
+
+    def may_rot(self) -> bool:
+        """Whether what is read may be damaged by a fault that lasts, or has just ended."""
+        return self._world.now_s < self._rotten_until_s
 
     @property
     def active(self) -> list[Fault]:
@@ -240,6 +257,9 @@ class FaultInjector:
         self.injected[str(fault.kind)] += 1
         self._world.record("faults", f"begin {fault}")
         self._active[index] = fault
+        if fault.kind in ROTS:
+            until_s = self._world.now_s + fault.duration_ms / 1000 + ROT_LINGERS_S
+            self._rotten_until_s = max(self._rotten_until_s, until_s)
         self._down.update(fault.targets if fault.kind in DOWN_KINDS else ())
         begin = self._begins.get(fault.kind)
         if begin is not None:
@@ -256,6 +276,15 @@ class FaultInjector:
     def _disconnect(self, fault: Fault) -> None:
         self._world.network.reset_connections(fault.targets[0])
         self._set_links()
+
+    def _hang(self, fault: Fault) -> None:
+        faults = self._world.host(fault.targets[0]).disk_faults
+        faults.hung_until_s = max(faults.hung_until_s, self._world.now_s + fault.duration_ms / 1000)
+
+    def _rot(self, fault: Fault) -> None:
+        place = rot(self._world.host(fault.targets[0]), self._rng)
+        self.injected["bit rot, bits"] += place is not None
+        self._world.record(fault.targets[0], f"rots: {place}")
 
     def _end(self, index: int) -> None:
         fault = self._active.pop(index, None)
@@ -292,14 +321,15 @@ class FaultInjector:
             self._losses.before_crash(name)
         for name in names if kind == "machine" else running:
             self._world.host(name).crash(kind)
+        for name in running:
             self._losses.process_ended(name)
         if kind == "machine":
             self._losses.machines_crashed(names)
 
     def _wipe(self, name: str) -> None:
         self._crash((name,), "process")
-        self._world.host(name).wipe()
         self._losses.wiped(name)
+        self._world.host(name).wipe()
 
     def _is_active(self, kind: FaultKind, target: str) -> bool:
         return any(fault.kind is kind and target in fault.targets for fault in self.active)
@@ -309,9 +339,10 @@ class FaultInjector:
     def _set_knobs(self) -> None:
         """As the active faults want them."""
         self._set_links()
+        active = self.active
         for name in sorted(self._starts):
-            self._set_machine(name)
-        self._set_store()
+            set_machine(self._world.host(name), [fault for fault in active if name in fault.targets])
+        set_store(self._world.store, active)
 
     def _set_links(self) -> None:
         network = self._world.network
@@ -352,23 +383,3 @@ class FaultInjector:
                 if other not in side:
                     yield one, other
                     yield other, one
-
-    def _set_machine(self, name: str) -> None:
-        host = self._world.host(name)
-        mine = [fault for fault in self.active if name in fault.targets]
-        host.clock.skew_ms = int(sum(fault.value for fault in mine if fault.kind is FaultKind.CLOCK_JUMP))
-        host.clock.drift_ppm = sum(fault.value for fault in mine if fault.kind is FaultKind.CLOCK_DRIFT)
-        host.disk_faults.slow_factor = max((f.value for f in mine if f.kind is FaultKind.SLOW_DISK), default=1.0)
-        is_full = any(fault.kind is FaultKind.FULL_DISK for fault in mine)
-        host.files.capacity_bytes = host.files.used_bytes() if is_full else None
-
-    def _set_store(self) -> None:
-        faults = self._world.store.faults
-        faults.is_out = any(fault.kind is FaultKind.STORE_OUTAGE for fault in self.active)
-        faults.error_share = self._largest(FaultKind.STORE_ERRORS)
-        faults.lost_reply_share = self._largest(FaultKind.LOST_REPLIES)
-        faults.half_upload_share = self._largest(FaultKind.HALF_UPLOADS)
-        faults.hung_upload_s = self._largest(FaultKind.HUNG_UPLOADS)
-
-    def _largest(self, kind: FaultKind) -> float:
-        return max((fault.value for fault in self.active if fault.kind is kind), default=0.0)

@@ -63,7 +63,9 @@ class PartitionInvariants:
         self._doubts: dict[int, int] = {}
         """From which offset on a replica may remember what was lost."""
         self._forgiven_epoch = -1
-        """Leaders up to this epoch commit nothing any more."""
+        """Leaders up to this epoch commit nothing any more,"""
+        self._forgiven_end = 0
+        """and believe in nothing at or above this offset."""
 
     def observe(self, now: ReplicaStatus) -> None:
         """InvariantViolationError."""
@@ -87,11 +89,22 @@ class PartitionInvariants:
         """Every in-sync copy from this offset on was lost, and that was permitted; the replicas may not know it yet."""
         if from_offset >= self.committed_end:
             return
+        self._forgiven_end = max(self._forgiven_end, self.committed_end)
         self.committed_end = from_offset
         self._committed = tuple(entry for entry in self._committed if entry.start_offset < from_offset)
         self._forgiven_epoch = max(self._leaders, default=-1)
-        for node_id in replicas:
+        for node_id in {*replicas, *self._last}:
             self._doubts[node_id] = min(from_offset, self._doubts.get(node_id, from_offset))
+
+    def left(self, node_id: int) -> None:
+        """The replica is hosted no more: what it believed is gone with its log."""
+        self.forget(node_id)
+        self._doubts.pop(node_id, None)
+
+    @property
+    def has_doubts(self) -> bool:
+        """Whether any replica may still believe in what was lost."""
+        return bool(self._doubts)
 
     def first_difference(self, status: ReplicaStatus) -> int:
         """Where the replica's log is not the committed one any more; its end if there is no such offset."""
@@ -157,7 +170,12 @@ class PartitionInvariants:
 
     def _commit(self, now: ReplicaStatus) -> None:
         """Take up what the leader says is committed."""
-        if now.high_watermark <= self.committed_end or self._is_forgiven(now):
+        if now.high_watermark <= self.committed_end:
+            return
+        if self._is_forgiven(now):
+            if now.high_watermark > self._forgiven_end:
+                detail = f"node {now.node_id} led before {self._forgiven_end} was lost, and goes on: {now}"
+                raise self._violated("no phantom commit", detail)
             return
         difference = first_difference(now.epochs, self._committed, now.log_start_offset, self.committed_end)
         if difference is not None:
@@ -174,7 +192,8 @@ class PartitionInvariants:
         return now.leads_epoch is not None and now.leads_epoch <= self._forgiven_epoch
 
     def _check_follower(self, now: ReplicaStatus) -> None:
-        if now.high_watermark > self.committed_end and now.node_id not in self._doubts:
+        believed_end = self._forgiven_end if now.node_id in self._doubts else 0
+        if now.high_watermark > max(self.committed_end, believed_end):
             detail = f"node {now.node_id} has {now.high_watermark}, leaders reported {self.committed_end}"
             raise self._violated("no phantom commit", detail)
 

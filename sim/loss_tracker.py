@@ -8,6 +8,7 @@ It reads the files itself, batch by batch, and does not ask the broker's recover
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -15,8 +16,9 @@ from ..broker.cluster_view import ClusterImage, PartitionRegistration
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import iter_batches
 from ..protocol.topics import TopicIdPartition
-from .checkers import Excuse
+from .excuses import Excuse, Excuses
 from .filesystem import SimFilesystem
+from .invariants import InvariantViolationError
 from .losses import PartitionLosses
 from .observer import ReplicaObserver
 from .world import World
@@ -46,7 +48,9 @@ class LossTracker:
         directory: Path,
         on_crash: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.excuses: list[Excuse] = []
+        self._ended: dict[TopicIdPartition, list[Excuse]] = {}
+        """Excuses that nobody can appeal to any more, for what he was told since."""
+        self._open: dict[TopicIdPartition, list[Excuse]] = {}
         self.losses: dict[TopicIdPartition, PartitionLosses] = {}
         observer.losses = self.losses
         self._world = world
@@ -98,6 +102,11 @@ class LossTracker:
                     )
         self.evaluate()
 
+    def files_changed(self, host: str) -> None:
+        """Pages that no fsync could write have left the page cache, or bits read wrong."""
+        self.before_crash(host)
+        self.machines_crashed((host,))
+
     def wiped(self, host: str) -> None:
         node_id = self._node_ids[host]
         for name, replicas, flush_messages in self._partitions():
@@ -106,7 +115,11 @@ class LossTracker:
         self.evaluate()
 
     def follow_cluster(self) -> None:
-        """After every event: an ISR may have changed."""
+        """After every event: an ISR may have changed; the last one that believed in what was lost may follow now."""
+        for name in [name for name in self._open if not self._observer.of(name).has_doubts]:
+            self._ended.setdefault(name, []).extend(
+                replace(excuse, until_ms=self._now_ms) for excuse in self._open.pop(name)
+            )
         if self._cluster.version != self._version:
             self._version = self._cluster.version
             self.evaluate()
@@ -134,12 +147,28 @@ class LossTracker:
         if from_offset < invariants.committed_end:
             self._excuse(name, from_offset, registration.replicas)
 
+    def excuses_of(self, name: TopicIdPartition) -> Excuses:
+        """So far."""
+        return Excuses((*self._ended.get(name, ()), *self._open.get(name, ())))
+
+    def check_told(self, name: TopicIdPartition, end_offset: int, who: str, asked_ms: int) -> None:
+        """A client that asked then believes that everything below this offset is committed. InvariantViolationError."""
+        committed_end = self._observer.of(name).committed_end
+        if end_offset > committed_end and not self.excuses_of(name).may_be_committed(end_offset, asked_ms):
+            detail = f"{name.topic_partition}: {who} was told of {end_offset}, leaders reported {committed_end}"
+            raise InvariantViolationError("committed before it is told", detail)
+
     def _excuse(self, name: TopicIdPartition, from_offset: int, replicas: Sequence[int]) -> None:
         invariants = self._observer.of(name)
         text = f"{name.topic_partition}: permitted from {from_offset} of {invariants.committed_end}"
         self._world.record("losses", text)
-        self.excuses.append(Excuse(str(name.topic_partition), from_offset, int(self._world.now_s * 1000)))
+        excuse = Excuse(from_offset=from_offset, end_offset=invariants.committed_end, at_ms=self._now_ms)
+        self._open.setdefault(name, []).append(excuse)
         invariants.forgive(from_offset, replicas)
+
+    @property
+    def _now_ms(self) -> int:
+        return int(self._world.now_s * 1000)
 
     def _of(self, name: TopicIdPartition, flush_messages: int) -> PartitionLosses:
         return self.losses.setdefault(name, PartitionLosses(flush_messages))
@@ -160,7 +189,7 @@ def _registration(image: ClusterImage, name: TopicIdPartition) -> PartitionRegis
 
 def surviving_end(files: SimFilesystem, directory: Path) -> int:
     """Up to which offset the segment files hold whole batches that follow each other; 0 if there is nothing."""
-    segments = [(path, bytes(inode.content)) for path, inode in files.walk(directory) if path.suffix == ".log"]
+    segments = [(path, inode.read()) for path, inode in files.walk(directory) if path.suffix == ".log"]
     end = int(segments[0][0].stem) if segments else 0
     for path, data in segments:
         if int(path.stem) != end:

@@ -128,15 +128,24 @@ class Network:
             transport.kill(is_silent=False)
 
     def machine_died(self, host: str, process: Process | None) -> None:
-        """Nothing leaves and nothing answers any more."""
+        """Nothing leaves and nothing answers any more, nor does what processes before this one left to the kernel."""
         self._running.discard(host)
-        if process is None:
-            return
-        self._close_listeners(process)
-        silent = self._silent.setdefault(host, {})
-        for transport in self._transports.pop(process, {}):
+        left = dict(self._transports.pop(process, {}) if process is not None else {})
+        if process is not None:
+            self._close_listeners(process)
+        for link in self._links.values():
+            left |= link.transports if link.source == host else {}
+        for transport in left:
             transport.kill(is_silent=True)
-            silent[transport] = None
+            self.await_boot(transport)
+
+    def is_running(self, host: str) -> bool:
+        return host in self._running
+
+    def await_boot(self, transport: SimTransport) -> None:
+        """Its machine is down: it is silent until that runs again."""
+        transport.is_silent = True
+        self._silent.setdefault(transport.link.source, {})[transport] = None
 
     def reset_connections(self, host: str) -> None:
         """All that it has with others; no process ends."""

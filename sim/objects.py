@@ -11,6 +11,7 @@ Each broker gets an `ObjectRemoteStorage`, as of every plugin, over its own way 
 | `hung_upload_s`          | half of the uploads are answered that much later, and have their effect then, also   |
 |                          | if the caller has given up, or has died                                              |
 | outage (`is_out`)       | every call fails, after a delay                                                      |
+| `rotten_share`           | a download has one wrong bit                                                         |
 | `list_delay_s`           | a listing does not show what was put or deleted within that time                     |
 | the caller dies          | its upload leaves an unfinished part                                                 |
 """
@@ -47,13 +48,14 @@ class StoreFaults:
     lost_reply_share: float = 0.0
     half_upload_share: float = 0.0
     hung_upload_s: float = 0.0
+    rotten_share: float = 0.0
     slow_factor: float = 1.0
     list_delay_s: float = 0.0
     is_out: bool = False
 
     def heal(self) -> None:
         self.error_share = self.lost_reply_share = self.half_upload_share = self.list_delay_s = 0.0
-        self.hung_upload_s = 0.0
+        self.hung_upload_s = self.rotten_share = 0.0
         self.slow_factor, self.is_out = 1.0, False
 
 
@@ -73,8 +75,9 @@ class SimObjectStore:
         self.unfinished: dict[str, bytes] = {}
         self.put_ever: set[str] = set()
         """Keys of all objects that there ever were."""
-        self.late: set[str] = set()
-        """What was put by uploads that hung: nobody may know of it."""
+        self.orphans: set[str] = set()
+        """Keys that were deleted while their upload hung: nobody knows of what is there later."""
+        self._hung: set[str] = set()
         self.on_upload: Callable[[str, str], UploadEnds | None] = lambda *_: None
         """Told the host and the key when an upload begins."""
         self.faults = StoreFaults()
@@ -96,11 +99,17 @@ class SimObjectStore:
 
     async def put_late(self, key: str, data: bytes, delay_s: float) -> None:
         """Whoever waits for it or not."""
-        self.late.add(key)
-        self.network.loop.call_later(delay_s, self.put, key, data, context=self.network.context)
+        self._hung.add(key)
+        self.network.loop.call_later(delay_s, self._arrive, key, data, context=self.network.context)
         await asyncio.sleep(delay_s)
 
+    def _arrive(self, key: str, data: bytes) -> None:
+        self._hung.discard(key)
+        self.put(key, data)
+
     def remove(self, key: str) -> None:
+        if key in self._hung:
+            self.orphans.add(key)
         if self.objects.pop(key, None) is not None:
             self._change_listing(key, None)
 
@@ -157,7 +166,9 @@ class _Way:
             raise RemoteResourceNotFoundError(f"{key}: no such object in the tier")
         found = data[start:end]
         await self._delay(len(found))
-        return found
+        return (
+            self._rotten(found) if found and self._hits("rotten download", self._store.faults.rotten_share) else found
+        )
 
     async def size(self, key: str) -> int | None:
         await self._begin("size")
@@ -199,6 +210,11 @@ class _Way:
             raise RemoteStorageError(f"{call}: the store is down (injected)")
         if self._hits("store error", store.faults.error_share):
             raise RemoteStorageError(f"{call}: the store failed (injected)")
+
+    def _rotten(self, data: bytes) -> bytes:
+        rng, changed = self._store.rng, bytearray(data)
+        changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+        return bytes(changed)
 
     def _lose_reply(self, call: str, key: str) -> None:
         if self._hits("store reply lost", self._store.faults.lost_reply_share):

@@ -67,6 +67,8 @@ class ReplicaObserver:
         """Told when a log became shorter: before and after."""
         self.on_joiners: Callable[[TopicIdPartition, ReplicaStatus, Collection[int]], None] = lambda *_: None
         """Told when a leader begins to ask for new members of its ISR: who they are."""
+        self.on_local_start: Callable[[TopicIdPartition, ReplicaStatus], None] = lambda *_: None
+        """Told where a local log begins: when it is there, and when that rose."""
         self._pending_isrs: dict[Partition, frozenset[int] | None] = {}
         self._cut: dict[Partition, None] = {}
         """Whose truncation is under way."""
@@ -114,6 +116,7 @@ class ReplicaObserver:
         """Replicas that are hosted no more."""
         for key in [key for key in self._replicas if key[0] == node_id and key[1] not in hosted]:
             self._forget(key)
+            self.of(key[1]).left(key[0])
 
     def _forget(self, key: tuple[int, TopicIdPartition]) -> None:
         partition = self._replicas.pop(key)
@@ -154,6 +157,8 @@ class ReplicaObserver:
         losses = self.losses.get(name)
         if losses is not None:
             losses.is_running(node_id, now.log_end_offset, invariants.committed_end)
+        if before is None or now.local_log_start_offset > before.local_log_start_offset:
+            self.on_local_start(name, now)
         if now.leads_epoch is not None and (before is None or now.high_watermark > before.high_watermark):
             self.on_commit(name, now)
         if now.leads_epoch is not None and (before is None or before.leads_epoch != now.leads_epoch):

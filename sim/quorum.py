@@ -30,6 +30,7 @@ from .chance import Chance
 from .checkers import Anomaly, FinalLog, check_history
 from .controllers import ObserverProcess, QuorumProcess, controller_config, controller_host
 from .durability import DurableLogs
+from .hardware import hardware
 from .history import ACKS_ALL, History, Poll, Send
 from .injector import FaultInjector
 from .invariants import InvariantViolationError
@@ -100,7 +101,8 @@ class QuorumOptions:
         targets = Targets(nodes=tuple(self.nodes), wiped=wiped, has_quorum=True)
         voters = [controller_host(node_id) for node_id in self.voter_ids]
         scene = quorum_scene(chance("scenes"), voters, SAFETY_MS)
-        return generate(chance("faults"), targets, SAFETY_MS).with_more(scene)
+        broken = hardware(chance("hardware"), tuple(self.nodes), SAFETY_MS, has_store=False)
+        return generate(chance("faults"), targets, SAFETY_MS).with_more([*scene, *broken])
 
     @property
     def overrides(self) -> dict[str, str]:
@@ -313,7 +315,7 @@ class QuorumRun:
         if records:
             now_ms = int(self.world.now_s * 1000)
             self.history.polls.append(
-                Poll(process, PARTITION, batch.base_offset, batch.last_offset + 1, records, now_ms)
+                Poll(process, PARTITION, batch.base_offset, batch.last_offset + 1, records, now_ms, now_ms)
             )
 
     # -- what the injector tells: the quorum has no excuses -----------------------------------------------------------
@@ -329,6 +331,9 @@ class QuorumRun:
 
     def wiped(self, host: str) -> None:
         """Only the observer is."""
+
+    def files_changed(self, host: str) -> None:
+        """What it was to flush is not acknowledged."""
 
     def process_ended(self, host: str) -> None:
         self._watch.process_ended(host)
@@ -430,7 +435,8 @@ class QuorumRun:
             return False
         except (NotLeaderError, QuorumFailedError, TimeoutError):
             return False
-        send.ok(last_offset - len(records) + 1, int(self.world.now_s * 1000))
+        now_ms = int(self.world.now_s * 1000)
+        send.ok(last_offset - len(records) + 1, now_ms, now_ms)
         return True
 
     async def _take_snapshots(self) -> None:

@@ -5,8 +5,11 @@
 | divergence         | two replicas, or a replica and the tier, differ in a byte of a batch below the high watermark |
 | gap                | an offset of a log lies in neither tier; or a replica's batches do not follow each other      |
 | missing object     | a remote segment on the leader's lineage is finished, and its object is not in the tier       |
-| epoch mismatch     | a batch's leader epoch is not the one that the leader-epoch cache has for its offset          |
+| segment mismatch   | a finished remote segment does not hold just the offsets that its metadata says               |
+| epoch mismatch     | at some offset of the log, or of a remote segment, a leader-epoch cache has another epoch     |
+|                    | than the batch there; or its entries do not rise, or go beyond the end                        |
 | producer mismatch  | a producer's state is not what the batches of the whole log say                               |
+| aborted mismatch   | the transaction indexes have other aborted transactions than the markers of the local batches |
 | not converged      | replicas end at different offsets, or below it, or an ISR is not whole                        |
 
 Time and offset index files are not compared: where segments begin and how often an index gets an entry is each
@@ -23,6 +26,7 @@ from ..log.epochs import EpochEntry
 from ..protocol.control import ControlType, control_type
 from ..protocol.records import BatchHeader, iter_batches, iter_records
 from .checkers import Anomaly
+from .invariants import epoch_at, first_difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +55,20 @@ class ProducerView:
     transaction_start: int | None
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Aborted:
+    """A transaction that was aborted: whose, its first offset, and that of its marker."""
+
+    producer_id: int
+    first_offset: int
+    marker_offset: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState:
-    """One replica at the end of a run. `batches` are the local ones, in order."""
+    """One replica at the end of a run. `batches` are the local ones, in order; `aborted` is what their transaction
+    indexes say.
+    """
 
     node_id: int
     partition: str
@@ -64,6 +79,7 @@ class ReplicaState:
     epochs: tuple[EpochEntry, ...]
     batches: tuple[StoredBatch, ...]
     producers: Mapping[int, ProducerView]
+    aborted: tuple[Aborted, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +120,13 @@ def check_partition(
     reference = _whole_log(leader, tier)
     anomalies += _divergences(leader, reference, replicas)
     anomalies += _tier_divergences(leader, reference, tier)
+    for segment in tier:
+        anomalies += _segment_mismatches(leader.partition, segment)
     for replica in replicas:
         anomalies += _gaps(replica, tier)
-        anomalies += _epoch_mismatches(replica)
+        anomalies += _epoch_mismatches(replica, reference)
         anomalies += _producer_mismatches(replica, reference)
+        anomalies += _aborted_mismatches(replica, reference)
     return anomalies
 
 
@@ -191,19 +210,42 @@ def _gaps(replica: ReplicaState, tier: Sequence[TieredSegment]) -> Iterator[Anom
         yield Anomaly("gap", replica.partition, detail)
 
 
-def _epoch_mismatches(replica: ReplicaState) -> Iterator[Anomaly]:
-    for batch in replica.batches:
-        known = _epoch_at(replica.epochs, batch.base_offset)
-        if known != batch.header.partition_leader_epoch:
-            detail = (
-                f"replica {replica.node_id}: the batch at {batch.base_offset} has leader epoch "
-                f"{batch.header.partition_leader_epoch}, the cache {known}"
-            )
-            yield Anomaly("epoch mismatch", replica.partition, detail)
+def _segment_mismatches(partition: str, segment: TieredSegment) -> Iterator[Anomaly]:
+    batches = segment.batches
+    if not batches:
+        return
+    place, bases = f"remote segment {segment.name}", [batch.base_offset for batch in batches]
+    last_offset = batches[-1].next_offset - 1
+    is_whole = all(left.next_offset == right.base_offset for left, right in pairwise(batches))
+    if (bases[0], last_offset) != (segment.start_offset, segment.end_offset) or not is_whole:
+        detail = f"{place} is said to hold [{segment.start_offset}, {segment.end_offset}], and has {bases}"
+        yield Anomaly("segment mismatch", partition, f"{detail} up to {last_offset}")
+    yield from _differing_epochs(partition, place, segment.epochs, batches, segment.start_offset)
 
 
-def _epoch_at(epochs: Sequence[EpochEntry], offset: int) -> int | None:
-    return next((entry.epoch for entry in reversed(epochs) if entry.start_offset <= offset), None)
+def _epoch_mismatches(replica: ReplicaState, reference: Mapping[int, StoredBatch]) -> Iterator[Anomaly]:
+    place, entries = f"replica {replica.node_id}", replica.epochs
+    rise = all(left.epoch < right.epoch and left.start_offset < right.start_offset for left, right in pairwise(entries))
+    if not rise or (entries and entries[-1].start_offset > replica.log_end_offset):
+        detail = f"{place}: entries {entries} of a log that ends at {replica.log_end_offset}"
+        yield Anomaly("epoch mismatch", replica.partition, detail)
+    local_start = replica.batches[0].base_offset if replica.batches else replica.log_end_offset
+    below = [batch for batch in reference.values() if batch.next_offset <= local_start]
+    batches = [*below, *replica.batches]
+    yield from _differing_epochs(replica.partition, place, entries, batches, replica.log_start_offset)
+
+
+def _differing_epochs(
+    partition: str, place: str, epochs: Sequence[EpochEntry], batches: Sequence[StoredBatch], start_offset: int
+) -> Iterator[Anomaly]:
+    """The first offset at or above `start_offset` of which the entries say something else than the batch there."""
+    for batch in batches:
+        epoch, start = batch.header.partition_leader_epoch, max(batch.base_offset, start_offset)
+        found = first_difference(epochs, [EpochEntry(epoch, batch.base_offset)], start, batch.next_offset)
+        if found is not None:
+            detail = f"{place}: offset {found} has leader epoch {epoch}, the cache says {epoch_at(epochs, found)}"
+            yield Anomaly("epoch mismatch", partition, detail)
+            return
 
 
 def _producer_mismatches(replica: ReplicaState, reference: Mapping[int, StoredBatch]) -> Iterator[Anomaly]:
@@ -213,6 +255,31 @@ def _producer_mismatches(replica: ReplicaState, reference: Mapping[int, StoredBa
         if stated != right:
             detail = f"replica {replica.node_id}: producer {producer_id} is {stated}, the batches say {right}"
             yield Anomaly("producer mismatch", replica.partition, detail)
+
+
+def _aborted_mismatches(replica: ReplicaState, reference: Mapping[int, StoredBatch]) -> Iterator[Anomaly]:
+    """Where the first local batch begins the transaction indexes do, too."""
+    start = replica.batches[0].base_offset if replica.batches else replica.log_end_offset
+    batches = [batch for batch in reference.values() if batch.next_offset <= replica.log_end_offset]
+    right = sorted(each for each in aborted_of(batches) if each.marker_offset >= start)
+    stated = sorted(each for each in replica.aborted if each.marker_offset >= start)
+    if stated != right:
+        detail = f"replica {replica.node_id} has {stated} in its transaction indexes, the batches say {right}"
+        yield Anomaly("aborted mismatch", replica.partition, detail)
+
+
+def aborted_of(batches: Iterable[StoredBatch]) -> Iterator[Aborted]:
+    """The aborted transactions of a log, from its beginning."""
+    begun: dict[int, int] = {}
+    for batch in batches:
+        header = batch.header
+        if header.is_control:
+            first_offset = begun.pop(header.producer_id, None)
+            is_abort = control_type(next(iter(iter_records(batch.data)))) is ControlType.ABORT
+            if is_abort and first_offset is not None:
+                yield Aborted(header.producer_id, first_offset, header.base_offset)
+        elif header.is_transactional:
+            begun.setdefault(header.producer_id, header.base_offset)
 
 
 def producers_of(batches: Iterable[StoredBatch]) -> dict[int, ProducerView]:

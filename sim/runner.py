@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from ..protocol.errors import KafkaError
 from .governed import GovernedRun
+from .host import Stopped
 from .invariants import InvariantViolationError
 from .quorum import QuorumRun
 from .report import RunReport, Tallies
@@ -20,7 +19,6 @@ from .workload import UnexpectedError
 from .world import World
 
 Sink = Callable[[str], None]
-DISK_FULL: Final = os.strerror(errno.ENOSPC)
 
 
 class Run(Protocol):
@@ -64,7 +62,7 @@ def run_seed(
         run = SCENARIOS[name](world, schedule)
         failures = _failures(run)
         failures += [f"unexpected: {each.get('exception') or each['message']!r}" for each in _faults(world)]
-        failures += [f"stopped by itself: {host}: {reason}" for host, reason in _stopped(world)]
+        failures += [f"stopped by itself: {each.host}: {each.reason}" for each in _stopped(world)]
         for failure in failures:
             world.say("judge", failure)
         tallies = run.tallies()
@@ -77,7 +75,7 @@ def run_seed(
             virtual_s=world.now_s,
             real_s=time.perf_counter() - began_s,
             events=world.loop.events,
-            injected=dict(tallies.injected),
+            injected={**tallies.injected, **_hits(world)},
             changed=dict(tallies.changed),
             records_acknowledged=tallies.acknowledged,
             records_checked=tallies.checked,
@@ -96,9 +94,14 @@ def _faults(world: World) -> list[dict[str, Any]]:
     ]
 
 
-def _stopped(world: World) -> list[tuple[str, str]]:
-    """Nodes that gave up although their disks do what they should."""
-    return [(host, reason) for host, reason in world.stopped if DISK_FULL not in reason]
+def _hits(world: World) -> dict[str, int]:
+    """How often a disk, or what was downloaded, was at fault while such a fault lasted."""
+    return {kind: number for kind, number in sorted(world.counters.items()) if kind.startswith(("disk ", "rotten "))}
+
+
+def _stopped(world: World) -> list[Stopped]:
+    """Nodes that gave up although their disks did what they should."""
+    return [each for each in world.stopped if not each.is_disk_to_blame]
 
 
 def _failures(run: Run) -> list[str]:
@@ -111,8 +114,8 @@ def _failures(run: Run) -> list[str]:
     return run.findings()
 
 
-def shrink_failure(report: RunReport, *, runs_max: int) -> Shrunk:
-    """The smallest schedule found with which the seed still fails."""
+def shrink_failure(report: RunReport, *, runs_max: int) -> Shrunk | None:
+    """The smallest schedule found with which the seed still fails; None if it does not fail again with its own."""
     return shrink(
         report.schedule,
         lambda schedule: run_seed(report.seed, report.scenario, schedule=schedule).has_failed,

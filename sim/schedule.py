@@ -49,8 +49,15 @@ fails any more and everything must converge. Each fault ends by itself; at the e
 |                 |                 |                        | and the one before it comes back                       |
 | depose leaders  | -               | -                      | who begins to lead a partition is mostly cut off from  |
 |                 |                 |                        | all other nodes, and only clients reach it             |
+| disk errors     | node            | probability            | calls that change something fail (EIO)                 |
+| failed fsync    | node            | probability            | fsyncs fail, and what they were to write never is      |
+| hung disk       | node            | -                      | no call ends that the page cache does not answer       |
+| bit rot         | node            | -                      | a bit of a closed segment, or of a snapshot, reads     |
+|                 |                 |                        | wrong                                                  |
+| rotten downloads | -              | probability            | a bit of what the store sends is wrong                 |
+| late listings   | -               | seconds                | listings do not show what was put or deleted within    |
 
-The last eight come in scenes only (`scenes`, `log_scenes`, `quorum_scenes`).
+Those from `disconnect` on come in scenes only (`scenes`, `log_scenes`, `quorum_scenes`), the last six by `hardware`.
 
 Swarm testing (Groce et al.): each seed takes a random subset of the kinds, so that rare combinations become common.
 """
@@ -99,6 +106,12 @@ class FaultKind(StrEnum):
     LATE_VOTES = "late votes"
     RELIEVE_LEADERS = "relieve leaders"
     DEPOSE_LEADERS = "depose leaders"
+    DISK_ERRORS = "disk errors"
+    FAILED_FSYNC = "failed fsync"
+    HUNG_DISK = "hung disk"
+    BIT_ROT = "bit rot"
+    ROTTEN_DOWNLOADS = "rotten downloads"
+    LATE_LISTINGS = "late listings"
 
 
 STORE_KINDS = frozenset(
@@ -128,6 +141,18 @@ SCENE_KINDS = frozenset(
     }
 )
 """These come in scenes only."""
+
+HARDWARE_KINDS = frozenset(
+    {
+        FaultKind.DISK_ERRORS,
+        FaultKind.FAILED_FSYNC,
+        FaultKind.HUNG_DISK,
+        FaultKind.BIT_ROT,
+        FaultKind.ROTTEN_DOWNLOADS,
+        FaultKind.LATE_LISTINGS,
+    }
+)
+"""These are drawn by `hardware`."""
 
 AT_ONCE = frozenset({FaultKind.MOVE_LEADER, FaultKind.GHOST, FaultKind.REPLACE_TOPIC, FaultKind.MOVE_REPLICA})
 """These are requests, and over when they are made."""
@@ -273,7 +298,8 @@ _LOSS_GAP_MS = 8_000
 
 
 def _swarm(rng: Random, targets: Targets) -> list[FaultKind]:
-    refused = SCENE_KINDS if targets.has_store else SCENE_KINDS | STORE_KINDS
+    refused = SCENE_KINDS | HARDWARE_KINDS
+    refused |= frozenset() if targets.has_store else STORE_KINDS
     refused |= frozenset() if targets.has_quorum else QUORUM_KINDS
     refused |= frozenset() if targets.wiped else {FaultKind.WIPE}
     possible = [kind for kind in FaultKind if kind not in refused]

@@ -357,7 +357,10 @@ class SimTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def _discard(self) -> None:
-        """Nobody reads: whoever still sends is told so."""
+        """Nobody reads: whoever still sends is told so, if the machine still runs."""
+        if not self._network.is_running(self.link.source):
+            self._network.await_boot(self)
+            return
         has_data = any(data for _, data in self._inbox)
         self._inbox.clear()
         self._inbox_bytes = 0

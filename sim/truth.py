@@ -9,8 +9,9 @@
 | same state machine | two controllers apply different records at one offset                                  |
 | same snapshot      | a controller loads a snapshot that is not what the log says up to its offset           |
 | new topic id       | a topic has the id of one that was there before                                        |
-| last member stays  | an ISR becomes empty, and its last member has not lost its disk                        |
-| allowed election   | somebody outside of the ISR becomes leader, and no operator asked for that             |
+| last member stays  | an ISR becomes empty, and the directory in which its last member lay was not lost      |
+| allowed election   | somebody becomes leader who was not in the ISR before, neither joins it as a           |
+|                    | reassignment ends, nor was asked for by an operator                                    |
 | (those of `metadata_invariants`) |                                                                          |
 
 A batch that was committed is known here from the moment the first controller has applied it. A controller that starts
@@ -26,12 +27,13 @@ from ..broker.cluster_view import ClusterImage
 from ..broker.metadata_view import MetadataView
 from ..controller.image import MetadataImage
 from ..controller.records import PartitionChangeRecord, TopicRecord, decode_record
-from ..controller.registrations import NO_LEADER, PartitionKey, PartitionRegistration
+from ..controller.registrations import NO_LEADER, PartitionKey, PartitionRegistration, is_reserved_directory
 from ..protocol.topics import TopicIdPartition
 from ..quorum.delivery import CommittedBatch, SnapshotContent
 from ..quorum.state import LeaderAndEpoch
 from .invariants import InvariantViolationError
 from .metadata_invariants import check_change, check_image
+from .operator_elections import OperatorElections
 
 OnChange = Callable[[MetadataImage, ClusterImage, ClusterImage], None]
 """The controllers' image, and the brokers' before and after a batch."""
@@ -50,12 +52,11 @@ class ClusterTruth:
         self.on_change: list[OnChange] = []
         self.on_lead: Callable[[int], None] = lambda _: None
         """Told the epoch in which a controller begins to lead, as soon as it knows that itself."""
-        self.wiped: set[int] = set()
-        """Brokers that have lost their disks, ever."""
+        self._lost: dict[int, set[UUID]] = {}
+        """By broker: directories that are gone, and never come back."""
         self.on_unclean: Callable[[TopicIdPartition, int], None] = lambda *_: None
         """Told of an election that an operator asked for: partition and leader."""
-        self.uncleanly_asked: set[PartitionKey] = set()
-        """Of which an operator wants any live replica to lead."""
+        self.asked = OperatorElections()
         self.topics: dict[UUID, str] = {}
         """All that ever were: id and name."""
         self._view = MetadataView(cluster_id, listener_name)
@@ -67,6 +68,10 @@ class ClusterTruth:
 
     def tap(self, host: str) -> Tap:
         return Tap(self, host)
+
+    def wiped(self, broker_id: int, directory: UUID) -> None:
+        """A broker's log directory is lost, with all that it held."""
+        self._lost.setdefault(broker_id, set()).add(directory)
 
     def check(self) -> None:
         """After every event: raises what was found. A listener that raised would only stop its controller."""
@@ -124,20 +129,26 @@ class ClusterTruth:
         assert record.topic_id is not None, record
         key = PartitionKey(record.topic_id, record.partition_id)
         before = self.metadata.registration(key)
-        self.metadata.replay(record)
-        now = self.metadata.registration(key)
-        check_change(self.metadata.name(key), before, now)
+        now = before.changed_by(record)
         self._check_loss(key, before, now)
+        check_change(self.metadata.name(key), before, now)
+        self.metadata.replay(record)
 
     def _check_loss(self, key: PartitionKey, before: PartitionRegistration, now: PartitionRegistration) -> None:
         where = f"{self.metadata.name(key)}: {before} -> {now}"
-        if before.isr and not now.isr and not set(before.isr) <= self.wiped:
+        if before.isr and not now.isr and not all(self._is_lost(before, member) for member in before.isr):
             raise InvariantViolationError("last member stays", where)
         joined = before.adding_replicas if before.is_reassigning and not now.is_reassigning else ()
-        if now.leader not in (NO_LEADER, before.leader, *before.isr, *joined):
-            if key not in self.uncleanly_asked:
+        allowed = {NO_LEADER, before.leader, *before.isr, *(set(joined) & set(now.isr))}
+        if now.leader not in allowed:
+            if not self.asked.permits(key):
                 raise InvariantViolationError("allowed election", where)
             self.on_unclean(TopicIdPartition(key.topic_id, self.topics[key.topic_id], key.partition), now.leader)
+
+    def _is_lost(self, registration: PartitionRegistration, member: int) -> bool:
+        """A replica of which nobody had said yet where it lies may have been in any."""
+        directory, lost = registration.directory_of(member), self._lost.get(member, set())
+        return bool(lost) if is_reserved_directory(directory) else directory in lost
 
 
 class Tap:

@@ -24,7 +24,7 @@ from random import Random
 from typing import Final
 
 from ..protocol.control import ControlType, control_type
-from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.records import Record, build_batch, iter_batches, iter_records
 from ..protocol.topics import TopicPartition
 from .checkers import FinalLog
@@ -76,8 +76,11 @@ class Shared:
     transactions: Iterator[int] = field(default_factory=lambda: count(1))
     producer_ids: set[int] = field(default_factory=set)
     """That were given out."""
-    on_committed: Callable[[TopicPartition, int, str], None] = lambda *_: None
-    """Told the end of what a client was told is committed, and who: records it was given, or acks=all."""
+    on_committed: Callable[[TopicPartition, int, str, int], None] = lambda *_: None
+    """Told the end of what a client was told is committed (by records, or by acks=all), who, and when it asked."""
+
+    on_damage: Callable[[str], None] = lambda _: None
+    """Told what a reader was given that is no batch: it asks again."""
 
     def take_producer_id(self, producer_id: int) -> None:
         """InvariantViolationError if it was given out before."""
@@ -156,6 +159,7 @@ class Producer:
         self._shared.history.sends.append(send)
         attempt = _Retries(self._rng)
         while True:
+            asked_ms = self._shared.now_ms()
             try:
                 base_offset = await self._client.produce(self._partition, batch, self._acks)
             except AttemptFailedError:
@@ -168,9 +172,9 @@ class Producer:
                 attempt.check(error)
                 await attempt.back_off()
             else:
-                send.ok(base_offset, self._shared.now_ms())
+                send.ok(base_offset, asked_ms, self._shared.now_ms())
                 if self._acks == ACKS_ALL:
-                    self._shared.on_committed(self._partition, base_offset + len(values), self._name)
+                    self._shared.on_committed(self._partition, base_offset + len(values), self._name, asked_ms)
                 self._sequence += len(values)
                 return True
 
@@ -236,6 +240,8 @@ class Reader:
         self._shared = shared
         self._rng = rng
         self._is_read_committed = is_read_committed
+        self._asked_ms = 0
+        """When the fetch began that was answered last."""
 
     async def run(self) -> None:
         """Follow the partition from its start."""
@@ -272,15 +278,21 @@ class Reader:
         fetched = await self._fetch(position)
         if fetched is None:
             return min(position, await self._offset(LATEST))
-        records, end = records_of(fetched, position, is_read_committed=self._is_read_committed)
+        try:
+            records, end = records_of(fetched, position, is_read_committed=self._is_read_committed)
+        except CorruptRecordError as damage:
+            self._shared.on_damage(f"{process} was given a damaged batch of {self._partition} at {position}: {damage}")
+            await self._shared.pause(RETRY_MAX_S)
+            return position
         if end > position:
-            self._shared.on_committed(self._partition, end, process)
+            self._shared.on_committed(self._partition, end, process, self._asked_ms)
             poll = Poll(
                 process,
                 str(self._partition),
                 position,
                 end,
                 tuple(records),
+                self._asked_ms,
                 self._shared.now_ms(),
                 self._is_read_committed,
             )
@@ -291,6 +303,7 @@ class Reader:
         """None if the position is out of range."""
         attempt = _Retries(self._rng)
         while True:
+            self._asked_ms = self._shared.now_ms()
             try:
                 return await self._client.fetch(
                     self._partition, position, max_wait_ms=POLL_WAIT_MS, is_read_committed=self._is_read_committed

@@ -38,7 +38,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from .chance import derived
-from .host import Host
+from .host import Host, Stopped
 from .loop import make_loop
 from .network import Network
 from .objects import SimObjectStore
@@ -67,8 +67,8 @@ class World:
         self.counters: Counter[str] = Counter()
         self.store = SimObjectStore(self.network, self.rng("store"), self.counters)
         self.hosts: dict[str, Host] = {}
-        self.stopped: list[tuple[str, str]] = []
-        """Nodes that have stopped by themselves: host and reason."""
+        self.stopped: list[Stopped] = []
+        """Nodes that have stopped by themselves."""
         self.lines = 0
         self._sink = sink
         self._digest = blake2b(digest_size=16)

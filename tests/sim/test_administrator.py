@@ -11,6 +11,7 @@ import pytest
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.sim.administrator import Administrator
 from tierfetch.sim.checkers import FinalLog
+from tierfetch.sim.excuses import Excuse, Excuses
 from tierfetch.sim.truth import ClusterTruth
 from tierfetch.tests.sim.test_truth import truth
 
@@ -20,18 +21,24 @@ GONE = TopicIdPartition(UUID(int=999), "t", 0)
 
 async def administrator(there: ClusterTruth) -> Administrator:
     made = Administrator(there, dict, (), Random(1), side_configs={}, pace_s=1.0, record=lambda *_: None)
-    made._produced = {T: {0: 7, 1: 8}, GONE: {5: 9}}
+    made._produced = {T: {0: (7, 10), 1: (8, 20)}, GONE: {5: (9, 10)}}
     return made
 
 
 def test_what_a_side_topic_acknowledged_is_in_it_unless_it_is_excused_or_gone() -> None:
     made = asyncio.run(administrator(truth()))
     assert made.filled == [T]
-    assert not made.lost_from(T, FinalLog("t-0", 0, 2, {0: 7, 1: 8}), None)
-    (found,) = made.lost_from(T, FinalLog("t-0", 0, 2, {0: 7, 1: 9}), None)
+    assert not made.lost_from(T, FinalLog("t-0", 0, 2, {0: 7, 1: 8}), Excuses())
+    (found,) = made.lost_from(T, FinalLog("t-0", 0, 2, {0: 7, 1: 9}), Excuses())
     assert str(found).startswith("lost write: t-0: offsets [1] were acknowledged")
-    assert not made.lost_from(T, FinalLog("t-0", 0, 1, {0: 7}), 1)
-    assert made.lost_from(T, FinalLog("t-0", 0, 0, {}), 1)
+    lost = Excuses([Excuse(from_offset=1, end_offset=2, at_ms=30, until_ms=40)])
+    assert not made.lost_from(T, FinalLog("t-0", 0, 1, {0: 7}), lost)
+    assert made.lost_from(T, FinalLog("t-0", 0, 0, {}), lost)
+    made._produced[T][2] = (9, 25)
+    (above,) = made.lost_from(T, FinalLog("t-0", 0, 1, {0: 7}), lost)
+    assert "offsets [2] were acknowledged" in str(above)
+    made._produced[T] = {1: (10, 50)}
+    assert made.lost_from(T, FinalLog("t-0", 0, 1, {0: 7}), lost)
 
 
 def test_a_topic_that_was_created_or_deleted_stays_so() -> None:

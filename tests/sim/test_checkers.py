@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tierfetch.sim.checkers import Excuse, FinalLog, Verdict, check_history
+from tierfetch.sim.checkers import FinalLog, Verdict, check_history
+from tierfetch.sim.excuses import Excuse, Excuses
 from tierfetch.sim.history import ACKS_ALL, History, Poll, Send, TransactionEnd
 
 P = "t-0"
@@ -14,7 +15,7 @@ def sent(
     """A send that was answered with base offset `at`, or never (-1)."""
     send = Send(process, P, values, acks, ms - 5, txn)
     if at >= 0:
-        send.ok(at, ms)
+        send.ok(at, ms, ms)
     return send
 
 
@@ -26,7 +27,7 @@ def failed(*values: int) -> Send:
 
 def polled(records: dict[int, int], *, at: int = 0, ms: int = 20, committed: bool = False, end: int = -1) -> Poll:
     last = end if end >= 0 else max(records, default=at - 1) + 1
-    return Poll("c", P, at, last, tuple(records.items()), ms, committed)
+    return Poll("c", P, at, last, tuple(records.items()), ms, ms, committed)
 
 
 def log(*values: int, start: int = 0) -> dict[str, FinalLog]:
@@ -38,7 +39,7 @@ def kinds(history: History, logs: dict[str, FinalLog], *excuses: Excuse) -> list
 
 
 def verdict(history: History, logs: dict[str, FinalLog], *excuses: Excuse) -> Verdict:
-    return check_history(history, logs, excuses)
+    return check_history(history, logs, {P: Excuses(excuses)})
 
 
 def test_a_history_without_anomaly() -> None:
@@ -62,12 +63,50 @@ def test_acks_of_the_leader_alone_promise_nothing() -> None:
     assert kinds(History([sent(1, at=0, acks=1)]), {P: FinalLog(P, 0, 0, {})}) == []
 
 
-def test_an_excuse_covers_what_was_acknowledged_before_it_and_above_it() -> None:
+def lost(from_offset: int, end_offset: int, *, at_ms: int = 30, until_ms: int | None = 40) -> Excuse:
+    return Excuse(from_offset=from_offset, end_offset=end_offset, at_ms=at_ms, until_ms=until_ms)
+
+
+def test_an_excuse_covers_what_was_lost_and_nothing_that_came_later() -> None:
     history = History([sent(1, at=0, ms=10), sent(2, at=1, ms=20)])
-    assert verdict(history, log(1), Excuse(P, 1, 30)) == Verdict((), 2, 1)
-    assert kinds(history, log(1), Excuse(P, 2, 30)) == ["unobserved"]
-    late = History([sent(1, at=0, ms=10), sent(2, at=1, ms=2_000)])
-    assert kinds(late, log(1), Excuse(P, 1, 30)) == ["unobserved"]
+    assert verdict(history, log(1), lost(1, 2)) == Verdict((), 2, 1)
+    assert kinds(history, log(1), lost(2, 3)) == ["unobserved"]
+    late = History([sent(1, at=0, ms=10), sent(2, at=1, ms=100)])
+    assert kinds(late, log(1), lost(1, 2)) == ["unobserved"]
+
+
+def test_an_excuse_covers_nothing_above_what_was_lost() -> None:
+    history = History([sent(1, at=0, ms=10), sent(2, at=1, ms=20), sent(3, at=2, ms=25)])
+    assert kinds(history, log(1), lost(1, 2)) == ["unobserved"]
+    assert kinds(history, log(1), lost(1, 3)) == []
+
+
+def test_what_was_read_after_everybody_knew_of_a_loss_is_judged_again() -> None:
+    sends = [sent(1, at=0, ms=10), sent(2, at=1, ms=20), sent(5, at=1, ms=90)]
+    stale = polled({0: 1, 1: 2}, ms=39)
+    assert kinds(History(sends, [stale]), log(1, 5), lost(1, 2)) == []
+    assert kinds(History(sends, [polled({0: 1, 1: 2}, ms=41)]), log(1, 5), lost(1, 2)) == ["inconsistent offsets"]
+
+
+def test_a_reader_may_go_back_to_what_was_lost_and_no_further() -> None:
+    sends = [sent(1, at=0, ms=10), sent(2, at=1, ms=20), sent(3, at=1, ms=90)]
+    first, again = polled({0: 1, 1: 2}, ms=20), polled({1: 3}, at=1, ms=100)
+    assert kinds(History(sends, [first, again]), log(1, 3), lost(1, 2)) == []
+    further = polled({0: 1, 1: 3}, at=0, ms=100)
+    assert kinds(History(sends, [first, further]), log(1, 3), lost(1, 2)) == ["nonmonotonic poll"]
+    assert kinds(History(sends, [first, again]), log(1, 3), lost(0, 1)) == [
+        "lost write",
+        "inconsistent offsets",
+        "nonmonotonic poll",
+        "nonmonotonic send",
+    ]
+
+
+def test_a_producer_is_told_no_lower_offset_than_what_was_lost() -> None:
+    before, after = sent(1, 2, at=0, ms=10), sent(3, at=1, ms=90)
+    assert kinds(History([before, after]), log(1, 3), lost(1, 2)) == []
+    lower = sent(3, at=0, ms=90)
+    assert "nonmonotonic send" in kinds(History([before, lower]), log(3), lost(1, 2))
 
 
 def test_inconsistent_offsets_between_readers() -> None:

@@ -249,14 +249,86 @@ def test_a_stalled_sync_ends_after_the_stall_and_nothing_else_waits():
     run(work())
 
 
-def test_bit_rot_changes_one_bit_of_both():
+def test_a_hung_disk_answers_from_the_page_cache_alone():
+    async def work():
+        loop = asyncio.get_running_loop()
+        disk = await made()
+        file = await disk.open(FILE, create=True)
+        await file.write(0, b"x")
+        disk.faults.hung_until_s = loop.time() + 2
+        calls = [file.write(1, b"y"), file.sync(), disk.write_file(DATA / "b", b""), disk.exists(FILE)]
+        done = [asyncio.ensure_future(call) for call in calls]
+        await asyncio.sleep(1)
+        assert not any(call.done() for call in done)
+        await asyncio.gather(*done)
+        assert 2 <= loop.time() < 2.1
+        assert await file.read(0, 5) == b"xy"
+
+    run(work())
+
+
+def test_what_a_failed_sync_gave_up_is_read_and_never_written():
+    async def work(seed: int) -> tuple[bytes, bytes]:
+        disk = await made(seed)
+        file = await disk.open(FILE, create=True)
+        await file.write(0, b"first")
+        await disk.sync_directory(DATA)
+        disk.faults.sync_error_share = 1.0
+        with pytest.raises(OSError, match="injected into sync"):
+            await file.sync()
+        disk.faults.sync_error_share = 0.0
+        again = await disk.open(FILE)
+        await again.write(5, b"second")
+        await again.sync()
+        inode = disk.files.inode(FILE)
+        assert bytes(inode.content) == b"firstsecond"
+        durable = bytes(inode.durable)
+        await again.write(0, b"first")
+        await again.sync()
+        return durable, bytes(inode.durable)
+
+    found = {run(work(seed)) for seed in range(20)}
+    assert found == {(b"firstsecond", b"firstsecond"), (b"\0\0\0\0\0second", b"firstsecond")}
+
+
+def test_pages_that_a_failed_sync_gave_up_leave_the_page_cache_by_chance():
+    files = SimFilesystem()
+
+    async def work():
+        disk = await made(files=files)
+        for number in range(30):
+            file = await disk.open(DATA / str(number), create=True)
+            await file.write(0, b"x")
+            disk.faults.fail_calls = {1}
+            with pytest.raises(OSError, match="injected"):
+                await file.sync()
+
+    run(work())
+    assert {bytes(inode.content) for _, inode in files.walk()} == {b"x"}
+    assert files.evict(Random(1))
+    assert {bytes(inode.content) for _, inode in files.walk()} == {b"x", b""}
+    while files.evict(Random(2)):
+        """The others, too."""
+    assert {bytes(inode.content) for _, inode in files.walk()} == {b"x", b""}, "half of the pages were written"
+
+
+def test_bits_that_rot_read_wrong_until_they_are_written_again_or_healed():
     async def work():
         disk = await made()
         await disk.write_file(FILE, b"\0" * 100)
         place = disk.files.rot(FILE, Random(3))
-        inode = disk.files.inode(FILE)
-        changed = [index for index, byte in enumerate(inode.content) if byte]
-        assert changed == [place]
-        assert inode.content == inode.durable
+        file = await disk.open(FILE)
+
+        async def changed() -> list[int]:
+            return [index for index, byte in enumerate(await file.read(0, 100)) if byte]
+
+        assert await changed() == [place]
+        assert [index for index, byte in enumerate(await disk.read_file(FILE)) if byte] == [place]
+        assert disk.files.is_rotten
+        await file.write(place, b"\0")
+        assert await changed() == []
+        disk.files.rot(FILE, Random(4))
+        disk.files.heal()
+        assert await changed() == []
 
     run(work())

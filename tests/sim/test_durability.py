@@ -85,13 +85,61 @@ def test_a_file_that_was_cut_and_written_again_is_read_again() -> None:
 
 def test_the_segment_that_has_the_last_record_is_asked() -> None:
     machine = Machine()
-    machine.append(machine.segment(0), batch(0))
+    first = machine.segment(0)
+    machine.append(first, batch(0))
+    first.sync(1)
     second = machine.segment(2)
     machine.append(second, batch(2))
     machine.files.sync_names(DIRECTORY)
     assert not machine.holds(3)
     second.sync(1)
     assert machine.holds(3)
+
+
+def test_every_segment_below_is_asked_not_only_the_last() -> None:
+    """The tail of the one that was rolled is not flushed with the next one."""
+    machine = Machine()
+    first = machine.segment(0)
+    machine.append(first, batch(0), batch(2))
+    first.sync(1)
+    second = machine.segment(4)
+    machine.append(second, batch(4))
+    second.sync(1)
+    machine.files.sync_names(DIRECTORY)
+    assert not machine.holds(6)
+    first.sync(2)
+    assert machine.holds(6)
+
+
+def test_a_segment_without_a_durable_name_is_not_there() -> None:
+    machine = Machine()
+    for base_offset in (0, 2, 4):
+        segment = machine.segment(base_offset)
+        machine.append(segment, batch(base_offset))
+        segment.sync(1)
+        if base_offset == 0:
+            machine.files.sync_names(DIRECTORY)
+    assert machine.holds(2)
+    assert not machine.holds(4)
+
+
+def test_what_was_deleted_is_not_asked_for_although_its_name_is_still_durable() -> None:
+    machine = Machine()
+    machine.append(machine.segment(0), batch(0))
+    later = machine.segment(20)
+    machine.append(later, batch(20))
+    later.sync(1)
+    machine.files.sync_names(DIRECTORY)
+    assert not machine.holds(22)
+    machine.files.remove(DIRECTORY / f"{0:020}.log")
+    assert machine.holds(22)
+
+
+def test_a_new_segment_says_that_what_lies_below_it_is_elsewhere_though_its_name_is_not_durable_yet() -> None:
+    machine = Machine()
+    machine.segment(10)
+    assert machine.holds(10)
+    assert not machine.holds(11)
 
 
 def test_what_lies_below_the_first_segment_is_not_asked_for() -> None:

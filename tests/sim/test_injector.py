@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -32,6 +33,8 @@ class Cluster:
         self.world = world
         self.leader = leader
         self.crashed: list[str] = []
+        self.ended: list[str] = []
+        self.changed: list[str] = []
         starts = {name: partial(self.start, name) for name in NODES}
         self.injector = FaultInjector(world, starts, (*NODES, "clients"), self, self)
 
@@ -56,7 +59,11 @@ class Cluster:
 
     def wiped(self, host: str) -> None: ...
 
-    def process_ended(self, host: str) -> None: ...
+    def process_ended(self, host: str) -> None:
+        self.ended.append(host)
+
+    def files_changed(self, host: str) -> None:
+        self.changed.append(host)
 
 
 def simulate(fault: Fault, look: Callable[[Cluster], Coroutine[Any, Any, None]], leader: str | None = "a") -> Cluster:
@@ -211,3 +218,53 @@ def test_a_request_is_made_by_who_runs_the_scenario() -> None:
 
     assert simulate(fault, look).injector.injected == {"ghost": 1}
     assert done == [fault]
+
+
+def test_a_machine_that_crashes_with_nothing_on_it_ends_no_process() -> None:
+    async def look(cluster: Cluster) -> None:
+        await asyncio.sleep(9)
+        cluster.injector._down["b"] += 1
+        cluster.world.host("b").crash("process")
+        await asyncio.sleep(2)
+        assert cluster.ended == []
+        cluster.injector._down["b"] -= 1
+
+    simulate(Fault(10_000, FaultKind.POWER_FAILURE, ("b",), 500), look)
+
+
+def test_a_disk_hangs_and_fails_as_long_as_the_fault_lasts() -> None:
+    async def look(cluster: Cluster) -> None:
+        faults = cluster.world.host("b").disk_faults
+        await asyncio.sleep(10.5)
+        assert (faults.error_share, faults.sync_error_share, faults.hung_until_s) == shares[kind]
+        await asyncio.sleep(1)
+        assert (faults.error_share, faults.sync_error_share) == (0, 0)
+
+    shares = {
+        FaultKind.DISK_ERRORS: (0.3, 0, 0),
+        FaultKind.FAILED_FSYNC: (0, 0.3, 0),
+        FaultKind.HUNG_DISK: (0, 0, 11),
+    }
+    for kind in shares:
+        simulate(Fault(10_000, kind, ("b",), 1_000, 0.3), look)
+
+
+def test_what_rots_is_a_closed_segment_and_a_node_that_starts_meanwhile_may_find_less() -> None:
+    async def look(cluster: Cluster) -> None:
+        host = cluster.world.host("b")
+        disk = host.open_disk()
+        await disk.make_directory(Path("/data/t-0"))
+        for name in ("1.log", "2.log"):
+            await disk.write_file(Path("/data/t-0") / name, b"records", sync=True)
+        await asyncio.sleep(10.5)
+        assert await disk.read_file(Path("/data/t-0/1.log")) != b"records"
+        assert await disk.read_file(Path("/data/t-0/2.log")) == b"records"
+        assert cluster.injector.may_rot()
+        host.crash("process")
+        await asyncio.sleep(1)
+        assert cluster.changed == ["b"]
+        assert await host.open_disk().read_file(Path("/data/t-0/1.log")) == b"records"
+        await asyncio.sleep(6)
+        assert not cluster.injector.may_rot()
+
+    assert simulate(Fault(10_000, FaultKind.BIT_ROT, ("b",), 1_400), look).injector.injected["bit rot, bits"] == 1

@@ -117,6 +117,33 @@ def test_forgiven_losses() -> None:
     assert violated(invariants, status(2, hw=9, end=9, epoch=1)) == "no divergence"
 
 
+def forgiven() -> PartitionInvariants:
+    """[6, 10) were lost."""
+    invariants = committed()
+    invariants.forgive(6, (1, 2))
+    return invariants
+
+
+def test_who_led_before_a_loss_commits_nothing_above_it() -> None:
+    forgiven().observe(status(1, hw=10, end=12, leads=True))
+    assert violated(forgiven(), status(1, hw=11, end=12, leads=True)) == "no phantom commit"
+
+
+def test_who_believes_in_what_was_lost_believes_in_nothing_above_it() -> None:
+    forgiven().observe(status(2, hw=10, end=12))
+    assert violated(forgiven(), status(2, hw=11, end=12)) == "no phantom commit"
+    assert violated(forgiven(), status(3, hw=9, end=10)) == "no phantom commit"
+
+
+def test_doubts_end_with_the_last_replica_that_follows_or_goes() -> None:
+    invariants = forgiven()
+    invariants.observe(status(2, hw=6, end=6, epoch=1))
+    assert invariants.has_doubts
+    invariants.left(1)
+    assert not invariants.has_doubts
+    assert violated(invariants, status(2, hw=7, end=7, epoch=1)) == "no phantom commit"
+
+
 def test_a_trimmed_or_adopted_history_is_compared_from_its_start_on() -> None:
     invariants = committed()
     thin = status(3, hw=10, end=10, epochs=((0, 4),), log_start_offset=4, local_log_start_offset=8)

@@ -92,8 +92,29 @@ def test_an_upload_that_hangs_has_its_effect_when_nobody_waits_any_more(monkeypa
                 await storage.copy_log_segment_data(METADATA, make_data(LOG))
         assert not world.store.objects
         await asyncio.sleep(5)
-        assert world.store.objects.keys() == world.store.late
-        assert len(world.store.late) == 1
+        assert len(world.store.objects) == 1
+        assert not world.store.orphans
+
+    simulate(scenario(), world := World(1))
+
+
+@pytest.mark.parametrize(("deleted_after_s", "is_orphan"), [(2, True), (6, False)])
+def test_nobody_knows_of_an_upload_that_hung_only_if_it_was_deleted_before(
+    monkeypatch: pytest.MonkeyPatch, deleted_after_s: int, is_orphan: bool
+):
+    monkeypatch.setattr("tierfetch.sim.objects.HUNG_SHARE", 1.0)
+
+    async def scenario():
+        storage = world.store.storage("a")
+        world.store.faults.hung_upload_s = 5
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await storage.copy_log_segment_data(METADATA, make_data(LOG))
+        await asyncio.sleep(deleted_after_s - 1)
+        await storage.delete_log_segment_data(METADATA)
+        await asyncio.sleep(5)
+        assert bool(world.store.objects) is is_orphan
+        assert world.store.objects.keys() <= world.store.orphans
 
     simulate(scenario(), world := World(1))
 

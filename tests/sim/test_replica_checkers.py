@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tierfetch.log.epochs import EpochEntry
 from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.sim.replica_checkers import (
+    Aborted,
     ProducerView,
     ReplicaState,
     StoredBatch,
     TieredSegment,
+    aborted_of,
     batches_of,
     check_partition,
     producers_of,
@@ -91,7 +95,60 @@ def test_a_hole_between_batches() -> None:
 
 
 def test_epoch_mismatch() -> None:
-    assert kinds(replica(1), replica(2, epochs=EPOCHS[:1])) == ["epoch mismatch"] * 2
+    assert kinds(replica(1), replica(2, epochs=EPOCHS[:1])) == ["epoch mismatch"]
+
+
+@pytest.mark.parametrize(
+    "epochs",
+    [
+        (EpochEntry(0, 0), EpochEntry(1, 5), EpochEntry(2, 6)),  # no batch begins there
+        (EpochEntry(0, 0), EpochEntry(1, 1), EpochEntry(2, 4)),  # of what lies in the tier
+        (EpochEntry(0, 0), EpochEntry(2, 4), EpochEntry(3, 9)),  # beyond the end
+        (EpochEntry(0, 0), EpochEntry(1, 4), EpochEntry(2, 4)),  # no record of this one is left
+    ],
+)
+def test_a_cache_says_of_every_offset_what_the_batches_say(epochs: tuple[EpochEntry, ...]) -> None:
+    assert kinds(replica(1), replica(2, 2, epochs=epochs)) == ["epoch mismatch"]
+
+
+def test_a_leader_may_have_begun_an_epoch_without_a_record() -> None:
+    assert kinds(replica(1, epochs=(*EPOCHS, EpochEntry(3, 8))), replica(2)) == []
+
+
+def test_a_remote_segment_is_what_its_metadata_says() -> None:
+    assert kinds(replica(1), replica(2), tier=(replace(TIER[0], end_offset=4),)) == ["segment mismatch"]
+    half = replace(TIER[0], batches=WHOLE[:1])
+    assert kinds(replica(1), replica(2), tier=(half,)) == ["segment mismatch"]
+    foreign = replace(TIER[0], epochs=(EpochEntry(0, 0), EpochEntry(1, 2)))
+    assert kinds(replica(1), replica(2), tier=(foreign,)) == ["epoch mismatch"]
+
+
+def test_transaction_indexes_say_what_the_markers_say() -> None:
+    marker = batches_of(
+        build_end_transaction_batch(
+            EndTransactionMarker(ControlType.ABORT, 3),
+            base_offset=2,
+            timestamp_ms=1,
+            producer_id=9,
+            producer_epoch=0,
+            partition_leader_epoch=0,
+        )
+    )[0]
+    batches = (batch(0, sequence=0, is_transactional=True), marker)
+    assert list(aborted_of(batches)) == [Aborted(9, 0, 2)]
+    whole = replica(
+        1,
+        batches=batches,
+        high_watermark=3,
+        log_end_offset=3,
+        epochs=EPOCHS[:1],
+        producers=producers_of(batches),
+        aborted=(Aborted(9, 0, 2),),
+    )
+    other = replace(whole, node_id=2)
+    assert kinds(whole, other, tier=()) == []
+    assert kinds(whole, replace(other, aborted=()), tier=()) == ["aborted mismatch"]
+    assert kinds(whole, replace(other, aborted=(Aborted(9, 1, 2),)), tier=()) == ["aborted mismatch"]
 
 
 def test_producer_mismatch_also_where_the_batches_are_in_the_tier() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+from tierfetch.log.disk import Disk
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.sim import runner
 from tierfetch.sim.invariants import InvariantViolationError
@@ -84,37 +87,48 @@ def test_a_process_may_end_because_its_disk_fails(fake: type[FakeRun], error: Ex
 
 def test_a_failure_is_shrunk_to_what_matters(fake: type[FakeRun]) -> None:
     shrunk = runner.shrink_failure(runner.run_seed(1), runs_max=20)
+    assert shrunk is not None
     assert [fault.kind for fault in shrunk.schedule.faults] == [FaultKind.PROCESS_CRASH]
 
 
 class Quitter:
-    """A node that stops by itself, and says why."""
+    """Ends when it is told to, once it has tried its disk."""
 
-    def __init__(self, reason: str) -> None:
-        self._reason = reason
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
 
     async def __aenter__(self) -> Quitter:
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.failed.set_result(self._reason)
         return self
 
     async def __aexit__(self, *_: object) -> None: ...
 
+    async def give_up(self) -> None:
+        with suppress(OSError):
+            await self._disk.make_directory(Path("/data"))
+        self.failed.set_result("a fault of ours")
 
-@pytest.mark.parametrize(("reason", "is_finding"), [("a fault of ours", True), (f"[28] {runner.DISK_FULL}: /x", False)])
+
+@pytest.mark.parametrize("is_disk_to_blame", [False, True])
 def test_a_node_that_gives_up_on_a_sound_disk_fails_its_run(
-    monkeypatch: pytest.MonkeyPatch, reason: str, is_finding: bool
+    monkeypatch: pytest.MonkeyPatch, is_disk_to_blame: bool
 ) -> None:
     class Run(FakeRun):
         def run(self) -> None:
             self.world.run(self._run())
 
         async def _run(self) -> None:
-            await self.world.host("broker-1").start(lambda _: Quitter(reason))
+            host = self.world.host("broker-1")
+            await host.start(lambda machine: Quitter(machine.disk))
+            await asyncio.sleep(1)
+            host.disk_faults.error_share = float(is_disk_to_blame)
+            await host.node.give_up()
             await asyncio.sleep(1)
 
         def findings(self) -> list[str]:
             return []
 
     monkeypatch.setattr(runner, "SCENARIOS", {"fake": Run})
-    assert runner.run_seed(1, "fake").failures == ((f"stopped by itself: broker-1: {reason}",) if is_finding else ())
+    report = runner.run_seed(1, "fake")
+    assert report.failures == (() if is_disk_to_blame else ("stopped by itself: broker-1: a fault of ours",))
+    assert report.injected.get("disk make_directory failed", 0) == is_disk_to_blame

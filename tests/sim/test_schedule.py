@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.sim.schedule import QUORUM_KINDS, SCENE_KINDS, STORE_KINDS, Fault, FaultKind, Schedule, Targets, generate
+from tierfetch.sim.schedule import (
+    HARDWARE_KINDS,
+    QUORUM_KINDS,
+    SCENE_KINDS,
+    STORE_KINDS,
+    Fault,
+    FaultKind,
+    Schedule,
+    Targets,
+    generate,
+)
 from tierfetch.sim.shrink import shrink
 
 NODES = ("broker-1", "broker-2", "broker-3")
@@ -34,7 +44,7 @@ def test_only_disks_that_may_be_lost_are_wiped() -> None:
 
 def test_every_kind_is_generated() -> None:
     kinds = {fault.kind for seed in range(60) for fault in generate(Random(seed), ALL, 20_000).faults}
-    assert kinds == set(FaultKind) - SCENE_KINDS
+    assert kinds == set(FaultKind) - SCENE_KINDS - HARDWARE_KINDS
 
 
 def test_a_partition_has_two_sides() -> None:
@@ -70,6 +80,7 @@ def test_shrinking_keeps_what_fails_and_little_else() -> None:
         return bool(moved) and any(fault.at_ms == 30_000 and fault.duration_ms >= 300 for fault in candidate.faults)
 
     shrunk = shrink(Schedule(60_000, tuple(faults)), fails, runs_max=200)
+    assert shrunk is not None
     assert shrunk.schedule.faults == (Fault(30_000, FaultKind.PROCESS_CRASH, NODES[:1], 500), move)
     assert shrunk.schedule.safety_ms == 32_000
     assert shrunk.runs <= 200
@@ -79,10 +90,23 @@ def test_shrinking_stops_at_its_budget() -> None:
     schedule = generate(Random(5), ALL, 60_000)
     runs = []
 
-    def passes(candidate: Schedule) -> bool:
+    def fails_as_it_is(candidate: Schedule) -> bool:
         runs.append(candidate)
-        return False
+        return candidate == schedule
 
-    shrunk = shrink(schedule, passes, runs_max=7)
+    shrunk = shrink(schedule, fails_as_it_is, runs_max=7)
+    assert shrunk is not None
     assert len(runs) == shrunk.runs == 7
     assert shrunk.schedule == schedule
+
+
+def test_what_does_not_fail_again_is_not_shrunk() -> None:
+    schedule = generate(Random(5), ALL, 60_000)
+    runs = []
+
+    def fails_only_shortened(candidate: Schedule) -> bool:
+        runs.append(candidate)
+        return candidate != schedule
+
+    assert shrink(schedule, fails_only_shortened) is None
+    assert runs == [schedule]

@@ -14,12 +14,15 @@ from tierfetch.controller.records import (
     TopicRecord,
     encode_record,
 )
+from tierfetch.controller.registrations import PartitionKey
 from tierfetch.quorum.delivery import CommittedBatch, SnapshotContent
 from tierfetch.quorum.state import LeaderAndEpoch
 from tierfetch.sim.invariants import InvariantViolationError
 from tierfetch.sim.truth import ClusterTruth
 
 T = UUID(int=1000)
+LIES_IN = UUID(int=200)
+"""Where broker 1 has its replica."""
 
 
 def broker(broker_id: int) -> RegisterBrokerRecord:
@@ -45,8 +48,9 @@ PARTITION = PartitionRecord(
     leader=1,
     leader_epoch=0,
     partition_epoch=0,
-    directories=(UUID(int=200), UUID(int=201)),
+    directories=(LIES_IN, UUID(int=201)),
 )
+EMPTIED = PartitionChangeRecord(partition_id=0, topic_id=T, isr=(), leader=-1)
 START = (broker(1), broker(2), TopicRecord(name="t", topic_id=T), PARTITION)
 
 
@@ -54,9 +58,8 @@ def batch(offset: int, *records: MetadataRecord) -> CommittedBatch:
     return CommittedBatch(offset, offset + len(records) - 1, 1, 0, tuple(encode_record(record) for record in records))
 
 
-def truth(*, wiped: int = 0) -> ClusterTruth:
+def truth() -> ClusterTruth:
     truth = ClusterTruth("c", "PLAINTEXT")
-    truth.wiped.add(wiped)
     truth.tap("controller-1").on_commit(batch(0, *START))
     truth.check()
     return truth
@@ -75,7 +78,7 @@ def test_others_apply_the_same() -> None:
     ("violated", "change"),
     [
         ("allowed election", PartitionChangeRecord(partition_id=0, topic_id=T, isr=(2,), leader=2)),
-        ("last member stays", PartitionChangeRecord(partition_id=0, topic_id=T, isr=(), leader=-1)),
+        ("last member stays", EMPTIED),
         ("new topic id", TopicRecord(name="u", topic_id=T)),
     ],
 )
@@ -87,15 +90,52 @@ def test_what_must_not_be(violated: str, change: MetadataRecord) -> None:
 
 
 def test_the_last_member_goes_with_its_disk_and_the_image_tells() -> None:
-    there, seen = truth(wiped=1), []
+    there, seen = truth(), []
+    there.wiped(1, LIES_IN)
     there.on_change.append(lambda metadata, before, after: seen.append((before, after)))
-    there.tap("controller-2").on_commit(batch(4, PartitionChangeRecord(partition_id=0, topic_id=T, isr=(), leader=-1)))
+    there.tap("controller-2").on_commit(batch(4, EMPTIED))
     there.check()
     ((before, after),) = seen
     assert before.topics["t"].partitions[0].isr == (1,)
     assert after is there.image
     assert after.topics["t"].partitions[0].isr == ()
     assert there.version == 2
+
+
+def test_a_disk_that_was_lost_long_ago_takes_no_last_member_along() -> None:
+    """It came back with another directory, and has been in sync again since."""
+    there = truth()
+    there.wiped(1, UUID(int=99))
+    there.wiped(2, LIES_IN)
+    there.tap("controller-2").on_commit(batch(4, EMPTIED))
+    with pytest.raises(InvariantViolationError, match="last member stays"):
+        there.check()
+
+
+UNCLEAN = PartitionChangeRecord(partition_id=0, topic_id=T, isr=(2,), leader=2)
+BACK = PartitionChangeRecord(partition_id=0, topic_id=T, isr=(1,), leader=1)
+
+
+def test_an_operator_is_asked_anew_for_each_unclean_election() -> None:
+    there, told = truth(), []
+    there.on_unclean = lambda name, leader: told.append((name.topic, leader))
+    there.asked.begins(PartitionKey(T, 0))
+    there.tap("controller-1").on_commit(batch(4, UNCLEAN))
+    there.asked.ends(PartitionKey(T, 0), is_answered=True)
+    there.check()
+    assert told == [("t", 2)]
+    there.tap("controller-1").on_commit(batch(5, BACK))
+    with pytest.raises(InvariantViolationError, match="allowed election"):
+        there.check()
+
+
+@pytest.mark.parametrize("isr", [None, (1, 2)])
+def test_who_leads_was_in_the_isr_before(isr: tuple[int, ...] | None) -> None:
+    """Named by itself, or made a member by the same record."""
+    there = truth()
+    there.tap("controller-1").on_commit(batch(4, PartitionChangeRecord(partition_id=0, topic_id=T, isr=isr, leader=2)))
+    with pytest.raises(InvariantViolationError, match="allowed election"):
+        there.check()
 
 
 def test_a_snapshot_says_what_the_log_says() -> None:

@@ -24,7 +24,7 @@ from tierfetch.controller import (
 from tierfetch.controller.indexes import PartitionIndexes
 from tierfetch.controller.partition_change import Election, PartitionChange
 from tierfetch.controller.records import ProducerIdsRecord
-from tierfetch.controller.registrations import PartitionRegistration
+from tierfetch.controller.registrations import PartitionKey, PartitionRegistration
 from tierfetch.controller.state import ControllerResult, ControllerState
 from tierfetch.sim.governed_options import FREQUENT_BYTES
 from tierfetch.sim.schedule import FaultKind
@@ -224,7 +224,10 @@ def one_refusal() -> Iterator[None]:
 )
 def no_minority_rule() -> Iterator[None]:
     def judge(self: Any, image: Any, broker_id: int, now_ms: int) -> Any:
-        return fast_failover.Verdict.FENCE
+        """Each broker is held against all that there are: nobody remembers the one before."""
+        is_minority = 2 * len({broker_id}) < len(image.brokers)
+        may_fence = is_minority and self._may_act(now_ms)
+        return fast_failover.Verdict.FENCE if may_fence else fast_failover.Verdict.WAIT
 
     with patch.object(fast_failover.FastFailover, "_judge", judge):
         yield
@@ -263,7 +266,16 @@ def last_member_leaves() -> Iterator[None]:
     faults=(FaultKind.PARTITION,),
 )
 def fenced_broker_stays() -> Iterator[None]:
-    with patch.object(broker_heartbeat, "without_broker", lambda *_: iter(())):
+    original = broker_heartbeat.without_broker
+
+    def without(state: Any, broker_id: int, *more: Any) -> Iterator[Any]:
+        """What it leads gets another leader; where it follows, its leader will find out by itself."""
+        image = state.image
+        for record in original(state, broker_id, *more):
+            if image.registration(PartitionKey(record.topic_id, record.partition_id)).leader == broker_id:
+                yield record
+
+    with patch.object(broker_heartbeat, "without_broker", without):
         yield
 
 

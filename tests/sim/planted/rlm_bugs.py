@@ -8,10 +8,10 @@ from unittest.mock import patch
 from uuid import UUID
 
 from tierfetch.broker import metadata_topic
-from tierfetch.remote.segment import RemoteLogSegmentId
+from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentState
 from tierfetch.rlm import copier, partition_task, plan
 from tierfetch.rlm.copier import SegmentCopier
-from tierfetch.rlm.manager import RemoteLogManager
+from tierfetch.rlm.expiry import RemoteSegmentDeleter
 from tierfetch.rlm.pending_deletions import PendingDeletions
 from tierfetch.sim.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
@@ -104,15 +104,20 @@ def metadata_not_flushed() -> Iterator[None]:
 
 @planted(
     "the remote segments of a deleted topic are left",
-    file="rlm/manager.py",
+    file="rlm/expiry.py",
     scenario="governed",
+    faults=(FaultKind.REPLACE_TOPIC, FaultKind.HALF_UPLOADS, FaultKind.STORE_ERRORS),
     administrator_pace_ms=(400,),
 )
 def left_in_the_tier() -> Iterator[None]:
-    async def delete(self, partition, **_):
-        """As if the local log were all there is."""
+    original = RemoteSegmentDeleter.delete_all
 
-    with patch.object(RemoteLogManager, "delete_remote_partition", delete):
+    async def delete_all(self, segments):
+        """What was copied goes; but an upload that ended in the middle has left something, too."""
+        started = RemoteLogSegmentState.COPY_SEGMENT_STARTED
+        await original(self, [segment for segment in segments if segment.state is not started])
+
+    with patch.object(RemoteSegmentDeleter, "delete_all", delete_all):
         yield
 
 

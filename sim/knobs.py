@@ -1,0 +1,63 @@
+"""What machines and the store of a world do while faults last: set anew after each begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from random import Random
+from typing import Final
+
+from .host import Host
+from .objects import SimObjectStore
+from .schedule import Fault, FaultKind
+
+SEGMENT_SUFFIX: Final = ".log"
+SNAPSHOT_SUFFIX: Final = ".checkpoint"
+"""Of the metadata log."""
+
+
+def set_machine(host: Host, mine: Sequence[Fault]) -> None:
+    """`mine` are the active faults that have this host for a target."""
+    host.clock.skew_ms = int(sum(fault.value for fault in mine if fault.kind is FaultKind.CLOCK_JUMP))
+    host.clock.drift_ppm = sum(fault.value for fault in mine if fault.kind is FaultKind.CLOCK_DRIFT)
+    faults = host.disk_faults
+    faults.slow_factor = max((fault.value for fault in mine if fault.kind is FaultKind.SLOW_DISK), default=1.0)
+    faults.error_share = _largest(mine, FaultKind.DISK_ERRORS)
+    faults.sync_error_share = _largest(mine, FaultKind.FAILED_FSYNC)
+    is_full = any(fault.kind is FaultKind.FULL_DISK for fault in mine)
+    host.files.capacity_bytes = host.files.used_bytes() if is_full else None
+    if not any(fault.kind is FaultKind.BIT_ROT for fault in mine):
+        host.files.heal()
+
+
+def set_store(store: SimObjectStore, active: Sequence[Fault]) -> None:
+    faults = store.faults
+    faults.is_out = any(fault.kind is FaultKind.STORE_OUTAGE for fault in active)
+    faults.error_share = _largest(active, FaultKind.STORE_ERRORS)
+    faults.lost_reply_share = _largest(active, FaultKind.LOST_REPLIES)
+    faults.half_upload_share = _largest(active, FaultKind.HALF_UPLOADS)
+    faults.hung_upload_s = _largest(active, FaultKind.HUNG_UPLOADS)
+    faults.rotten_share = _largest(active, FaultKind.ROTTEN_DOWNLOADS)
+    faults.list_delay_s = _largest(active, FaultKind.LATE_LISTINGS)
+
+
+def rot(host: Host, rng: Random) -> str | None:
+    """A bit of a closed segment or of a snapshot reads wrong from now on: where, or None if there is no such file.
+
+    Of the newest segment of a log nothing rots: there a damaged batch looks like one that a crash has torn.
+    """
+    logs: dict[PurePath, list[PurePath]] = {}
+    files = [path for path, inode in host.files.walk() if inode.content]
+    for path in files:
+        if path.suffix == SEGMENT_SUFFIX:
+            logs.setdefault(path.parent, []).append(path)
+    closed = {path for segments in logs.values() for path in segments[:-1]}
+    victims = [path for path in files if path in closed or path.suffix == SNAPSHOT_SUFFIX]
+    if not victims:
+        return None
+    path = rng.choice(victims)
+    return f"{path} at byte {host.files.rot(path, rng)}"
+
+
+def _largest(faults: Sequence[Fault], kind: FaultKind) -> float:
+    return max((fault.value for fault in faults if fault.kind is kind), default=0.0)
