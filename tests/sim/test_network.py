@@ -471,3 +471,37 @@ def test_a_flaky_host_refuses_no_task_twice_in_a_row():
         await pair.client.run(prober())
 
     simulate(scenario)
+
+
+@pytest.mark.parametrize("has_power_failure", [False, True])
+def test_what_a_dead_process_left_to_its_kernel_is_lost_with_the_machine(has_power_failure):
+    """Behind a blocked link it waits in the kernel of the sender."""
+
+    async def scenario(pair, world):
+        world.network.block("server", "client")
+        pair.theirs.transport.write(b"left behind")
+        pair.server.crash("process")
+        await asyncio.sleep(1)
+        if has_power_failure:
+            pair.server.crash("machine")
+        world.network.unblock("server", "client")
+        await asyncio.sleep(10)
+        return pair.ours.data, pair.ours.events
+
+    assert simulate(scenario) == ((b"", []) if has_power_failure else (b"left behind", ["eof", "lost"]))
+
+
+def test_a_dead_machine_refuses_nobody_for_a_process_that_died_before():
+    async def scenario(pair, world):
+        world.network.block("server", "client")
+        pair.server.crash("process")
+        pair.server.crash("machine")
+        world.network.unblock("server", "client")
+        pair.ours.transport.write(b"to nobody")
+        await asyncio.sleep(60)
+        assert pair.ours.events == []
+        await pair.server.start(lambda environment: Node())
+        await pair.ours.lost.wait()
+        assert isinstance(pair.ours.error, ConnectionResetError)
+
+    simulate(scenario)

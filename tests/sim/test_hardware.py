@@ -1,0 +1,33 @@
+"""Faults of disks and of the store that a seed draws beside its schedule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+from tierfetch.sim.hardware import OF_A_HOST, OF_THE_STORE, hardware
+from tierfetch.sim.schedule import HARDWARE_KINDS, Fault
+
+NODES = ("a", "b", "c", "d", "e")
+SAFETY_MS = 15_000
+
+
+def drawn(seed: int, *, has_store: bool = True) -> list[Fault]:
+    return hardware(Random(seed), NODES, SAFETY_MS, has_store=has_store)
+
+
+def test_half_of_the_seeds_have_some_and_every_kind_comes() -> None:
+    seeds = [drawn(seed) for seed in range(200)]
+    assert 60 < sum(not faults for faults in seeds) < 140
+    kinds = Counter(fault.kind for faults in seeds for fault in faults)
+    assert kinds.keys() == HARDWARE_KINDS == {*OF_A_HOST, *OF_THE_STORE}
+    assert not any(fault.kind in OF_THE_STORE for seed in range(50) for fault in drawn(seed, has_store=False))
+
+
+def test_they_end_with_the_safety_phase_and_a_host_has_one_kind() -> None:
+    for seed in range(100):
+        faults = drawn(seed)
+        assert faults == drawn(seed)
+        assert all(fault.end_ms <= SAFETY_MS for fault in faults)
+        pairs = {(fault.targets, fault.kind) for fault in faults if fault.targets}
+        assert len(pairs) == len({targets for targets, _ in pairs})
