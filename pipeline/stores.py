@@ -19,6 +19,7 @@ from uuid import UUID
 
 from ..log.checkpoints import LEADER_EPOCH_CHECKPOINT, META_PROPERTIES
 from ..log.file_names import parse_directory
+from ..protocol.service import closing
 from ..protocol.topics import TopicIdPartition
 from ..remote.segment import RemoteLogSegmentMetadata
 from ..remote.storage import IndexType, ReadsObjects, RemoteStorageError
@@ -87,19 +88,13 @@ async def find_stores(options: TierOptions) -> list[StoreRef]:
 
 async def _find_layout(options: TierOptions) -> Layout:
     plugin = options.open_storage()
-    store = KafkaLayout(plugin)
-    try:
+    async with closing(KafkaLayout(plugin)) as store:
         for partition in (await store.partitions(lambda _: True))[:LOOKED_AT_MAX]:
             async for found in plugin.list_objects(partition):
                 if found.segment_id is not None:
                     return "kafka"
-    finally:
-        await store.close()
-    objects = options.open_storage(layout="logdir")
-    try:
+    async with closing(options.open_storage(layout="logdir")) as objects:
         return await _find_foreign_layout(objects) if isinstance(objects, ReadsObjects) else "kafka"
-    finally:
-        await objects.close()
 
 
 async def _find_foreign_layout(objects: ReadsObjects) -> Layout:

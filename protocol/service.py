@@ -9,8 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from contextlib import AsyncExitStack
-from typing import Any, Self
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Protocol, Self, TypeVar
+
+
+class Closes(Protocol):
+    async def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Closes)
 
 
 class Service(ABC):
@@ -39,6 +47,15 @@ class Service(ABC):
 
     @abstractmethod
     async def _start(self) -> None: ...
+
+
+@asynccontextmanager
+async def closing(resource: C) -> AsyncIterator[C]:
+    """What is closed when the block ends, however that comes."""
+    try:
+        yield resource
+    finally:
+        await resource.close()
 
 
 async def cancelled(task: asyncio.Task[Any]) -> None:

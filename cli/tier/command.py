@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +16,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, Te
 
 from ...broker.config import BrokerConfig, ConfigError, load
 from ...protocol.client import Address
+from ...protocol.service import closing
 from ...remote.ledger import RemoteLogLedger
 from ...remote.registry import PluginError, load_remote_storage
 from ...remote.storage import RemoteStorageError, RemoteStorageManager
@@ -161,9 +161,9 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 async def _ledgers(where: Where, topics: Sequence[str]) -> list[RemoteLogLedger]:
     if where.from_objects:
-        async with _opened(where.storage()) as storage:
+        async with closing(where.storage()) as storage:
             return [found.ledger for found in await surveyed(storage, topics)]
-    async with _opened(MetadataTopicLedgers(where.brokers())) as source:
+    async with closing(MetadataTopicLedgers(where.brokers())) as source:
         ledgers = await source.read_on()
         return [ledger for partition, ledger in ledgers.items() if is_wanted(partition, topics)]
 
@@ -171,7 +171,7 @@ async def _ledgers(where: Where, topics: Sequence[str]) -> list[RemoteLogLedger]
 async def _reports(where: Where, topics: Sequence[str], deep: bool) -> Reports:
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-    async with _opened(where.storage()) as storage:
+    async with closing(where.storage()) as storage:
         with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
             bar = bars.add_task("read every byte" if deep else "compare", total=None)
             audits = Audits(
@@ -184,16 +184,8 @@ async def _reports(where: Where, topics: Sequence[str], deep: bool) -> Reports:
             )
             if where.from_objects:
                 return await verify_from_objects(audits)
-            async with _opened(MetadataTopicLedgers(where.brokers())) as source:
+            async with closing(MetadataTopicLedgers(where.brokers())) as source:
                 return await verify(audits, source)
-
-
-@asynccontextmanager
-async def _opened(resource: Any) -> AsyncIterator[Any]:
-    try:
-        yield resource
-    finally:
-        await resource.close()
 
 
 def _expect(topics: Sequence[str], found: Collection[str]) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.batch_header import BatchHeader
+from ...protocol.service import closing
 from ...protocol.topics import TopicIdPartition, uuid_to_text
 from ...remote.audit import AuditReport, audit_survey, confirmed
 from ...remote.audit import audit as audit_ledger
@@ -147,11 +148,8 @@ async def _place(options: TierOptions) -> _Place:
 
 
 async def _partitions(place: _Place) -> list[TopicIdPartition]:
-    store = open_store(place.options, place.store)
-    try:
+    async with closing(open_store(place.options, place.store)) as store:
         return await store.partitions(place.options.wants)
-    finally:
-        await store.close()
 
 
 def _look_at(
@@ -172,19 +170,13 @@ def _audit_partitions(task: _PartitionTask) -> list[_Listed]:
 
 async def _audit_all(task: _PartitionTask) -> list[_Listed]:
     if task.place.store.layout != "kafka":
-        store = open_store(task.place.options, task.place.store)
-        try:
+        async with closing(open_store(task.place.options, task.place.store)) as store:
             return [
                 _Listed(partition, *await audit_described(store, partition, known))
                 for partition, known in task.partitions
             ]
-        finally:
-            await store.close()
-    storage = task.place.options.open_storage()
-    try:
+    async with closing(task.place.options.open_storage()) as storage:
         return [await _audit_one(storage, *pair) for pair in task.partitions]
-    finally:
-        await storage.close()
 
 
 async def _audit_one(
@@ -223,11 +215,8 @@ def _read_segments(task: _SegmentTask) -> dict[str, _Contents]:
 
 
 async def _read_all(task: _SegmentTask) -> dict[str, _Contents]:
-    store = open_store(task.place.options, task.place.store)
-    try:
+    async with closing(open_store(task.place.options, task.place.store)) as store:
         return {str(segment.segment_id): await _read_one(store, segment) for segment in task.segments}
-    finally:
-        await store.close()
 
 
 async def _read_one(store: ReadsSegments, segment: RemoteLogSegmentMetadata) -> _Contents:
