@@ -23,9 +23,10 @@ KILLS = 4
 WAIT_S = 30.0
 
 
-@pytest.fixture
-def quorum(tmp_path: Path) -> Iterator[LocalQuorum]:
-    with LocalQuorum(tmp_path) as running:
+@pytest.fixture(scope="module")
+def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalQuorum]:
+    """Each test leaves all of it running."""
+    with LocalQuorum(tmp_path_factory.mktemp("quorum")) as running:
         yield running
 
 
@@ -95,6 +96,8 @@ def test_Q8_a_leader_that_is_told_to_stop_hands_over(quorum: LocalQuorum) -> Non
     assert quorum.leader() != leader
     assert time.monotonic() - began < WAIT_S
     assert f"controller {leader} stops" in quorum.log_tail(leader)
+    quorum.start(leader)
+    quorum.wait_serving(leader)
 
 
 def test_Q8_a_frozen_leader_is_replaced_and_follows_when_it_wakes(quorum: LocalQuorum) -> None:
