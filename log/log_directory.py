@@ -248,6 +248,13 @@ class LogDirectory:
                 except (KafkaError, OSError) as error:
                     logger.error("%s is not available: %s", partition, error)
 
+        partitions = await self._list_logs()
+        async with asyncio.TaskGroup() as group:
+            for partition in partitions:
+                group.create_task(open_one(partition))
+
+    async def _list_logs(self) -> list[TopicPartition]:
+        """Whose logs are here; what is left of deleted ones is removed."""
         partitions = []
         for entry in await self._services.disk.list_directory(self.path):
             name = parse_directory(entry.name) if entry.is_directory else None
@@ -260,9 +267,7 @@ class LogDirectory:
                 logger.warning("%s is left alone: it belongs to another incarnation", self.path / entry.name)
             elif name.topic_partition.topic != CLUSTER_METADATA_TOPIC:
                 partitions.append(name.topic_partition)
-        async with asyncio.TaskGroup() as group:
-            for partition in partitions:
-                group.create_task(open_one(partition))
+        return partitions
 
     async def _identify(self, cluster_id: str, node_id: int) -> None:
         """Read `meta.properties`, or write it for a new directory, or complete one of an older Kafka."""

@@ -208,24 +208,35 @@ class Observer:
         for broker, address in sorted(cluster.brokers.items()):
             self._progress(f"log directories of broker {broker}")
             try:
-                answer = await self._admin.ask_at(address, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
-                for directory in answer.results:
-                    if directory.error_code is ErrorCode.kafka_storage_error:
-                        remarks.append(f"broker {broker}: log directory {directory.log_dir} is offline")
-                    else:
-                        check(directory, f"broker {broker}, {directory.log_dir}")
+                directories = await self._directories(address)
             except (OSError, KafkaError) as error:
                 remarks.append(f"broker {broker} does not tell what its log directories hold: {error}")
                 continue
-            for directory in answer.results:
-                for topic in directory.topics:
-                    for part in topic.partitions:
-                        if not part.is_future_key:
-                            sizes[broker, topic.name, part.partition_index] = part.partition_size
-            totals = [getattr(directory, "total_bytes", -1) for directory in answer.results]
+            remarks += [
+                f"broker {broker}: log directory {directory.log_dir} is offline"
+                for directory in directories
+                if directory.error_code is ErrorCode.kafka_storage_error
+            ]
+            sizes |= {
+                (broker, topic.name, part.partition_index): part.partition_size
+                for directory in directories
+                for topic in directory.topics
+                for part in topic.partitions
+                if not part.is_future_key
+            }
+            totals = [getattr(directory, "total_bytes", -1) for directory in directories]
             if totals and min(totals) >= 0:
                 disks[broker] = sum(totals)
         return sizes, disks, remarks
+
+    async def _directories(self, address: Address) -> Sequence[Any]:
+        """Those of a broker, also if they are offline. KafkaError for any other fault, OSError."""
+        answer = await self._admin.ask_at(address, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
+        for directory in answer.results:
+            if directory.error_code is not ErrorCode.kafka_storage_error:
+                check(directory, directory.log_dir)
+        found: Sequence[Any] = answer.results
+        return found
 
     async def _topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         found: dict[str, dict[str, str]] = {}
