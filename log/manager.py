@@ -278,8 +278,9 @@ class LogManager:
         if it fails again.
         """
         async with self.changing(partition) as directory:
-            if directory.offline is None:
-                await self.services.disk.write_file(directory.path / str(partition) / UNSYNCED_FILE, b"")
+            live = directory.path / str(partition)
+            if directory.offline is None and await self.services.disk.exists(live):  # else an adoption ended half-way
+                await self.services.disk.write_file(live / UNSYNCED_FILE, b"")
             return await self.reopen_locked(directory, partition)
 
     async def topic_id_of(self, partition: TopicPartition) -> UUID | None:

@@ -61,7 +61,7 @@ class PartitionLog:
         self._reader = Reader(state)
         self._cleaner = CleanerPass(state, self._reader)
         self._truncation = Truncation(state, self._appender.pipeline)
-        self._trimming = Trimming(state, self._appender)
+        self._trimming = Trimming(state, self._appender, self._flusher)
 
     @classmethod
     async def open(cls, location: LogLocation) -> Self:

@@ -5,6 +5,8 @@
   disk must not keep retention from freeing it.
 * Segments go oldest first, so that a crash leaves no hole; what is left of the files of one is swept at the next start.
   One that cannot be removed fails the log: those behind it must not go before it.
+* What the log begins with afterwards is durable before: a tiered log, which nothing else would tell where it goes on, is
+  flushed up to there, its producers' state with it; of another the state is saved if the disk has room.
 * The local log start follows the segments; the log start follows them only where the log is not tiered.
 * Readers keep what they hold.
 """
@@ -15,6 +17,7 @@ from contextlib import suppress
 
 from ..protocol.errors import ErrorCode, KafkaError
 from .appender import Appender
+from .flusher import Flusher
 from .retention import Expired, below_log_start, expired
 from .state import LogState
 
@@ -22,9 +25,10 @@ from .state import LogState
 class Trimming:
     """Trims the log whose state it is given."""
 
-    def __init__(self, state: LogState, appender: Appender) -> None:
+    def __init__(self, state: LogState, appender: Appender, flusher: Flusher) -> None:
         self._state = state
         self._appender = appender
+        self._flusher = flusher
 
     async def increment_log_start_offset(self, offset: int) -> bool:
         """Raise the log start, durably; False if it is there already. OFFSET_OUT_OF_RANGE above the high watermark."""
@@ -119,6 +123,10 @@ class Trimming:
             return 0
         if state.config.remote_storage_enable:
             await state.keeper.save_log_start_offsets()
+            await self._flusher.flush_locked(min(state.segments.as_tuple()[count].base_offset, state.log_end_offset))
+        else:
+            with suppress(OSError):
+                await state.snapshots.save()
         async with state.all_or_failed():
             removed = state.segments.remove_first(count)
             state.removals += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from tierfetch.log.config import LogConfig
@@ -164,3 +166,24 @@ async def test_a_failure_at_every_effect_of_a_removal_fails_the_log_or_nothing()
         except OSError:
             assert log.failure is None
         assert offsets_of(await read_bytes(log, 9)) == [8, 9, 10, 11]
+
+
+@pytest.mark.parametrize("unsynced", ["kept", "lost"])
+async def test_what_producers_have_done_below_a_removed_segment_survives_its_removal(
+    unsynced: Literal["kept", "lost"],
+) -> None:
+    """The tier has the segment, sooner than the flush after the roll came by."""
+    disk = MemoryDisk()
+    log = await open_log(disk, config=TIERED)
+    await append(log, 2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    await append(log, 2)
+    log.update_high_watermark(4)
+    await log.roll()
+    assert await log.delete_local_segments(4) == 1
+    after = disk.restart(unsynced)
+    again = await open_log(after, config=TIERED, log_start_offset=0, recovery_point=log.recovery_point)
+    assert again.log_end_offset == 4
+    assert again.first_unstable_offset == 0
+    with pytest.raises(KafkaError) as raised:
+        await append(again, producer_id=7, producer_epoch=0, base_sequence=5, is_transactional=True)
+    assert raised.value.code is ErrorCode.out_of_order_sequence_number
