@@ -58,7 +58,9 @@ _WITHOUT_EFFECT = re.compile(
     r"(process\.roles|controller\..*|listener\.security\.protocol\.map|inter\.broker\..*|security\..*|ssl\..*|sasl\..*"
     r"|num\.(network|io)\.threads|background\.threads|num\.recovery\.threads\..*|socket\.(send|receive)\.buffer\.bytes"
     r"|offsets\.load\..*|group\.(consumer|coordinator|share|streams)\..*|transaction\..*|share\..*"
-    r"|log\.cleaner\.(threads|io\.buffer\..*)|leader\.imbalance\..*|auto\.leader\..*"
+    r"|log\.cleaner\.(threads|io\.buffer\..*)|leader\.imbalance\..*|auto\.leader\..*|log\.dir\.failure\.timeout\.ms"
+    r"|max\.connection\.creation\.rate|compression\.(gzip|lz4|zstd)\.level|log\.roll\.jitter\..*"
+    r"|(delete\.topic|unclean\.leader\.election)\.enable|config\.providers.*|client\.quota\..*|kafka\.metrics\..*"
     r"|log\.flush\.(offset|start\.offset)\.checkpoint\.interval\.ms|producer\.id\.expiration\..*|queued\.max\..*"
     r"|remote\.log\.metadata\.manager\.listener\.name|metric\.reporters|zookeeper\..*|.*\.quota\..*)"
 )
@@ -155,6 +157,8 @@ class LogKeys(PropertyKeys):
     log_cleaner_max_compaction_lag_ms: PositiveLong = INT64_MAX
     log_cleaner_delete_retention_ms: Annotated[int, Field(ge=0, le=INT64_MAX)] = 24 * 3_600_000
     log_message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
+    log_message_timestamp_before_max_ms: Annotated[int, Field(ge=0, le=INT64_MAX)] = INT64_MAX
+    log_message_timestamp_after_max_ms: Annotated[int, Field(ge=0, le=INT64_MAX)] = 3_600_000
     log_preallocate: Boolean = False
     log_segment_delete_delay_ms: NaturalInt = 60_000
     message_max_bytes: NaturalInt = 1024 * 1024 + 12
@@ -320,6 +324,8 @@ DYNAMIC_KEYS = frozenset(
     or key
     in {
         "log.roll.ms",
+        "log.message.timestamp.before.max.ms",
+        "log.message.timestamp.after.max.ms",
         "log.index.interval.bytes",
         "message.max.bytes",
         "min.insync.replicas",

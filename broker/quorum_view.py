@@ -156,6 +156,7 @@ class QuorumClusterView:
         """With a replica of its own."""
         await make_directory_durably(self._disk, self._directory)
         self._stack.callback(self._lock(self._directory).release)
+        _log.info("asking the controllers %s", ", ".join(map(str, self._controllers())))
         cluster_id = await self._find_cluster_id()
         self._metadata = MetadataView(cluster_id, self._listener_name)
         node = QuorumNode(

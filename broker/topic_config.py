@@ -30,6 +30,8 @@ BROKER_KEYS: Mapping[str, str] = {
     "flush.ms": "log.flush.interval.ms",
     "file.delete.delay.ms": "log.segment.delete.delay.ms",
     "message.timestamp.type": "log.message.timestamp.type",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
     "max.message.bytes": "message.max.bytes",
     "cleanup.policy": "log.cleanup.policy",
     "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
@@ -76,6 +78,8 @@ def log_defaults(config: BrokerConfig) -> LogConfig:
             if config.log_message_timestamp_type == "LogAppendTime"
             else TimestampType.CREATE_TIME
         ),
+        message_timestamp_before_max_ms=config.log_message_timestamp_before_max_ms,
+        message_timestamp_after_max_ms=config.log_message_timestamp_after_max_ms,
         max_message_bytes=config.message_max_bytes,
         cleanup_policy=frozenset(config.log_cleanup_policy),
         min_cleanable_dirty_ratio=config.log_cleaner_min_cleanable_ratio,

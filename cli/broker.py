@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ..broker.config import BrokerConfig, load
-from .running import node_options, run_node, stop_signals, until_told
+from .running import node_options, run_node, serving, stop_signals, until_told
 
 _log = logging.getLogger(__name__)
 
@@ -43,11 +43,12 @@ def broker(path: Path, log_level: str) -> None:
 async def run(config: BrokerConfig) -> int:
     from ..broker.node import Broker, StartError
 
-    told = stop_signals()
+    told, node = stop_signals(), Broker(config)
     try:
-        async with Broker(config) as node:
-            _log.info("broker %d is ready", config.node_id)
-            failure = await until_told(told, node.failed)
+        async with serving(node, told) as serves:
+            if serves:
+                _log.info("broker %d is ready", config.node_id)
+            failure = await until_told(told, node.failed if serves else None)
             if failure is not None:
                 _log.error("broker %d stops: %s", config.node_id, failure)
             else:

@@ -21,6 +21,7 @@ from .local_nodes import LocalNodes
 from .local_quorum import ControllerFailedError, LocalQuorum
 from .local_servers import LocalServers
 from .options import pairs
+from .processes import taken_port
 
 FIRST_CONTROLLER: Final = 101
 """Brokers count from 1; a node id belongs to one node, whatever it is."""
@@ -73,6 +74,9 @@ def up(
                 **pairs(configs, "--config", "log.retention.ms=86400000"),
             },
         )
+        taken = taken_port([*order.broker_ports, *order.controller_ports])
+        if taken is not None:
+            raise click.ClickException(f"port {taken} is taken: stop who listens there, or choose others with --port")
         console = Console()
         try:
             with console.status(f"{order.controllers} controllers and {brokers} brokers start"):
@@ -144,7 +148,10 @@ def _stop_all(nodes: LocalNodes) -> None:
 @contextmanager
 def _base(directory: Path | None) -> Iterator[Path]:
     if directory is not None:
-        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise click.ClickException(f"--dir {directory}: {error.strerror}") from None
         yield directory
         return
     with tempfile.TemporaryDirectory(prefix="tierfetch-cluster-") as base:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ..quorum.controller_config import ControllerConfig, load
-from .running import node_options, run_node, stop_signals, until_told
+from .running import node_options, run_node, serving, stop_signals, until_told
 
 _log = logging.getLogger(__name__)
 
@@ -44,19 +44,21 @@ async def run(config: ControllerConfig) -> int:
     machine = NodeEnvironment()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(machine.disk.close)
+        service = ControllerService(
+            config,
+            disk=machine.disk,
+            rng=machine.rng,
+            now_ms=machine.now_ms,
+            check_broker_configs=check_dynamic_configs,
+        )
         try:
-            service = await stack.enter_async_context(
-                ControllerService(
-                    config,
-                    disk=machine.disk,
-                    rng=machine.rng,
-                    now_ms=machine.now_ms,
-                    check_broker_configs=check_dynamic_configs,
-                )
-            )
+            serves = await stack.enter_async_context(serving(service, told))
         except (QuorumStartError, OSError) as error:
             _log.error("controller %d cannot start: %s", config.node_id, error)
             return 1
+        if not serves:
+            _log.info("controller %d stops", config.node_id)
+            return 0
         node = service.node
         if config.metrics_port is not None:
             endpoint = MetricsEndpoint(lambda: node.metrics.families(node))

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 STOP_TIMEOUT_S = 40.0
@@ -68,6 +68,18 @@ def free_ports(count: int) -> list[int]:
             listener.bind(("127.0.0.1", 0))
             ports.append(listener.getsockname()[1])
         return ports
+
+
+def taken_port(ports: Iterable[int]) -> int | None:
+    """The first of these ports of the loopback interface on which somebody listens."""
+    for port in ports:
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                return port
+    return None
 
 
 def poll(timeout_s: float, what: str, interval_s: float = 0.02) -> Iterator[float]:

@@ -6,13 +6,15 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
 from ..log.properties import ConfigError
+from ..protocol.service import Service, cancelled
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Config = TypeVar("Config")
@@ -72,6 +74,26 @@ def stop_signals() -> asyncio.Future[None]:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, tell)
     return told
+
+
+@asynccontextmanager
+async def serving(node: Service, told: asyncio.Future[None]) -> AsyncIterator[bool]:
+    """The node serves, or (False) the process was told to stop before it did; it is stopped at the end.
+
+    A start may wait a minute for controllers, and recover logs for longer: nobody should have to kill it. Raises what
+    the start raises.
+    """
+    start = asyncio.create_task(node.start())
+    await asyncio.wait((start, told), return_when=asyncio.FIRST_COMPLETED)
+    if not start.done():
+        await cancelled(start)
+        yield False
+        return
+    await start
+    try:
+        yield True
+    finally:
+        await node.stop()
 
 
 async def until_told(told: asyncio.Future[None], *failures: asyncio.Future[str] | None) -> str | None:

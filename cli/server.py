@@ -17,7 +17,7 @@ from ..quorum import controller_config
 from ..quorum.controller_config import ControllerConfig
 from ..quorum.errors import QuorumStartError
 from . import broker, controller
-from .running import node_options, run_node, stop_signals, until_told
+from .running import node_options, run_node, serving, stop_signals, until_told
 
 NodeConfig = BrokerConfig | ControllerConfig | CombinedConfig
 
@@ -67,11 +67,12 @@ async def _run(config: NodeConfig) -> int:
 
 
 async def _run_both(config: CombinedConfig) -> int:
-    told, node_id = stop_signals(), config.broker.node_id
+    told, node, node_id = stop_signals(), CombinedNode(config), config.broker.node_id
     try:
-        async with CombinedNode(config) as node:
-            _log.info("server %d is ready as broker and controller", node_id)
-            failure = await until_told(told, *node.failures)
+        async with serving(node, told) as serves:
+            if serves:
+                _log.info("server %d is ready as broker and controller", node_id)
+            failure = await until_told(told, *(node.failures if serves else ()))
             if failure is not None:
                 _log.error("server %d stops: %s", node_id, failure)
             else:

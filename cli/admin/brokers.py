@@ -14,7 +14,7 @@ from ...protocol.api import ApiKey
 from ...protocol.client import Address
 from ...protocol.questions import BROKER_ENDPOINTS, cluster_of
 from ..options import FiniteRange, json_option, table_console
-from .broker_wait import WaitingBar, wait_for
+from .broker_wait import BrokerBar, wait_for
 from .local_state import local_state, warming_text
 from .session import Admin, bootstrap_option, run
 
@@ -39,7 +39,8 @@ def list_brokers(bootstrap: tuple[str, ...], as_json: bool) -> None:
     table = Table("broker", "address", "rack", "state", "replicas", "leads", "out of sync", "local bytes", "warming")
     for row in rows:
         size = row["local_bytes"]
-        cells = [*(str(row[key]) for key in ("broker", "address", "rack", "state", "replicas", "leads", "out_of_sync"))]
+        keys = ("broker", "address", "rack", "state", "replicas", "leads", "out_of_sync")
+        cells = ["-" if row[key] is None else str(row[key]) for key in keys]
         cells += ["?" if size is None else decimal(size), warming_text(row["warming"])]
         table.add_row(*cells, style="red" if row["state"] == "fenced" else None)
     table_console().print(table)
@@ -69,7 +70,7 @@ def wait_for_broker(broker: int, warm: bool, timeout_s: float, bootstrap: tuple[
     Shows how far it is, and for how long. Exit code 1 if the time is over.
     """
     began_s = time.monotonic()
-    with WaitingBar() as bar:
+    with BrokerBar() as bar:
         done = run(bootstrap, lambda admin: wait_for(admin, broker, bar.show, with_warming=warm, timeout_s=timeout_s))
     seconds = round(time.monotonic() - began_s, 3)
     if as_json:

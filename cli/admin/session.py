@@ -47,12 +47,13 @@ class Admin:
 
     async def ask(self, api: ApiKey, body: Any) -> Any:
         """The answer of the first broker that has one; KafkaError if it is an error as a whole."""
-        failure = BrokerUnavailableError("no broker was named")
+        failure: OSError = BrokerUnavailableError("no broker was named")
         for address in self._bootstrap:
             try:
                 return await self.ask_at(address, api, body)
             except OSError as error:
-                failure = BrokerUnavailableError(f"{address}: {error}")
+                is_named = isinstance(error, BrokerUnavailableError)
+                failure = error if is_named else BrokerUnavailableError(f"{address}: {error}")
         raise failure
 
     async def ask_at(self, address: Address, api: ApiKey, body: Any) -> Any:
@@ -65,6 +66,8 @@ class Admin:
         answer = await self.ask(ApiKey.METADATA, metadata_of(topics))
         found = sorted(answer.topics, key=lambda topic: topic.name or "")
         for topic in found:
+            if topics is not None and topic.error_code is ErrorCode.unknown_topic_or_partition:
+                raise KafkaError(topic.error_code, f"topic {topic.name} does not exist")
             if topics is not None:
                 check(topic, f"topic {topic.name}")
         return Cluster(

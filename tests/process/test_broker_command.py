@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.processes import free_ports
 from tierfetch.tests.process.conftest import local_tier
 
 IDLE_RSS_BYTES_MAX = 100 * 1024 * 1024
@@ -57,6 +58,23 @@ def test_second_broker_on_the_same_directory_is_refused(cluster: LocalCluster, t
     assert finished.returncode == 1
     assert "is in use by another process" in finished.stderr
     assert "Traceback" not in finished.stderr
+
+
+def test_a_start_that_waits_for_controllers_stops_when_it_is_told_to(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    properties = tmp_path / "lonely.properties"
+    properties.write_text(
+        f"node.id=1\nlog.dirs={tmp_path / 'data'}\nlisteners=PLAINTEXT://127.0.0.1:0\n"
+        f"controller.quorum.bootstrap.servers=127.0.0.1:{port}\n"
+    )
+    command = [sys.executable, "-m", "tierfetch.cli.main", "broker", "--config", str(properties)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "asking the controllers" in process.stderr.readline()
+        process.terminate()
+        rest = process.communicate(timeout=20)[1]
+    assert process.returncode == 0, rest
+    assert rest.rstrip().endswith("broker 1 stops")
 
 
 def test_port_that_is_taken_is_said(cluster: LocalCluster, tmp_path: Path) -> None:

@@ -112,6 +112,12 @@ def check_operating(servers: str) -> None:
     tierfetch(servers, "configs", "alter", "--topic", "grown", "--set", "retention.ms=3600000")
     assert "retention.ms" in tierfetch(servers, "configs", "describe", "--topic", "grown")
     assert "more replicas than" in refused(servers, "brokers", "unregister", "3", "--yes")
+    assert "topic nowhere does not exist" in refused(servers, "topics", "describe", "nowhere")
+    port = servers.rpartition(":")[2]
+    taken = subprocess.run(
+        [*TIERFETCH, "cluster", "up", "--port", port], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert (taken.returncode, f"port {port} is taken" in taken.stderr) == (1, True), taken.stderr
 
 
 @pytest.mark.parametrize("brokers", [1, 3])
