@@ -15,13 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
 from ...protocol.client import BrokerUnavailableError
 from ...protocol.errors import ErrorCode, KafkaError
 from .local_state import Warming, local_state, warming_text
 from .session import Admin
+from .status_bar import StatusBar
 
 LOOK_INTERVAL_S: Final = 0.5
 LOOKS_A_PAUSE: Final = 4
@@ -91,32 +89,17 @@ async def wait_for(
         await asyncio.sleep(max(LOOK_INTERVAL_S, LOOKS_A_PAUSE * (now_s - look_s)))
 
 
-class WaitingBar:
-    """On standard error: on a terminal a bar with the time that is left, else a line for each change."""
+class WaitingBar(StatusBar):
+    """Replicas in sync, then bytes from the tier."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-        self._bars = Progress(*columns, console=self._console, disable=not self._console.is_terminal)
-        self._bar = self._bars.add_task("look at the cluster", total=None)
-        self._line = ""
+        super().__init__()
         self._bytes_left_max = 0
 
-    def __enter__(self) -> WaitingBar:
-        self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
-
     def show(self, progress: BrokerProgress) -> None:
-        line = str(progress)
         done, total = progress.in_sync, progress.replicas
         if progress.warming is not None and done == total:
             left = progress.warming.bytes_left
             self._bytes_left_max = max(self._bytes_left_max, left)
             done, total = self._bytes_left_max - left, self._bytes_left_max
-        self._bars.update(self._bar, description=line, completed=done, total=total or 1)
-        if not self._console.is_terminal and line != self._line:
-            self._console.print(line, soft_wrap=True, markup=False, highlight=False)
-        self._line = line
+        self.tell(str(progress), str(progress), done, total or 1)

@@ -14,7 +14,7 @@ from ...protocol.api import ApiKey
 from ...protocol.client import Address
 from ...protocol.questions import BROKER_ENDPOINTS, cluster_of
 from ..options import FiniteRange, json_option, table_console
-from .broker_wait import BrokerBar, wait_for
+from .broker_wait import WaitingBar, wait_for
 from .local_state import local_state, warming_text
 from .session import Admin, bootstrap_option, run
 
@@ -70,7 +70,7 @@ def wait_for_broker(broker: int, warm: bool, timeout_s: float, bootstrap: tuple[
     Shows how far it is, and for how long. Exit code 1 if the time is over.
     """
     began_s = time.monotonic()
-    with BrokerBar() as bar:
+    with WaitingBar() as bar:
         done = run(bootstrap, lambda admin: wait_for(admin, broker, bar.show, with_warming=warm, timeout_s=timeout_s))
     seconds = round(time.monotonic() - began_s, 3)
     if as_json:

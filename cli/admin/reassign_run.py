@@ -13,9 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
 from ...protocol.errors import ErrorCode, KafkaError
 from ...sim.planning.cluster_state import ClusterState, Standing, standing
 from ...sim.planning.execution import (
@@ -33,6 +30,7 @@ from ...sim.planning.execution import (
 from ...sim.planning.journal import Event, Journal, Mode, Outcome
 from .reassign_cluster import PlanCluster
 from .reassign_journal import JournalFile
+from .status_bar import StatusBar
 
 LOOK_INTERVAL_S: Final = 0.5
 SIZES_INTERVAL_S: Final = 5.0
@@ -172,30 +170,12 @@ class PlanRun:
         await asyncio.sleep(LOOK_INTERVAL_S)
 
 
-class ProgressBar:
-    """On standard error: on a terminal a bar with the time that is left, else a line for each change."""
+class ProgressBar(StatusBar):
+    """Of a plan: by bytes, and how many partitions are where they shall be."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=self._console,
-            disable=not self._console.is_terminal,
-        )
-        self._bar = self._bars.add_task("look at the cluster", total=1)
+        super().__init__()
         self._copied: dict[tuple[str, int], int] = {}
-        self._line = ""
-
-    def __enter__(self) -> ProgressBar:
-        self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
 
     def show(self, journal: Journal, state: ClusterState, why: str) -> None:
         header = journal.header
@@ -214,9 +194,6 @@ class ProgressBar:
                 wave = max(wave, entry.wave) if is_back else min(wave or entry.wave + 1, entry.wave + 1)
         waves = 1 + max((entry.wave for entry in header.entries), default=0)
         at = f", wave {min(wave, waves)} of {waves}" if wave and waves > 1 else ""
-        self._bars.update(self._bar, description=f"{journal.mode.value}{at}: {why}", completed=done, total=total)
         waiting = f", waiting for {why}" if why else ""
         line = f"{journal.mode.value}{at}: {ended} of {len(entries)} partitions{waiting}"
-        if not self._console.is_terminal and line != self._line:
-            self._line = line
-            self._console.print(line, highlight=False, soft_wrap=True)
+        self.tell(f"{journal.mode.value}{at}: {why}", line, done, total)
