@@ -274,12 +274,13 @@ class LogManager:
 
     @uninterrupted
     async def reopen(self, partition: TopicPartition) -> PartitionLog:
-        """Open a failed log anew, as after a crash; what an fsync may have given up is written again. KafkaError, OSError
-        if it fails again.
+        """Open a failed log anew, as after a crash; what an fsync may have given up is written again. KafkaError or
+        OSError if it fails again.
         """
         async with self.changing(partition) as directory:
             live = directory.path / str(partition)
-            if directory.offline is None and await self.services.disk.exists(live):  # else an adoption ended half-way
+            # It may not be there: an adoption has ended half-way.
+            if directory.offline is None and await self.services.disk.exists(live):
                 await self.services.disk.write_file(live / UNSYNCED_FILE, b"")
             return await self.reopen_locked(directory, partition)
 

@@ -35,6 +35,9 @@ class ProducerSnapshots:
         """Whether `save` has anything to do."""
         return bool(self._staged)
 
+    def is_staged(self, offset: int) -> bool:
+        return offset in self._staged
+
     def path(self, offset: int) -> Path:
         return offset_file(self._directory, offset, SNAPSHOT_SUFFIX)
 

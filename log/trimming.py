@@ -5,8 +5,8 @@
   disk must not keep retention from freeing it.
 * Segments go oldest first, so that a crash leaves no hole; what is left of the files of one is swept at the next start.
   One that cannot be removed fails the log: those behind it must not go before it.
-* What the log begins with afterwards is durable before: a tiered log, which nothing else would tell where it goes on, is
-  flushed up to there, its producers' state with it; of another the state is saved if the disk has room.
+* What the log begins with afterwards is durable before: a tiered log, which nothing else would tell where it goes on,
+  is flushed up to there, its producers' state with it; of another the state is saved if the disk has room.
 * The local log start follows the segments; the log start follows them only where the log is not tiered.
 * Readers keep what they hold.
 """
@@ -116,6 +116,12 @@ class Trimming:
         state.epochs.truncate_from_start(offset)
         state.notify()
 
+    async def _flush_up_to(self, base_offset: int) -> None:
+        """Almost always it has been done when the segment before was closed."""
+        state = self._state
+        if state.recovery_point < base_offset or state.snapshots.is_staged(base_offset):
+            await self._flusher.flush_locked(min(base_offset, state.log_end_offset))
+
     async def _remove_first(self, count: int) -> int:
         state = self._state
         assert count < len(state.segments), (state.topic_partition, count, len(state.segments))
@@ -123,7 +129,7 @@ class Trimming:
             return 0
         if state.config.remote_storage_enable:
             await state.keeper.save_log_start_offsets()
-            await self._flusher.flush_locked(min(state.segments.as_tuple()[count].base_offset, state.log_end_offset))
+            await self._flush_up_to(state.segments.as_tuple()[count].base_offset)
         else:
             with suppress(OSError):
                 await state.snapshots.save()
