@@ -59,20 +59,25 @@ class Wakeup:
     __slots__ = ("_future",)
 
     def __init__(self) -> None:
-        self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     def wake(self) -> None:
         if not self._future.done():
-            self._future.set_result(None)
+            self._future.set_result(True)
 
     async def wait(self, timeout_s: float | None) -> bool:
         """False if the time passed without news; None: without a limit of its own."""
+        if timeout_s is None:
+            return await self._future
+        timer = asyncio.get_running_loop().call_later(timeout_s, self._give_up)
         try:
-            async with asyncio.timeout(timeout_s):
-                await self._future
-        except TimeoutError:
-            return False
-        return True
+            return await self._future
+        finally:
+            timer.cancel()
+
+    def _give_up(self) -> None:
+        if not self._future.done():
+            self._future.set_result(False)
 
 
 class Sleepers:

@@ -11,6 +11,7 @@ Rules:
   `remove`, which waits for the one under way. Everything else of a removed replica is cancelled at once.
 * The fetch at an offset leaves only after everything below it was taken by the disk: the leader counts on that.
 * An answer is acted upon as soon as it is there, while those of others arrive; the next fetch waits for all of them.
+  The last effect of a round is made by the task that fetches; if it is late, the fetches go on in another task.
 * A failure touches its own replica: it backs off and tries again (delay doubling up to a maximum, with jitter), or, if
   the fault is ours, fails until it is added again. Only a failed fetch as such delays all of them. A replica whose disk
   stalls is left out of the fetches until the disk has answered.
@@ -96,6 +97,7 @@ class ReplicaFetcher:
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.config = config
+        self._effect_wait_max_s = config.effect_wait_max_ms / 1000
         self._throttle = throttle or NoThrottle()
         self._leader = leader
         self._bootstrapper = bootstrapper
@@ -105,6 +107,8 @@ class ReplicaFetcher:
         self._bootstraps = asyncio.Semaphore(config.bootstraps_max)
         self._group: asyncio.TaskGroup | None = None
         self._ready = asyncio.Event()
+        self._fetching: asyncio.Task[None] | None = None
+        """The task whose turn it is to fetch."""
         self._long_fetch: asyncio.Timeout | None = None
         """To end it with."""
         self._fetch_failures = 0
@@ -151,7 +155,8 @@ class ReplicaFetcher:
                 try:
                     for replica in self._replicas.values():
                         self._start_bootstrap(replica)
-                    await self._fetch_forever()
+                    self._begin_to_fetch()
+                    await asyncio.get_running_loop().create_future()
                 finally:
                     self._group = None  # what ends while the others are cancelled begins nothing anew
         finally:
@@ -222,8 +227,14 @@ class ReplicaFetcher:
 
     # --- fetches ----------------------------------------------------------------------------------------------------
 
-    async def _fetch_forever(self) -> None:
-        while True:
+    def _begin_to_fetch(self) -> None:
+        """In a task of its own, which takes the turn of the one before."""
+        if self._group is not None and not (self._fetching is not None and self._fetching.cancelling()):
+            self._fetching = self._group.create_task(self._fetch_while_it_may())
+
+    async def _fetch_while_it_may(self) -> None:
+        own = asyncio.current_task()
+        while self._fetching is own:
             fetching = self._not_held_back(
                 replica
                 for replica in self._replicas.values()
@@ -235,6 +246,7 @@ class ReplicaFetcher:
             first = self._rounds % len(fetching)
             self._rounds += 1
             await self._fetch_round(fetching[first:] + fetching[:first])
+        self._became_ready()  # the replica whose effect was late
 
     def _not_held_back(self, replicas: Iterable[FollowedReplica]) -> list[FollowedReplica]:
         """Those that may be fetched now; `_held_back_s` is when the first of the others may be."""
@@ -267,8 +279,8 @@ class ReplicaFetcher:
 
         def act(key: TopicIdPartition, answer: FetchedPartition) -> None:
             replica = waiting.pop(key, None)
-            if replica is not None and (effect := self._act_upon(replica, answer)) is not None:
-                effects.append(effect)
+            if replica is not None and self._needs_effect(replica, answer):
+                effects.append(self._begin_effect(replica, answer))
 
         try:
             answers = await self._fetch(requests, act)
@@ -277,22 +289,37 @@ class ReplicaFetcher:
             await self._delay_after(error)
             return
         self._fetch_failures = 0
-        for key in tuple(waiting):
-            if key in answers:
-                act(key, answers[key])
+        rest = [
+            (replica, answers[key])
+            for key, replica in waiting.items()
+            if key in answers and self._needs_effect(replica, answers[key])
+        ]
+        effects += [self._begin_effect(*each) for each in rest[:-1]]
+        if rest:
+            await self._make_effect(*rest[-1])
         await self._wait_for(effects)
 
-    def _act_upon(self, replica: FollowedReplica, answer: FetchedPartition) -> asyncio.Task[None] | None:
-        """The effect that was begun, if the answer has one."""
+    def _needs_effect(self, replica: FollowedReplica, answer: FetchedPartition) -> bool:
+        """Whether the answer is one to act upon, and was not followed by this."""
         if self._group is None or not replica.is_current or replica.state is not ReplicaState.FETCHING:
-            return None
-        if self._followed_quietly(replica, answer):
-            return None
+            return False
+        return not self._followed_quietly(replica, answer)
+
+    def _begin_effect(self, replica: FollowedReplica, answer: FetchedPartition) -> asyncio.Task[None]:
+        assert self._group is not None
         return self._group.create_task(self._supervised(replica, ReplicaState.FETCHING, self._use, answer))
+
+    async def _make_effect(self, replica: FollowedReplica, answer: FetchedPartition) -> None:
+        """Without a task of its own. If it takes too long the fetches go on in another task, without this replica."""
+        late = asyncio.get_running_loop().call_later(self._effect_wait_max_s, self._begin_to_fetch)
+        try:
+            await self._supervised(replica, ReplicaState.FETCHING, self._use, answer)
+        finally:
+            late.cancel()
 
     async def _wait_for(self, effects: list[asyncio.Task[None]]) -> None:
         if effects:
-            _, late = await asyncio.wait(effects, timeout=self.config.effect_wait_max_ms / 1000)
+            _, late = await asyncio.wait(effects, timeout=self._effect_wait_max_s)
             for effect in late:
                 effect.add_done_callback(lambda _: self._became_ready())
 

@@ -129,8 +129,12 @@ class DirectoryCheckpoints:
             await self._save(file)
 
     async def _save(self, file: _File) -> None:
-        """Take part in the next write of the file that begins from now on; it goes on if who asked is cancelled."""
+        """Take part in the next write of the file that begins from now on, unless it says all already; the write goes
+        on if who asked is cancelled.
+        """
         if file.next_write is None:
+            if not (file.writing.locked() or file.is_damaged) and file.collect() == file.offsets:
+                return
             task = file.next_write = asyncio.create_task(self._write(file))
             self._writes.add(task)
             task.add_done_callback(self._written)

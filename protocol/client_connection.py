@@ -9,7 +9,8 @@
 | no version in common | `KafkaError` UNSUPPORTED_VERSION | stays |
 | an error code in the response | the response | stays |
 
-The first two are ConnectionErrors, and retriable.
+The first two are ConnectionErrors, and retriable. One timer of the connection watches over the deadlines of all its
+requests: they rarely pass, so that it need not be set and taken back with each.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ Arriving = Callable[[memoryview, int], None]
 class _Pending:
     correlation_id: int
     frame: asyncio.Future[memoryview]
+    deadline_s: float
     arriving: Arriving | None = None
 
 
@@ -97,11 +99,15 @@ class Connection(StreamProtocol):
         super().__init__(loop, limits.response_size_max, recycles=True)
         self.versions: dict[ApiKey, VersionRange] = {}
         """What the broker offers, of the APIs in our table."""
+        self._agreed: dict[tuple[ApiKey, int | None], int] = {}
+        """Versions that `version_of` has found."""
         self._client_id = client_id
         self._limits = limits
         self._pending: deque[_Pending] = deque()
         self._turns = asyncio.Semaphore(limits.in_flight_max)
         self._correlation_id = 0
+        self._watch: asyncio.TimerHandle | None = None
+        """Not later than the first deadline of those that wait."""
 
     @classmethod
     async def connect(
@@ -139,6 +145,9 @@ class Connection(StreamProtocol):
 
     def version_of(self, api: ApiKey, max_version: int | None = None) -> int:
         """The newest version that both sides speak, at most `max_version`. KafkaError UNSUPPORTED_VERSION if none."""
+        agreed = self._agreed.get((api, max_version))
+        if agreed is not None:
+            return agreed
         ours = api.versions if max_version is None else VersionRange(api.min_version, max_version)
         theirs = self.versions.get(api)
         newest = None if theirs is None else ours.newest_common(theirs)
@@ -147,6 +156,7 @@ class Connection(StreamProtocol):
                 ErrorCode.unsupported_version,
                 f"{self.peer} offers {api.name} {_text(theirs)}, needed is {_text(ours)}",
             )
+        self._agreed[api, max_version] = newest
         return newest
 
     async def request(
@@ -185,11 +195,15 @@ class Connection(StreamProtocol):
         self, api: ApiKey, version: int, body: Any, timeout_s: float | None, arriving: Arriving | None = None
     ) -> memoryview | None:
         timeout_s = self._limits.request_timeout_s if timeout_s is None else timeout_s
+        deadline_s = self.loop.time() + timeout_s
         pending = None
         try:
-            async with asyncio.timeout(timeout_s):
-                pending = await self._send(api, version, body, arriving)
-                return None if pending is None else await pending.frame
+            if self._turns.locked() or not self._writable.is_set():
+                async with asyncio.timeout_at(deadline_s):
+                    pending = await self._send(api, version, body, deadline_s, arriving)
+            else:
+                pending = await self._send(api, version, body, deadline_s, arriving)
+            return None if pending is None else await pending.frame
         except TimeoutError:
             if pending is not None:
                 self._fail(f"{api.name} was not answered within {timeout_s:g} s")
@@ -197,7 +211,9 @@ class Connection(StreamProtocol):
         except OSError as error:
             raise BrokerUnavailableError(f"{api.name} to {self.peer} failed: {error}") from None
 
-    async def _send(self, api: ApiKey, version: int, body: Any, arriving: Arriving | None) -> _Pending | None:
+    async def _send(
+        self, api: ApiKey, version: int, body: Any, deadline_s: float, arriving: Arriving | None
+    ) -> _Pending | None:
         """Write the whole request without a pause in between, so that a cancellation never leaves half of one."""
         await self._turns.acquire()
         try:
@@ -214,9 +230,28 @@ class Connection(StreamProtocol):
         if api is ApiKey.PRODUCE and body.acks == ACKS_NONE:
             self._turns.release()
             return None
-        pending = _Pending(header.correlation_id, self.loop.create_future(), arriving)
+        pending = _Pending(header.correlation_id, self.loop.create_future(), deadline_s, arriving)
         self._pending.append(pending)
+        if self._watch is None or deadline_s < self._watch.when():
+            self._watch_until(deadline_s)
         return pending
+
+    def _watch_until(self, deadline_s: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = self.loop.call_at(deadline_s, self._look_at_deadlines)
+
+    def _look_at_deadlines(self) -> None:
+        """Tell whoever has waited too long; who was cancelled waits for nothing."""
+        self._watch = None
+        now_s = self.loop.time()
+        waiting = [pending for pending in self._pending if not pending.frame.done()]
+        for pending in waiting:
+            if pending.deadline_s <= now_s:
+                pending.frame.set_exception(TimeoutError())
+        left_s = [pending.deadline_s for pending in waiting if pending.deadline_s > now_s]
+        if left_s:
+            self._watch_until(min(left_s))
 
     def _read(self, api: ApiKey, version: int, frame: memoryview) -> Any:
         try:
@@ -240,6 +275,7 @@ class Connection(StreamProtocol):
             self._take_versions(await self._exchange(api, version, {} if version < 3 else software, None))
 
     def _take_versions(self, response: Any) -> None:
+        self._agreed.clear()
         self.versions = {
             ApiKey(offered.api_key): VersionRange(offered.min_version, offered.max_version)
             for offered in response.api_keys
@@ -250,7 +286,7 @@ class Connection(StreamProtocol):
 
     def bytes_received(self) -> None:
         try:
-            while self.frames.next_size() is not None and (frame := self.frames.frame()) is not None:
+            while (frame := self.frames.frame()) is not None:
                 self._response_received(frame)
             if self._pending and self._pending[0].arriving is not None:
                 self._response_arriving(self._pending[0])
@@ -285,6 +321,9 @@ class Connection(StreamProtocol):
         if not self.transport.is_closing():
             log.debug("connection to %s ends: %s", self.peer, reason)
         self.transport.abort()
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
         while self._pending:
             pending = self._pending.popleft()
             self._turns.release()

@@ -82,7 +82,9 @@ class FrameAssembler:
         """Where the next bytes go; never empty."""
         if self._frame is not None:
             return self._frame[self._frame_filled :]
-        if self._scratch_start > 0:
+        if self._scratch_start == self._scratch_end:
+            self._scratch_start = self._scratch_end = 0
+        elif self._scratch_start > 0:
             self._move_to_front()
         return self._scratch[self._scratch_end :]
 

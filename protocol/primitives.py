@@ -44,6 +44,9 @@ ELEMENTS_MAX: Final = 1_000_000
 UUIDS_MAX: Final = 4096
 """Those that were read last are kept: topics are few, and a UUID takes longer to make than all the rest of a topic."""
 
+UVARINTS_MAX: Final = 1024
+"""Tags and sizes of tagged fields that are kept encoded: they are always the same few."""
+
 INT8 = struct.Struct(">b")
 INT16 = struct.Struct(">h")
 INT32 = struct.Struct(">i")
@@ -101,6 +104,13 @@ def error_code(value: int) -> ErrorCode:
 def _uuid(raw: bytes) -> UUID | None:
     value = UUID(bytes=raw)
     return None if value == ZERO_UUID else value
+
+
+@lru_cache(UVARINTS_MAX)
+def _uvarint(value: int) -> bytes:
+    encoded = bytearray()
+    write_uvarint(encoded, value)
+    return bytes(encoded)
 
 
 class Reader:
@@ -323,11 +333,9 @@ class Writer:
         if not self.flexible:
             assert not present, f"tagged fields {present} in a message that has none"
             return
-        write_uvarint(self.out, len(present))
+        self.out += _uvarint(len(present))
         for tag, value in present:
-            write_uvarint(self.out, tag)
-            write_uvarint(self.out, len(value))
-            self.out += value
+            self.out += _uvarint(tag) + _uvarint(len(value)) + value
 
     def finish(self) -> list[Part]:
         """All parts in order; the writer is of no use afterwards."""

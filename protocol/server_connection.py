@@ -92,6 +92,7 @@ class ServerConnection(StreamProtocol):
         self._frame_memory: int | None = None
         """Taken for the frame that is being received."""
         self._waits_for_memory = False
+        self._is_reading_paused = False
         self._is_closing = False
         self._has_ended = False
         self._receive_deadline_s: float | None = None
@@ -175,13 +176,16 @@ class ServerConnection(StreamProtocol):
             return
         if not self._may_read():
             self._receive_deadline_s = None
+            self._is_reading_paused = True
             self.transport.pause_reading()
             return
         if not self.frames.is_partial:
             self._receive_deadline_s = None
         elif self._receive_deadline_s is None:
             self._receive_deadline_s = self.loop.time() + self._server.limits.receive_timeout_s
-        self.transport.resume_reading()
+        if self._is_reading_paused:
+            self._is_reading_paused = False
+            self.transport.resume_reading()
 
     def _may_read(self) -> bool:
         return not (
@@ -282,7 +286,8 @@ class ServerConnection(StreamProtocol):
                 self._send_deadline_s = None
                 self._done_with(request)
                 self._last_activity_s = self.loop.time()
-                self._read_requests()
+                if self._is_reading_paused:
+                    self._read_requests()
         except (OSError, KafkaError) as error:
             log.info("%s: connection of %s ends: %s", server.listener_name, self.peer, error)
             self.transport.abort()

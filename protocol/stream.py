@@ -48,6 +48,10 @@ class StreamProtocol(asyncio.BufferedProtocol):
             finally:
                 part.release()
             return
+        if len(part) <= WRITE_CHUNK_SIZE:
+            await self.drain()
+            self.transport.write(part)
+            return
         view = memoryview(part)
         for start in range(0, len(view), WRITE_CHUNK_SIZE):
             await self.drain()
@@ -55,7 +59,8 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     async def drain(self) -> None:
         """Wait until the transport takes more. ConnectionResetError if it is gone."""
-        await self._writable.wait()
+        if not self._writable.is_set():
+            await self._writable.wait()
         if self.is_lost or self.transport.is_closing():
             raise ConnectionResetError(f"the connection to {self.peer} is closed")
 

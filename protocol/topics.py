@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 TOPIC_NAME_LENGTH_MAX = 249
@@ -39,14 +39,18 @@ class TopicIdPartition:
     topic_id: UUID
     topic: str
     partition: int
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """The hash is of the id alone: one of text differs from process to process. It is asked for very often."""
+        object.__setattr__(self, "_hash", hash((self.topic_id.int, self.partition)))
 
     @property
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
     def __hash__(self) -> int:
-        """Of the id alone: a hash of text differs from process to process, and costs more."""
-        return hash((self.topic_id.int, self.partition))
+        return self._hash
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}-{uuid_to_text(self.topic_id)}"

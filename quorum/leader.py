@@ -51,8 +51,8 @@ def deadlines(replica: Replica, role: Leader) -> Iterator[int]:
     if role.check_quorum_deadline_ms is not None:
         yield role.check_quorum_deadline_ms
     for node in replica.other_voters():
-        if role.begin_at_ms[node.id] != IN_FLIGHT:
-            yield role.begin_at_ms[node.id]
+        if (begin_at_ms := role.begin_at_ms[node.key.id]) != IN_FLIGHT:
+            yield begin_at_ms
     yield from (parked.deadline_ms for parked in role.parked.values())
     yield from voter_change_deadlines(role)
     if role.pending and not replica.log.is_busy:

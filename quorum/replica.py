@@ -260,7 +260,8 @@ class Replica:
         return self.config.key if self.doubt is None else NOBODY
 
     def other_voters(self) -> list[VoterNode]:
-        return [node for node in self.voters if node.id != self.config.key.id]
+        own_id = self.config.key.id
+        return [node for node in self.voters.nodes if node.key.id != own_id]
 
     def others_that_may_vote(self) -> list[VoterNode]:
         """Also those of older voter sets that may yet be in effect again."""
@@ -287,10 +288,15 @@ class Replica:
         return None if self.leader_id is None else self.endpoint_of(self.leader_id)
 
     def random_peer(self) -> int | None:
-        """A voter, or a bootstrap server where no other voter is known, that may know who leads."""
+        """Somebody who may know who leads. The voters that this replica knows may all be gone, if it was away for long:
+        so bootstrap servers are asked as well, and the leader that others name."""
         peers = [node.id for node in self.other_voters()]
-        if not peers:
-            peers = [FIRST_BOOTSTRAP_ID - index for index in range(len(self.config.bootstrap_servers))]
+        servers = enumerate(self.config.bootstrap_servers)
+        own = {(item.host, item.port) for item in self.config.endpoints}
+        peers += [FIRST_BOOTSTRAP_ID - index for index, item in servers if (item.host, item.port) not in own]
+        leader_id = self.leader_id
+        if leader_id is not None and leader_id not in (self.config.key.id, *peers) and self.known_leader_endpoint():
+            peers.append(leader_id)
         return peers[self.chance.randrange(0, len(peers))] if peers else None
 
     # --- time

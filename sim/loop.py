@@ -288,7 +288,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def _jump(self) -> None:
         """To the next timer; it, and all others of that moment, become ready."""
         timers = self._timers
-        if self._cancelled_timers > max(CANCELLED_TIMERS_MIN, len(timers) // 2):
+        if self._cancelled_timers > CANCELLED_TIMERS_MIN and self._cancelled_timers > len(timers) // 2:
             self._timers = timers = [entry for entry in timers if entry[2].callback is not None]
             heapq.heapify(timers)
             self._cancelled_timers = 0
@@ -301,7 +301,12 @@ class SimLoop(asyncio.AbstractEventLoop):
         if now_s > self.time_limit_s:
             raise TimeLimitError(f"the run did not end within {self.time_limit_s:g} virtual seconds")
         self.now_s = now_s
-        due = []
+        first = heapq.heappop(timers)[2]
+        first.when_s = _NOT_A_TIMER
+        if not timers or timers[0][0] > now_s:
+            self._ready.append(first)
+            return
+        due = [first]
         while timers and timers[0][0] <= now_s:
             handle = heapq.heappop(timers)[2]
             if handle.callback is not None:

@@ -11,8 +11,7 @@ looked at again once the quota allows it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
@@ -73,12 +72,18 @@ class FetchHandler:
         reads = await self._look(request, partitions, select)
         while not _is_enough(reads, request) and loop.time() < deadline_s:
             reads.release()
-            with self._asleep(request, partitions) as wakeup:
+            wakeup, sleepers = Wakeup(), self._sleepers(request, partitions)
+            for news in sleepers:
+                news.add(wakeup)
+            try:
                 reads = await self._look(request, partitions, select, reads)
                 if _is_enough(reads, request):
                     break
                 reads.release()
                 await wakeup.wait(min(deadline_s - loop.time(), reads.held_back_s))
+            finally:
+                for news in sleepers:
+                    news.discard(wakeup)
             reads = await self._look(request, partitions, select, reads)
         return reads
 
@@ -97,18 +102,9 @@ class FetchHandler:
             raise
         return reads
 
-    @contextmanager
-    def _asleep(self, request: FetchRequest, partitions: Partitions) -> Iterator[Wakeup]:
-        """Registered for the news of all partitions."""
-        wakeup = Wakeup()
-        sleepers = [news for key, wanted in partitions.items() for news in self._news(request, key, wanted)]
-        for news in sleepers:
-            news.add(wakeup)
-        try:
-            yield wakeup
-        finally:
-            for news in sleepers:
-                news.discard(wakeup)
+    def _sleepers(self, request: FetchRequest, partitions: Partitions) -> list[Sleepers]:
+        """Where a request sleeps that waits for news of all these."""
+        return [news for key, wanted in partitions.items() for news in self._news(request, key, wanted)]
 
     def _news(self, request: FetchRequest, key: PartitionKey, wanted: FetchPartition) -> Sequence[Sleepers]:
         try:

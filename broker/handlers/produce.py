@@ -16,8 +16,9 @@
 | this broker stops leading meanwhile | NOT_LEADER_OR_FOLLOWER, with a hint where the leader is |
 | the disk fails | KAFKA_STORAGE_ERROR |
 
-Appends of one connection keep their order: every request starts one task for each partition, in order, and tasks
-start in the order in which they were made. Record bytes are stamped in the network buffer and written from there.
+Appends of one connection keep their order: requests begin in order; one for several partitions starts a task for each,
+and tasks start in the order in which they were made, so that one for a single partition does without as long as no task
+has still to start. Record bytes are stamped in the network buffer and written from there.
 """
 
 from __future__ import annotations
@@ -53,9 +54,24 @@ class ProduceHandler:
 
     def __init__(self, hosted: HostedPartitions) -> None:
         self._hosted = hosted
+        self._to_start = 0
+        """Requests for several partitions whose tasks have not begun yet."""
 
     async def produce(self, _: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
         """None with acks=0; KafkaError then if a partition refused."""
+        if len(request.topics) == 1 and len(request.topics[0].partitions) == 1 and not self._to_start:
+            (topic,) = request.topics
+            answer = await self._produce(request, topic.topic_id or topic.topic, topic.partitions[0])
+            topics: tuple[ProduceTopicResponse, ...] = (ProduceTopicResponse((answer,), topic.topic, topic.topic_id),)
+        else:
+            topics = await self._produce_to_all(request)
+        if request.acks == ACKS_NONE:
+            _refuse_silent_failures(topics)
+            return None
+        hints = {answer.current_leader for topic in topics for answer in topic.partitions if answer.current_leader}
+        return ProduceResponse(topics=topics, node_endpoints=self._hosted.endpoints(hints) if hints else ())
+
+    async def _produce_to_all(self, request: ProduceRequest) -> tuple[ProduceTopicResponse, ...]:
         async with asyncio.TaskGroup() as group:
             answers = [
                 [
@@ -64,15 +80,15 @@ class ProduceHandler:
                 ]
                 for topic in request.topics
             ]
-        topics = tuple(
+            self._to_start += 1
+            asyncio.get_running_loop().call_soon(self._have_started)  # its turn comes after that of the tasks
+        return tuple(
             ProduceTopicResponse(tuple(task.result() for task in tasks), topic.topic, topic.topic_id)
             for topic, tasks in zip(request.topics, answers, strict=True)
         )
-        if request.acks == ACKS_NONE:
-            _refuse_silent_failures(topics)
-            return None
-        hints = {answer.current_leader for topic in topics for answer in topic.partitions if answer.current_leader}
-        return ProduceResponse(topics=topics, node_endpoints=self._hosted.endpoints(hints) if hints else ())
+
+    def _have_started(self) -> None:
+        self._to_start -= 1
 
     async def _produce(
         self, request: ProduceRequest, topic: str | UUID, partition: ProducePartition
@@ -116,11 +132,17 @@ class ProduceHandler:
 
 
 async def _within(committed: asyncio.Future[None], timeout_ms: int) -> None:
+    timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, _give_up, committed, timeout_ms)
     try:
-        async with asyncio.timeout(timeout_ms / 1000):
-            await committed
-    except TimeoutError:
-        raise KafkaError(ErrorCode.request_timed_out, f"appended, but not committed within {timeout_ms} ms") from None
+        await committed
+    finally:
+        timer.cancel()
+
+
+def _give_up(committed: asyncio.Future[None], timeout_ms: int) -> None:
+    if not committed.done():
+        message = f"appended, but not committed within {timeout_ms} ms"
+        committed.set_exception(KafkaError(ErrorCode.request_timed_out, message))
 
 
 def _refuse_silent_failures(topics: tuple[ProduceTopicResponse, ...]) -> None:
