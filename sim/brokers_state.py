@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from struct import Struct
 from typing import Final
 from uuid import UUID
 
@@ -12,6 +11,9 @@ from ..broker.cluster_view import ClusterImage
 from ..broker.node import Broker
 from ..broker.partition import Partition
 from ..log.checkpoints import META_PROPERTIES, decode_meta_properties
+from ..log.file_names import TRANSACTION_INDEX_SUFFIX
+from ..log.index import TransactionIndex
+from ..log.partition_log import PartitionLog
 from ..plugins.layout import segment_key
 from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicPartition
 from ..remote.lineage import is_within_lineage
@@ -32,10 +34,6 @@ Brokers = Mapping[int, Broker | None]
 
 DIRECTORY: Final = Path("/data")
 """Where simulated brokers keep their logs."""
-
-
-_ABORTED: Final = Struct(">hqqqq")
-"""An entry of a transaction index: version, producer id, first offset, the marker's offset, last stable offset."""
 
 
 def directory_id(files: SimFilesystem) -> UUID | None:
@@ -124,15 +122,19 @@ def _replica_state(node_id: int, partition: Partition, files: SimFilesystem, dir
             )
             for producer_id, entry in log.producers.entries.items()
         },
-        aborted=tuple(_aborted(files, directory)),
+        aborted=tuple(_aborted(log, files, directory)),
     )
 
 
-def _aborted(files: SimFilesystem, directory: Path) -> Iterator[Aborted]:
-    for path, inode in files.walk(directory):
-        if path.suffix == ".txnindex":
-            for _, producer_id, first_offset, marker_offset, _ in _ABORTED.iter_unpack(bytes(inode.content)):
-                yield Aborted(producer_id, first_offset, marker_offset)
+def _aborted(log: PartitionLog, files: SimFilesystem, directory: Path) -> Iterator[Aborted]:
+    """Of the active segment and of others that were read lately as they are in memory, else from their files."""
+    for segment in log._state.segments:
+        index = segment._transaction_index
+        if index is None:
+            found = files.find(directory / f"{segment.base_offset:020}{TRANSACTION_INDEX_SUFFIX}")
+            index = TransactionIndex.decode(bytes(found.content)) if isinstance(found, Inode) else TransactionIndex()
+        for each in index:
+            yield Aborted(each.producer_id, each.first_offset, each.last_offset)
 
 
 def _local_batches(files: SimFilesystem, directory: Path) -> Iterator[StoredBatch]:
