@@ -170,7 +170,8 @@ class Peers:
         if isinstance(effect.request, BeginQuorumEpochRequest) and error is ErrorCode.invalid_voter_key:
             is_static = self._voters().kraft_version == KRAFT_VERSION_STATIC
             return f"is another node than the one that fetches as voter {effect.peer_id}" if is_static else None
-        if error is ErrorCode.invalid_request or (is_fetch and error is ErrorCode.duplicate_voter):
+        is_refused = error is ErrorCode.invalid_request and effect.peer_id >= 0  # a bootstrap server may be this node
+        if is_refused or (is_fetch and error is ErrorCode.duplicate_voter):
             return f"refuses what node {self._own_id} asks ({error.name.upper()})"
         if is_fetch and error is ErrorCode.none and response.leader.leader_id == self._own_id:
             return f"leads as node {self._own_id}, as which this one runs"

@@ -10,7 +10,7 @@ from tierfetch.protocol.errors import ErrorCode
 from tierfetch.quorum.messages import AddVoterRequest, RemoveVoterRequest, UpgradeKRaftVersionRequest
 from tierfetch.quorum.state import RaftState
 
-from .cluster import CLUSTER_ID, Cluster, InvariantBroken, Node, voter_of
+from .cluster import CLUSTER_ID, Cluster, InvariantBroken, Node, endpoints_of, voter_of
 from .test_core_cluster import converge, crash, cut, isolate_leader, mend, start_all
 
 
@@ -407,6 +407,26 @@ def test_Q15_a_new_replica_is_added_while_a_voter_is_down() -> None:
     cluster.append(cluster.leader(), b"needs three of four")
     assert cluster.run_until(lambda: not cluster.unanswered, for_ms=2_000)
     assert not cluster.nodes[4].disk.is_unproven
+
+
+def test_Q15_an_observer_that_missed_the_replacement_of_all_voters_finds_their_leader() -> None:
+    """None of those that it knows is there any more; one bootstrap server is."""
+    servers = (endpoints_of(1)[0], endpoints_of(5)[0])
+    cluster = Cluster(
+        [1, 2, 3], seed=6, observers=(4, 5, 6, 9), config=lambda config: replace(config, bootstrap_servers=servers)
+    )
+    ready(cluster)
+    cluster.crash(9)
+    for node_id in (4, 5, 6):
+        assert change(cluster, add(node_id)) is ErrorCode.none
+    for node_id in (1, 2, 3):
+        assert change(cluster, remove(node_id)) is ErrorCode.none
+        assert cluster.run_until(lambda: cluster.leader() is not None)
+        ready(cluster)
+        cluster.crash(node_id)
+    cluster.append(cluster.leader(), b"after")
+    cluster.start(9)
+    assert cluster.run_until(lambda: cluster.nodes[9].high_watermark >= cluster.leader().core.log_end_offset)
 
 
 def shuffle(seed: int, rounds: int) -> None:
