@@ -22,6 +22,7 @@ from itertools import permutations
 from typing import Any, Protocol, TypeVar
 
 from ..broker.node import StartError
+from ..protocol.errors import ErrorCode, KafkaError
 from ..quorum.errors import QuorumStartError
 from .host import CrashKind, ProcessDiedError
 from .knobs import rot, set_machine, set_store
@@ -155,6 +156,10 @@ class FaultInjector:
                     await self._starts[name]()
                 except START_FAILURES as error:
                     self._world.record(name, f"cannot start: {error}")
+                except KafkaError as error:
+                    if error.code is not ErrorCode.kafka_storage_error:
+                        raise
+                    self._world.record(name, f"cannot start: {error}")
             await asyncio.sleep(RESTART_RETRY_S * self._rng.uniform(0.2, 1.0))
 
     def exchange_disk(self, name: str) -> None:
@@ -282,9 +287,9 @@ class FaultInjector:
         faults.hung_until_s = max(faults.hung_until_s, self._world.now_s + fault.duration_ms / 1000)
 
     def _rot(self, fault: Fault) -> None:
-        place = rot(self._world.host(fault.targets[0]), self._rng)
-        self.injected["bit rot, bits"] += place is not None
-        self._world.record(fault.targets[0], f"rots: {place}")
+        places = rot(self._world.host(fault.targets[0]), self._rng)
+        self.injected["bit rot, bits"] += len(places)
+        self._world.record(fault.targets[0], f"rots: {', '.join(places) or 'nothing'}")
 
     def _end(self, index: int) -> None:
         fault = self._active.pop(index, None)

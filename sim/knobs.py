@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from random import Random
 from typing import Final
 
@@ -14,6 +14,7 @@ from .schedule import Fault, FaultKind
 SEGMENT_SUFFIX: Final = ".log"
 SNAPSHOT_SUFFIX: Final = ".checkpoint"
 """Of the metadata log."""
+ROTS_MAX: Final = 3
 
 
 def set_machine(host: Host, mine: Sequence[Fault]) -> None:
@@ -41,22 +42,24 @@ def set_store(store: SimObjectStore, active: Sequence[Fault]) -> None:
     faults.list_delay_s = _largest(active, FaultKind.LATE_LISTINGS)
 
 
-def rot(host: Host, rng: Random) -> str | None:
-    """A bit of a closed segment or of a snapshot reads wrong from now on: where, or None if there is no such file.
+def rot(host: Host, rng: Random) -> list[str]:
+    """A bit each of some closed segments and snapshots reads wrong from now on: where. Half of them are the newest of
+    their kind that may rot: these are about to be copied.
 
     Of the newest segment of a log nothing rots: there a damaged batch looks like one that a crash has torn.
     """
-    logs: dict[PurePath, list[PurePath]] = {}
-    files = [path for path, inode in host.files.walk() if inode.content]
-    for path in files:
-        if path.suffix == SEGMENT_SUFFIX:
-            logs.setdefault(path.parent, []).append(path)
-    closed = {path for segments in logs.values() for path in segments[:-1]}
-    victims = [path for path in files if path in closed or path.suffix == SNAPSHOT_SUFFIX]
-    if not victims:
-        return None
-    path = rng.choice(victims)
-    return f"{path} at byte {host.files.rot(path, rng)}"
+    directories: dict[tuple[PurePath, str], list[Path]] = {}
+    for path, inode in host.files.walk():
+        if inode.content and path.suffix in (SEGMENT_SUFFIX, SNAPSHOT_SUFFIX):
+            directories.setdefault((path.parent, path.suffix), []).append(path)
+    closed = [paths[:-1] if suffix == SEGMENT_SUFFIX else paths for (_, suffix), paths in directories.items()]
+    victims = [paths for paths in closed if paths]
+    places = []
+    for _ in range(ROTS_MAX if victims else 0):
+        paths = rng.choice(victims)
+        path = paths[-1] if rng.random() < 0.5 else rng.choice(paths)
+        places.append(f"{path} at byte {host.files.rot(path, rng)}")
+    return places
 
 
 def _largest(faults: Sequence[Fault], kind: FaultKind) -> float:

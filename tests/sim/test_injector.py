@@ -255,16 +255,16 @@ def test_what_rots_is_a_closed_segment_and_a_node_that_starts_meanwhile_may_find
         disk = host.open_disk()
         await disk.make_directory(Path("/data/t-0"))
         for name in ("1.log", "2.log"):
-            await disk.write_file(Path("/data/t-0") / name, b"records", sync=True)
+            await disk.write_file(Path("/data/t-0") / name, bytes(1000))
         await asyncio.sleep(10.5)
-        assert await disk.read_file(Path("/data/t-0/1.log")) != b"records"
-        assert await disk.read_file(Path("/data/t-0/2.log")) == b"records"
+        assert await disk.read_file(Path("/data/t-0/1.log")) != bytes(1000)
+        assert await disk.read_file(Path("/data/t-0/2.log")) == bytes(1000)
         assert cluster.injector.may_rot()
         host.crash("process")
         await asyncio.sleep(1)
         assert cluster.changed == ["b"]
-        assert await host.open_disk().read_file(Path("/data/t-0/1.log")) == b"records"
+        assert await host.open_disk().read_file(Path("/data/t-0/1.log")) == bytes(1000)
         await asyncio.sleep(6)
         assert not cluster.injector.may_rot()
 
-    assert simulate(Fault(10_000, FaultKind.BIT_ROT, ("b",), 1_400), look).injector.injected["bit rot, bits"] == 1
+    assert simulate(Fault(10_000, FaultKind.BIT_ROT, ("b",), 1_400), look).injector.injected["bit rot, bits"] == 3
