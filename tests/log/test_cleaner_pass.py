@@ -230,6 +230,7 @@ async def test_a_reader_keeps_the_old_segment() -> None:
     assert not log.has_readers
 
 
+@pytest.mark.slow
 async def test_a_read_that_meets_a_swap_looks_again() -> None:
     """The segment whose file it was about to open may be another one by then."""
     for turns in range(120):

@@ -67,6 +67,7 @@ def record(offset: int, value: bytes | None = b"v", key: bytes | None = None) ->
     return Record(offset, 1_700_000_000_000 + offset, key, value)
 
 
+@pytest.mark.slow
 @given(st.lists(batches(), max_size=4))
 def test_P1_columns_equal_records_one_by_one(parts: list[bytes]) -> None:
     data = b"".join(parts)

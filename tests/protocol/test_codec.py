@@ -141,6 +141,7 @@ def test_random_bodies_are_refused_or_read(api_version: tuple[ApiKey, int], body
     read_or_refuse(struct.pack(">hhih", api, version, 1, -1) + b"\0" * api.is_flexible(version) + body)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(data=st.data())
 def test_mutated_requests_are_refused_or_read(data: st.DataObject) -> None:
@@ -152,6 +153,7 @@ def test_mutated_requests_are_refused_or_read(data: st.DataObject) -> None:
     read_or_refuse(frame[: data.draw(st.integers(0, len(frame)))])
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(data=st.data())
 def test_mutated_responses_are_refused_or_read(data: st.DataObject) -> None:

@@ -403,6 +403,7 @@ STEP = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(steps=st.lists(STEP, max_size=15), by_topic_id=st.booleans())
 def test_the_leader_knows_what_the_fetcher_wants_and_the_fetcher_what_the_leader_has(

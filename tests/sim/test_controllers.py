@@ -75,6 +75,7 @@ async def elect_and_append(world, quorum):
     return world.now_s
 
 
+@pytest.mark.slow
 def test_controllers_elect_a_leader_and_replicate():
     (took_s, digest) = simulate(elect_and_append)
     assert took_s < 20
@@ -82,6 +83,7 @@ def test_controllers_elect_a_leader_and_replicate():
     assert simulate(elect_and_append, 2)[1] != digest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["process", "machine"])
 def test_committed_records_survive_the_leaders_crash(kind):
     async def scenario(world, quorum):

@@ -99,6 +99,7 @@ def simulate(scenario, seed: int = 1):
         return result
 
 
+@pytest.mark.slow
 def test_bytes_arrive_whole_in_order_and_in_other_pieces():
     async def scenario(pair, world):
         sent = b""

@@ -85,6 +85,7 @@ def test_a_process_may_end_because_its_disk_fails(fake: type[FakeRun], error: Ex
     assert report.has_failed is is_a_fault
 
 
+@pytest.mark.slow
 def test_a_failure_is_shrunk_to_what_matters(fake: type[FakeRun]) -> None:
     shrunk = runner.shrink_failure(runner.run_seed(1), runs_max=20)
     assert shrunk is not None

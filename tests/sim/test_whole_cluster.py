@@ -49,6 +49,7 @@ async def produce(client: Client, records: int) -> list[bytes]:
     return acknowledged
 
 
+@pytest.mark.slow
 def test_a_whole_cluster_serves_and_repeats():
     async def scenario(world, cluster, client):
         acknowledged = await client.host.run(produce(client, 20))
@@ -58,6 +59,7 @@ def test_a_whole_cluster_serves_and_repeats():
     assert simulate(scenario) == simulate(scenario)
 
 
+@pytest.mark.slow
 def test_the_controllers_replace_a_leader_that_crashes_and_take_it_back():
     async def scenario(world, cluster, client):
         producing = asyncio.ensure_future(client.host.run(produce(client, 150)))

@@ -49,6 +49,7 @@ def test_brokers_serve():
     assert values == [b"value-%d" % number for number in range(10)]
 
 
+@pytest.mark.slow
 def test_a_seed_repeats():
     assert run(1)[1] == run(1)[1]
     assert run(1)[1] != run(2)[1]
@@ -66,6 +67,7 @@ def test_a_seed_repeats_whatever_the_hash_seed_is():
     assert len({digest(hash_seed) for hash_seed in ("0", "1", "4711")}) == 1
 
 
+@pytest.mark.slow
 def test_a_leader_that_crashes_is_replaced_and_nothing_acknowledged_is_lost():
     async def scenario(world: World) -> None:
         cluster = Cluster(world, broker_keys={"replica.lag.time.max.ms": "3000"})

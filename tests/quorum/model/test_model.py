@@ -65,6 +65,7 @@ def test_Q14_every_state_is_safe(bounds: Bounds, capsys: pytest.CaptureFixture[s
     assert found.committed == bounds.entries, "a quorum that commits nothing is safe for nothing"
 
 
+@pytest.mark.slow
 def test_Q14_worlds_that_differ_in_names_only_do_the_same() -> None:
     bounds = Bounds(epochs=1, entries=1, crashes=1, losses=0, appends=0)
     first = initial_world(bounds)
@@ -82,6 +83,7 @@ def test_Q14_worlds_that_differ_in_names_only_do_the_same() -> None:
     assert len(known) > 5 * len(futures), "six ways to call three replicas"
 
 
+@pytest.mark.slow
 def test_Q14_what_was_used_hides_nothing() -> None:
     """All worlds, told apart by what they have used: the search with covering comes to every one of them."""
     bounds = Bounds(epochs=1, entries=1, crashes=1, losses=1, appends=0)
