@@ -186,6 +186,7 @@ class BrokerLifecycle:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._times.registration_s
         body = self._registration()
+        told: ErrorCode | None = None
         while True:
             left_s = deadline_s - loop.time()
             response = await self._channel.request(ApiKey.BROKER_REGISTRATION, body, timeout_s=max(left_s, 0.001))
@@ -194,6 +195,9 @@ class BrokerLifecycle:
                 break
             if code not in _PASSING or loop.time() >= deadline_s:
                 raise KafkaError(code, _explanation(code, body))
+            if code is not told:
+                told = code
+                _log.info("not registered yet (%s), trying again for %.0f s", code.name.upper(), left_s)
             await asyncio.sleep(REGISTRATION_RETRY_S * self._rng.uniform(0.5, 1.0))
         self.broker_epoch = response.broker_epoch
         self._is_fenced = True

@@ -51,6 +51,10 @@ JOBS_MAX: Final = 10_000
 DECISIONS_MAX: Final = 100
 """Of one job."""
 
+REPEAT_MS: Final = 10_000
+"""How long what was refused in the same words is not told again."""
+TOLD_MAX: Final = 100
+"""Refusals that are remembered for that."""
 LATE_DIVISOR: Final = 4
 """A session whose end is seen later than this part of its timeout was not watched."""
 
@@ -86,6 +90,8 @@ class ControllerNode:
         self._worker: asyncio.Task[None] | None = None
         self._probes: dict[tuple[int, int], asyncio.Task[None]] = {}
         """By broker id and epoch."""
+        self._told_until_ms: dict[str, int] = {}
+        """When a refusal that was told may be told again."""
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when the worker has ended by a fault of ours."""
 
@@ -279,9 +285,19 @@ class ControllerNode:
             except UnexpectedOffsetError:
                 continue
             if result is not None and result.refusal:
-                _log.warning("controller %d refuses: %s", self._node.node_id, result.refusal)
+                self._tell(result.refusal)
             return result
         raise KafkaError(ErrorCode.request_timed_out, f"the quorum's own records came first {DECISIONS_MAX} times")
+
+    def _tell(self, refusal: str) -> None:
+        """Brokers ask again many times a second: the same words are not repeated for a while."""
+        now_ms = self._now_ms()
+        if now_ms < self._told_until_ms.get(refusal, now_ms):
+            return
+        if len(self._told_until_ms) >= TOLD_MAX:
+            self._told_until_ms.clear()
+        self._told_until_ms[refusal] = now_ms + REPEAT_MS
+        _log.warning("controller %d refuses: %s", self._node.node_id, refusal)
 
     async def _carry_out(self, result: ControllerResult) -> None:
         if result.kraft_upgrade is not None:

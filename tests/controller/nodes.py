@@ -70,7 +70,7 @@ class BareBroker:
 
     async def _live(self) -> None:
         while self.epoch < 0:
-            answer = await ask(self.client, ApiKey.BROKER_REGISTRATION, self._registration())
+            answer = await ask(self.client, ApiKey.BROKER_REGISTRATION, self.registration())
             self.epoch = answer.broker_epoch if answer.error_code is ErrorCode.none else -1
             await asyncio.sleep(0.1)
         while True:
@@ -78,7 +78,7 @@ class BareBroker:
             self.is_fenced = answer.is_fenced
             await asyncio.sleep(HEARTBEAT_S)
 
-    def _registration(self) -> dict[str, Any]:
+    def registration(self) -> dict[str, Any]:
         return {
             "broker_id": self.broker_id,
             "cluster_id": CLUSTER_ID,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -42,6 +43,7 @@ async def agree(cluster: Cluster) -> None:
     await cluster.until(do)
 
 
+@pytest.mark.slow
 def test_C1_brokers_register_with_a_quorum_and_all_controllers_know_it() -> None:
     async def scenario(cluster: Cluster) -> None:
         await cluster.start(1, 2, 3)
@@ -319,3 +321,19 @@ def test_C1_a_controller_that_was_stopped_for_long_fences_no_live_broker() -> No
         assert not fenced
 
     simulate(scenario)
+
+
+def test_what_a_broker_asks_again_and_again_is_refused_in_the_log_once() -> None:
+    told: list[str] = []
+
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1, 2)
+        another = {**cluster.brokers[1].node.registration(), "incarnation_id": UUID(int=7)}
+        for _ in range(20):
+            answer = await cluster.ask(ApiKey.BROKER_REGISTRATION, another)
+            assert answer.error_code is ErrorCode.duplicate_broker_registration
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tierfetch.controller.node._log.warning", lambda text, *values: told.append(text % values))
+        simulate(scenario)
+    assert len([line for line in told if "is registered and alive" in line]) == 1, told
