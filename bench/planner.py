@@ -33,8 +33,6 @@ JOINING: Final = {20: 4, 1000: 100}
 RACKS: Final = 3
 FACTOR: Final = 3
 
-Make = Callable[[int], tuple[ClusterArrays, Goal]]
-
 
 def run(system: System, base: Path, results: Results, size_mb: int, runs: int) -> None:
     """Of tierfetch alone; sizes are fixed."""

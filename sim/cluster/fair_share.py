@@ -6,15 +6,14 @@ every resource whose share is the smallest that each of its flows sees, and all 
 they see: shares of other resources only grow when slower flows are taken out, so these rates are final. Rounds are as
 many as bottlenecks lie behind each other, seldom above ten, however many flows there are.
 
-The result carries its own proof: each flow has its cap, or a saturated resource on which no flow is faster
-(`bottlenecks`).
+The result carries its own proof: each flow has its cap, or a saturated resource on which no flow is faster.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from .arrays import Bools, Floats, Ints, sums
+from .arrays import Floats, Ints, sums
 
 TOLERANCE = 1e-9
 """Relative; shares this close are equal."""
@@ -46,16 +45,6 @@ def use_of(uses: Ints, weights: Floats, rates: Floats, resources: int) -> Floats
     """What flows at these rates take of each resource, [resources]."""
     amounts = rates[:, None] * weights[None, :]
     return sums(uses.ravel(), amounts.ravel(), resources)
-
-
-def bottlenecks(uses: Ints, weights: Floats, available: Floats, caps: Floats, rates: Floats) -> Bools:
-    """[F], whether each flow has its cap, or a saturated resource where no flow is faster: true for max-min rates."""
-    used = use_of(uses, weights, rates, len(available))
-    is_full = used >= available * (1 - 1e-6) - 1e-9
-    fastest = np.zeros(len(available))
-    np.maximum.at(fastest, uses.ravel(), np.repeat(rates, uses.shape[1]))
-    is_bottleneck = is_full[uses] & (weights[None, :] > 0) & (rates[:, None] >= fastest[uses] * (1 - 1e-6))
-    return np.asarray(is_bottleneck.any(axis=1) | (rates >= caps * (1 - 1e-6)))
 
 
 def _shares(taken: Ints, weights: Floats, left: Floats) -> Floats:

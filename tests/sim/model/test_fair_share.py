@@ -8,7 +8,18 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.sim.cluster.fair_share import bottlenecks, max_min_rates, use_of
+from tierfetch.sim.cluster.arrays import Bools, Floats, Ints
+from tierfetch.sim.cluster.fair_share import max_min_rates, use_of
+
+
+def bottlenecks(uses: Ints, weights: Floats, available: Floats, caps: Floats, rates: Floats) -> Bools:
+    """[F], whether each flow has its cap, or a saturated resource where no flow is faster: true for max-min rates."""
+    used = use_of(uses, weights, rates, len(available))
+    is_full = used >= available * (1 - 1e-6) - 1e-9
+    fastest = np.zeros(len(available))
+    np.maximum.at(fastest, uses.ravel(), np.repeat(rates, uses.shape[1]))
+    is_bottleneck = is_full[uses] & (weights[None, :] > 0) & (rates[:, None] >= fastest[uses] * (1 - 1e-6))
+    return np.asarray(is_bottleneck.any(axis=1) | (rates >= caps * (1 - 1e-6)))
 
 
 def filled(uses: list[list[int]], weights: list[int], available: list[int], caps: list[int]) -> list[Fraction]:
