@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 from rich.table import Table
@@ -31,6 +31,8 @@ from .reassign_run import Done, PlanRun, ProgressBar, left_behind, now_ms
 from .session import Admin, bootstrap_option, run
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+_CHANGED: Final = {Standing.GONE, Standing.FOREIGN}
+"""By somebody else."""
 
 
 def plan_argument(command: Command) -> Command:
@@ -195,12 +197,19 @@ def resume(
     bootstrap: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Go on with a plan that was paused or stopped, or whose process has died."""
+    """Go on with a plan that was paused or stopped, or whose process has died.
+
+    Of a plan that is done, what could not be put back on brokers that were not alive; no replica moves again.
+    """
     file = JournalFile.open(journal_path or default_path(plan_file))
+    is_done = file.journal.outcome is Outcome.DONE
+    if is_done and not file.journal.left:
+        raise click.ClickException(f"{plan_file}: this plan is done: `tierfetch reassign execute` begins it anew")
 
     async def work(admin: Admin) -> Done:
         cluster = await _its_cluster(admin, file)
-        skipped = await _changed(cluster, file.journal) if skip_changed else ()
+        alone = set(Standing) - {Standing.DONE} if is_done else _CHANGED if skip_changed else set()
+        skipped = await _standing_so(cluster, file.journal, alone) if alone else ()
         rate = None if throttle is None else max(1, int(throttle))
         header = file.journal.header
         before = () if rate is None or header.old_configs else await _old_configs(cluster, header)
@@ -345,13 +354,14 @@ async def _run_plan(cluster: PlanCluster, file: JournalFile) -> Done:
         raise
 
 
-async def _changed(cluster: PlanCluster, journal: Journal) -> tuple[tuple[str, int], ...]:
-    """Partitions of the plan that somebody else has changed."""
+async def _standing_so(
+    cluster: PlanCluster, journal: Journal, wanted: Collection[Standing]
+) -> tuple[tuple[str, int], ...]:
+    """Partitions of the plan that stand like that now."""
     header = journal.header
     state = await cluster.state(sorted(header.topic_ids))
-    strange = (Standing.GONE, Standing.FOREIGN)
     return tuple(
-        entry.key for entry in header.entries if standing(entry, header.topic_ids[entry.topic], state) in strange
+        entry.key for entry in header.entries if standing(entry, header.topic_ids[entry.topic], state) in wanted
     )
 
 

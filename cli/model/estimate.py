@@ -96,8 +96,10 @@ def _absent_brokers(snapshot: Snapshot, known: Mapping[str, str], remarks: list[
     assigned = {replica for state in snapshot.partitions.values() for replica in state.replicas}
     absent = sorted(assigned - snapshot.brokers.keys())
     if absent:
-        remarks.append(f"brokers {', '.join(map(str, absent))} hold replicas but are not alive: rack and disk unknown")
-    return [_broker(BrokerState(id=broker, rack=None), known) for broker in absent]
+        names = ", ".join(map(str, absent))
+        unknown = "disk" if snapshot.racks.keys() >= {*absent} else "rack and disk"
+        remarks.append(f"brokers {names} hold replicas but are not alive: {unknown} unknown")
+    return [_broker(BrokerState(id=broker, rack=snapshot.racks.get(broker)), known) for broker in absent]
 
 
 def _settings(brokers: Sequence[BrokerState], remarks: list[str]) -> dict[str, Any]:

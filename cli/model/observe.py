@@ -24,6 +24,7 @@ from ...protocol.api import ApiKey
 from ...protocol.client import Address
 from ...protocol.config_resources import ResourceType
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.questions import BROKER_ENDPOINTS, cluster_of
 from ..admin.session import Cluster, check
 from .snapshot import NO_LEADER, BrokerState, Offsets, PartitionState, Snapshot
 
@@ -121,8 +122,19 @@ class Observer:
             topic_configs=topic_configs,
             partitions=found,
             local_bytes=sizes,
+            racks=await self._racks(),
             remarks=(*remarks, *said, *more),
         )
+
+    async def _racks(self) -> dict[int, str]:
+        """Of all registered brokers (KIP-1073); none where that cannot be asked."""
+        try:
+            answer = await self._admin.ask(
+                ApiKey.DESCRIBE_CLUSTER, cluster_of(BROKER_ENDPOINTS, include_fenced_brokers=True)
+            )
+        except KafkaError:
+            return {}
+        return {broker.broker_id: broker.rack for broker in answer.brokers if broker.rack is not None}
 
     async def growth(self, before: Snapshot) -> Snapshot:
         """The same partitions again: only their ends and sizes."""

@@ -48,13 +48,16 @@ class BrokerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """`partitions` by (topic, index), `local_bytes` by (broker, topic, index). `remarks`: what was odd."""
+    """`partitions` by (topic, index), `local_bytes` by (broker, topic, index). `brokers` are alive; `racks` also of
+    registered ones that are not, where the cluster tells. `remarks`: what was odd.
+    """
 
     taken_at_s: float
     brokers: Mapping[int, BrokerState]
     topic_configs: Mapping[str, Mapping[str, str]]
     partitions: Mapping[tuple[str, int], PartitionState]
     local_bytes: Mapping[tuple[int, str, int], int]
+    racks: Mapping[int, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
 
     def is_tiered(self, topic: str) -> bool:

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -222,6 +223,31 @@ def test_S2_a_throttle_that_only_resume_gives_is_written_down_with_what_was_ther
     found = JournalFile.open(path).journal
     assert found.header.old_configs == (mine,)
     assert found.throttle_bytes_per_s == 6_000_000
+
+
+def test_a_plan_that_is_done_moves_nothing_again(journal: JournalFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody has moved its partitions since: resume sets back what a broker that was not alive has kept."""
+
+    async def state(self: PlanCluster, _topics: list[str]) -> ClusterState:
+        self.cluster_id = "c"
+        return FakeCluster.of(ENTRIES).state()
+
+    async def refuse(*_: object) -> None:
+        raise AssertionError("nothing is to be moved")
+
+    async def set_configs(_self: PlanCluster, values: Sequence[ConfigValue]) -> None:
+        put_back.extend(values)
+
+    put_back: list[ConfigValue] = []
+    monkeypatch.setattr(PlanCluster, "state", state)
+    monkeypatch.setattr(PlanCluster, "reassign", refuse)
+    monkeypatch.setattr(PlanCluster, "set_configs", set_configs)
+    plan = journal.path.with_name("plan.json")
+    journal.append(Event(event="ended", at_ms=1, outcome=Outcome.DONE))
+    assert "this plan is done" in invoke("resume", plan, code=1)
+    journal.append(Event(event="ended", at_ms=1, outcome=Outcome.DONE, left=(3,)))
+    assert "done:" in invoke("resume", plan)
+    assert put_back == list(journal.journal.header.old_configs)
 
 
 def test_another_cluster_changes_nothing_of_a_journal(journal: JournalFile, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ class FakeCluster:
     silent: set[int] = field(default_factory=set)
     unsupported: set[int] = field(default_factory=set)
     moving: list[Key] = field(default_factory=list)
+    fenced: tuple[int, ...] = ()
     total_bytes: int = 10**12
     before_answer: Callable[[FakeCluster, ApiKey, Any], None] = lambda cluster, api, body: None
     asked: list[ApiKey] = field(default_factory=list)
@@ -69,6 +70,10 @@ class FakeCluster:
                 return SimpleNamespace(results=[self._log_dir(broker)])
             case ApiKey.DESCRIBE_CONFIGS:
                 return SimpleNamespace(results=[self._configs(each) for each in body["resources"]])
+            case ApiKey.DESCRIBE_CLUSTER:
+                registered = (*self.brokers, *(self.fenced if body["include_fenced_brokers"] else ()))
+                described = [SimpleNamespace(broker_id=each, rack=f"rack-{each}") for each in registered]
+                return SimpleNamespace(brokers=described)
             case ApiKey.LIST_PARTITION_REASSIGNMENTS:
                 parts = [
                     SimpleNamespace(name=topic, partitions=[SimpleNamespace(partition_index=index)])

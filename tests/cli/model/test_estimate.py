@@ -163,5 +163,8 @@ def test_broker_that_is_gone_stands_in_the_inventory() -> None:
     captured = capture(snapshot(brokers={1: BrokerState(id=1, rack="r", disk_bytes=10**12)}), None, KNOWN, "c")
     assert [each["id"] for each in captured.document["brokers"]] == [1, 2]
     assert captured.document["brokers"][1]["disk_bytes"] == FILL_IN
-    assert any(remark.startswith("brokers 2 hold replicas") for remark in captured.remarks)
+    assert "brokers 2 hold replicas but are not alive: rack and disk unknown" in captured.remarks
+    captured = capture(snapshot(brokers={1: BrokerState(id=1, rack="r")}, racks={1: "r", 2: "s"}), None, KNOWN, "c")
+    assert captured.document["brokers"][1]["rack"] == "s"
+    assert "brokers 2 hold replicas but are not alive: disk unknown" in captured.remarks
     assert "broker 2 disk_bytes" in captured.unknown

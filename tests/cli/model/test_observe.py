@@ -38,6 +38,13 @@ async def test_everything_that_a_cluster_tells() -> None:
     assert found.remarks == ()
 
 
+async def test_the_rack_of_a_broker_that_is_not_alive_is_told_by_its_registration() -> None:
+    cluster = tiered()
+    cluster.fenced = (3,)
+    found = await look(cluster)
+    assert (sorted(found.brokers), found.racks) == ([1, 2], {1: "rack-1", 2: "rack-2", 3: "rack-3"})
+
+
 async def test_untiered_topics_are_asked_for_two_offsets_only() -> None:
     cluster = FakeCluster({("t", 0): FakePartition()})
     found = await look(cluster)
