@@ -7,6 +7,8 @@ Round by round, as long as replicas are left:
     3. a round that places nothing lets replicas that share a rack now share one again, the next such round all of
        them; a round that then places nothing is an error with a name
 
+Replicas that only should leave a rack which they share go where a rack is free, or stay (`place_apart`).
+
 Two replicas of one partition are never placed in the same round: the second must see where the first went.
 """
 
@@ -32,19 +34,30 @@ def hand_over(placement: Placement, successors: Mapping[int, int], racks: RackRu
 
 def place(placement: Placement, partitions: Indexes, slots: Indexes) -> None:
     """Find a place for each of these replicas. PlanError."""
+    for racks in RackRule:
+        partitions, slots = _place_all(placement, partitions, slots, racks)
+    if len(partitions):
+        raise PlanError(_why_not(placement, int(partitions[0])))
+
+
+def place_apart(placement: Placement, partitions: Indexes, slots: Indexes) -> Indexes:
+    """Move these replicas into racks of their own; the partitions of those that stay, for lack of room there."""
+    left, _ = _place_all(placement, partitions, slots, RackRule.FREE)
+    return left
+
+
+def _place_all(placement: Placement, partitions: Indexes, slots: Indexes, racks: RackRule) -> tuple[Indexes, Indexes]:
+    """Round by round, until one places nothing; what is left, the smallest first."""
     by_size = np.argsort(placement.weight[partitions], kind="stable")
     partitions, slots = partitions[by_size], slots[by_size]
-    rules = iter(RackRule)
-    racks = next(rules)
     while len(partitions):
         now = first_of_each(partitions)
         is_left = np.ones(len(partitions), dtype=np.bool_)
         is_left[now[_place_round(placement, partitions[now], slots[now], racks)]] = False
-        if is_left.all():
-            if racks is RackRule.ANY:
-                raise PlanError(_why_not(placement, int(partitions[0])))
-            racks = next(rules)
         partitions, slots = partitions[is_left], slots[is_left]
+        if is_left.all():
+            break
+    return partitions, slots
 
 
 def _place_round(placement: Placement, partitions: Indexes, slots: Indexes, racks: RackRule) -> Indexes:

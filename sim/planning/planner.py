@@ -25,7 +25,7 @@ from .balancing import Band, disk_band, even_numbers, replica_band
 from .bounds import Bound, bound
 from .costs import new_replicas
 from .disks import even_disks
-from .forced import hand_over, place
+from .forced import hand_over, place, place_apart
 from .goals import Goal, PlanOptions
 from .headroom import safe_throttle
 from .leaders import even_leaders, leader_counts, thin_last
@@ -108,7 +108,9 @@ def plan_replicas(arrays: ClusterArrays, goal: Goal, options: PlanOptions | None
         tier_step=tier_step(arrays, moves.partition, (begin.leader_bytes - cost)[moves.partition], options.roll_s),
         before=before,
         after=Evenness(placement.counts, placement.disk, leader_counts(replicas, arrays.broker_count)),
-        warnings=_warnings(placement, _present(moves.partition, arrays.partition_count), throttle, begin.obstacle),
+        warnings=_warnings(
+            placement, _present(moves.partition, arrays.partition_count), throttle, begin.obstacle, options
+        ),
     )
 
 
@@ -120,8 +122,16 @@ def _force(placement: Placement, goal: Goal, options: PlanOptions) -> Indexes:
     if leaves.any():
         place(placement, *np.nonzero((placement.replicas != NONE) & leaves[placement.replicas]))
     if options.repairs_racks:
-        place(placement, *placement.shared_racks())
+        stuck = place_apart(placement, *placement.shared_racks())
+        needed = _without(needed, stuck)
     return needed
+
+
+def _without(partitions: Indexes, less: Indexes) -> Indexes:
+    """Each of the first as often as it is there, less how often it is in the second."""
+    counts = np.bincount(partitions, minlength=int(less.max(initial=-1)) + 1)
+    counts[: int(less.max(initial=-1)) + 1] -= np.bincount(less)
+    return np.repeat(np.arange(len(counts)), counts.clip(0))
 
 
 def _repairs_needed(placement: Placement) -> Indexes:
@@ -205,7 +215,9 @@ def _wave_of_moves(changed: Ints, waves: Ints, moves: Moves) -> Ints:
     return found
 
 
-def _warnings(placement: Placement, moving: Ints, throttle: float, obstacle: npt.NDArray[np.int8]) -> tuple[str, ...]:
+def _warnings(
+    placement: Placement, moving: Ints, throttle: float, obstacle: npt.NDArray[np.int8], options: PlanOptions
+) -> tuple[str, ...]:
     arrays = placement.arrays
     found = []
     for each in (Obstacle.NO_LEADER, Obstacle.NOTHING_PENDING):
@@ -215,7 +227,8 @@ def _warnings(placement: Placement, moving: Ints, throttle: float, obstacle: npt
         rate = f"{throttle / 1e6:,.1f} MB/s"
         found.append(f"{names}: producers write faster than the throttle of {rate}, so it never catches up")
     if names := _named(arrays, _present(placement.shared_racks()[0], arrays.partition_count)):
-        found.append(f"{names}: replicas share a rack though there is another (--repair-racks moves them)")
+        why = "without room for them" if options.repairs_racks else "(--repair-racks moves them)"
+        found.append(f"{names}: replicas share a rack though there is another {why}")
     return tuple(found)
 
 

@@ -205,6 +205,17 @@ def test_replicas_that_share_a_rack_are_moved_if_asked_and_named_if_not() -> Non
     assert racks_of(arrays, plan.replicas[0]) == 2
 
 
+def test_replicas_stay_together_where_the_free_rack_has_no_room_for_them() -> None:
+    """Nor do they move within their rack, which repairs nothing."""
+    arrays = cluster([(1, 3), (2, 4)], brokers=4, racks=2, sizes=[10 * GB, GB])
+    arrays = replace(arrays, disk_bytes=np.array([1000, 5, 1000, 5]) * GB)
+    plan = plan_replicas(arrays, Goal.rebalance(), PlanOptions(repairs_racks=True))
+    assert plan.replicas[0].tolist() == arrays.replicas[0].tolist()
+    assert racks_of(arrays, plan.replicas[1]) == 2
+    assert plan.warnings == ("t-0: replicas share a rack though there is another without room for them",)
+    assert plan.bound.moves_min == len(plan.moves.partition) == 1
+
+
 def test_S2_a_replica_that_the_emptiest_broker_has_no_room_for_goes_to_one_that_has() -> None:
     arrays = cluster([(1,), (3,), (3,)], brokers=3, sizes=[10 * GB, GB, GB])
     arrays = replace(arrays, disk_bytes=np.array([20 * GB, 5 * GB, 1000 * GB]))
