@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Final
 from uuid import UUID
 
@@ -16,7 +16,8 @@ from .decode import Columns, decode
 Constants = dict[str, pa.Scalar]
 
 ROWS_MAX: Final = 10_000
-"""Of one Arrow batch on its way to the JVM."""
+BATCH_BYTES: Final = 1 << 20
+"""Of one Arrow batch on its way to the JVM, which begins with it when all of it is there, and has it in its caches."""
 
 
 def batches(
@@ -25,13 +26,17 @@ def batches(
     constant: Constants,
     arrow_schema: pa.Schema,
     on_fault: FaultListener | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """The selected records with the columns of `arrow_schema`, at most `ROWS_MAX` at a time. CorruptRecordError."""
+) -> Generator[pa.RecordBatch, None, None]:
+    """The selected records with the columns of `arrow_schema`, about `BATCH_BYTES` or `ROWS_MAX` at a time.
+
+    CorruptRecordError.
+    """
     wanted = {"offset"}.union(name for name in arrow_schema.names if name not in constant)
     for columns in decode(data, wanted, selection, on_fault):
         batch = _batch(columns, constant, arrow_schema)
-        for start in range(0, batch.num_rows, ROWS_MAX):
-            yield batch.slice(start, ROWS_MAX)
+        rows = min(ROWS_MAX, 1 + batch.num_rows * BATCH_BYTES // max(1, batch.nbytes))
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
 
 
 def constants(partition: TopicPartition, segment_id: UUID | None, corrupt_column: str) -> Constants:

@@ -271,7 +271,7 @@ def _record_positions(chunk: _Chunk, counts: Int64Array) -> Int64Array:
         raise ValueError(f"{total} records in fewer bytes")
     if total >= WIDE_BATCHES_MIN * int(counts.max()):
         return _positions_in_step(np.frombuffer(chunk.data, np.uint8), chunk.starts, counts)
-    return np.fromiter(_positions_one_by_one(chunk, counts), np.int64, total)
+    return _positions_one_by_one(chunk, counts)
 
 
 def _positions_in_step(data: npt.NDArray[np.uint8], starts: Int64Array, counts: Int64Array) -> Int64Array:
@@ -289,22 +289,31 @@ def _positions_in_step(data: npt.NDArray[np.uint8], starts: Int64Array, counts: 
     return positions
 
 
-def _positions_one_by_one(chunk: _Chunk, counts: Int64Array) -> Iterator[int]:
+def _positions_one_by_one(chunk: _Chunk, counts: Int64Array) -> Int64Array:
     # The sign bit of a length is not looked at here: a negative one is found when all lengths are decoded.
     data = chunk.data
-    for start, count in zip(chunk.starts.tolist(), counts.tolist(), strict=True):
-        at = start
+    positions: list[int] = []
+    found = positions.append
+    for at, count in zip(chunk.starts.tolist(), counts.tolist(), strict=True):
         for _ in range(count):
-            yield at
-            byte = data[at]
-            if byte < 0x80:
-                at += 1 + (byte >> 1)
-                continue
-            shift, length, at = 7, byte & 0x7F, at + 1
-            while (byte := data[at]) > 0x7F and shift < 63:
-                length |= (byte & 0x7F) << shift
-                shift, at = shift + 7, at + 1
-            at += 1 + ((length | byte << shift) >> 1)
+            found(at)
+            low = data[at]
+            if low < 0x80:
+                at += 1 + (low >> 1)
+            elif (high := data[at + 1]) < 0x80:  # most records: up to 8 KiB
+                at += 2 + ((low & 0x7F | high << 7) >> 1)
+            else:
+                at = _behind(data, at)
+    return np.array(positions, np.int64)
+
+
+def _behind(data: bytes | memoryview, at: int) -> int:
+    """Where the record ends whose length begins at `at`."""
+    shift, length = 0, 0
+    while (byte := data[at]) > 0x7F and shift < 63:
+        length |= (byte & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+    return at + 1 + ((length | byte << shift) >> 1)
 
 
 def _gather(data: bytes | memoryview, starts: Int64Array, lengths: Int64Array) -> pa.Array:

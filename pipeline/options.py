@@ -16,7 +16,6 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
-from ..protocol.client import Address
 from ..protocol.topics import check_topic_name
 from ..remote.registry import load_remote_storage
 from ..remote.storage import RemoteStorageManager
@@ -121,6 +120,8 @@ class TierOptions(BaseModel):
     @field_validator("brokers")
     @classmethod
     def _check_brokers(cls, value: str | None) -> str | None:
+        from ..protocol.client import Address  # the whole protocol, which takes longer to import than a plan to make
+
         for text in (value or "").split(",") if value is not None else ():
             Address.parse(text)
         return value

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from .ahead import ahead
 from .options import TierOptions
 from .splits import read_split
 from .table_plan import TableSplit
@@ -29,7 +30,7 @@ class SplitPartition(InputPartition):
     def read(self, options: TierOptions, columns: StructType) -> Iterator[pa.RecordBatch]:
         """In an executor; the errors are those of `read_split`."""
         if self.split is not None:
-            yield from read_split(options, self.split, to_arrow_schema(columns, timezone="UTC"))
+            yield from ahead(read_split(options, self.split, to_arrow_schema(columns, timezone="UTC")))
             _settle()
 
 

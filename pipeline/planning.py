@@ -6,7 +6,7 @@ import gc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..remote.storage import (
     RemoteResourceNotFoundError,
@@ -14,7 +14,6 @@ from ..remote.storage import (
     RemoteStorageError,
     RemoteStorageTimeoutError,
 )
-from .brokers import Brokers
 from .catalog import TierCatalog
 from .options import TierOptions
 from .pruning import EVERYTHING, Pruning
@@ -22,6 +21,9 @@ from .stores import find_stores
 from .table_plan import TablePlanner
 from .tier_plan import TierError
 from .worker import WORKER
+
+if TYPE_CHECKING:
+    from .brokers import Brokers
 
 T = TypeVar("T")
 
@@ -61,8 +63,7 @@ def _without_collections() -> Iterator[None]:
 
 
 async def _planning(options: TierOptions, question: Question[T], catalog: TierCatalog, pruning: Pruning) -> T:
-    committed_only = options.isolation == "read_committed"
-    brokers = None if options.brokers is None else Brokers(options.brokers, committed_only=committed_only)
+    brokers = None if options.brokers is None else _open_brokers(options.brokers, options)
     try:
         return await question(TablePlanner(options, catalog, brokers, pruning))
     except (RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageTimeoutError):
@@ -75,3 +76,9 @@ async def _planning(options: TierOptions, question: Question[T], catalog: TierCa
     finally:
         if brokers is not None:
             await brokers.close()
+
+
+def _open_brokers(named: str, options: TierOptions) -> Brokers:
+    from .brokers import Brokers  # takes longer to import than a plan to make, and most queries name none
+
+    return Brokers(named, committed_only=options.isolation == "read_committed")

@@ -15,9 +15,8 @@ windows of that size, each ended where its last whole batch ends, so that memory
 
 from __future__ import annotations
 
-import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -25,8 +24,7 @@ import pyarrow as pa
 from ..protocol.errors import CorruptRecordError
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .arrow_batches import batches, constants
-from .batch_table import FaultListener, Selection, batch_size, next_batch, stated_offset, whole_batches
-from .brokers import Brokers, Fetched
+from .batch_table import FaultListener, batch_size, next_batch, stated_offset, whole_batches
 from .options import TierOptions
 from .passed_over import PassedOver, Report
 from .table_plan import LostSplit, TableSplit, TailSplit
@@ -37,13 +35,15 @@ BATCH_BYTES_MAX: Final = 128 * 1024 * 1024
 """A batch that claims to be longer is none."""
 
 
-def read_split(options: TierOptions, split: TableSplit, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_split(options: TierOptions, split: TableSplit, schema: pa.Schema) -> Generator[pa.RecordBatch, None, None]:
     """With the columns of the schema. CorruptRecordError names segment and position; TierError and
     BrokersUnavailableError say what was wrong.
     """
     match split:
         case TailSplit():
-            return _read_tail(options, split, schema)
+            from .tail import read_tail  # takes longer to import than a split to read, and most tables have no tail
+
+            return read_tail(options, split, schema)
         case LostSplit():
             return _report_lost(options, split, schema)
         case PlannedSplit():
@@ -68,7 +68,7 @@ class _SegmentReader:
         self._same = constants(planned.partition, segment, options.corrupt_column)
         self._report = Report(schema, self._same, options.corrupt_column)
 
-    def read(self) -> Iterator[pa.RecordBatch]:
+    def read(self) -> Generator[pa.RecordBatch, None, None]:
         at = self._split.selection.first_offset
         try:
             for position, data in self.windows():
@@ -138,27 +138,7 @@ class _SegmentReader:
         return str(segment.segment_id) if store.is_remote else f"{segment.start_offset} of {store.location}"
 
 
-def _read_tail(options: TierOptions, split: TailSplit, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """One fetch at a time: what came is handed on before the next is asked for."""
-    same = constants(split.partition, None, options.corrupt_column)
-    with asyncio.Runner() as runner:
-        brokers = Brokers(options.brokers or "", committed_only=options.isolation == "read_committed")
-        fetches = brokers.batches(split.partition, split.topic_id, split.first_offset, split.end_offset)
-        try:
-            while (fetched := runner.run(_next(fetches))) is not None:
-                selection = Selection(split.first_offset, split.end_offset, fetched.aborted)
-                yield from batches(fetched.data, selection, same, schema)
-        except CorruptRecordError as error:
-            raise CorruptRecordError(f"{split.partition}, of the brokers: {error.reason}", error.position) from None
-        finally:
-            runner.run(brokers.close())
-
-
-def _report_lost(options: TierOptions, split: LostSplit, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _report_lost(options: TierOptions, split: LostSplit, schema: pa.Schema) -> Generator[pa.RecordBatch, None, None]:
     report = Report(schema, constants(split.partition, None, options.corrupt_column), options.corrupt_column)
     report.add(PassedOver(split.first_offset, split.message))
     yield from report.rows()
-
-
-async def _next(fetches: object) -> Fetched | None:
-    return await anext(fetches, None)  # type: ignore[call-overload, no-any-return]

@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from ..protocol.topics import TopicPartition
-from .brokers import Brokers, LiveTopic
 from .catalog import TierCatalog, TieredPartition
 from .options import EARLIEST, LATEST, Offsets, TierOptions
 from .pruning import EVERYTHING, Pruning
 from .tier_plan import Bounds, PlannedSplit, TierError, TierPlanner
+
+if TYPE_CHECKING:
+    from .brokers import Brokers, LiveTopic
 
 NAMES_SHOWN_MAX: Final = 10
 
