@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from unittest.mock import patch
 from uuid import UUID
 
 from tierfetch.broker import metadata_topic
-from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentState
+from tierfetch.remote.segment import RemoteLogSegmentId
 from tierfetch.rlm import copier, partition_task, plan
 from tierfetch.rlm.copier import SegmentCopier
 from tierfetch.rlm.expiry import RemoteSegmentDeleter
@@ -106,16 +107,17 @@ def metadata_not_flushed() -> Iterator[None]:
     "the remote segments of a deleted topic are left",
     file="rlm/expiry.py",
     scenario="governed",
-    faults=(FaultKind.REPLACE_TOPIC, FaultKind.HALF_UPLOADS, FaultKind.STORE_ERRORS),
+    faults=(FaultKind.REPLACE_TOPIC,),
     administrator_pace_ms=(400,),
 )
 def left_in_the_tier() -> Iterator[None]:
-    original = RemoteSegmentDeleter.delete_all
-
     async def delete_all(self, segments):
-        """What was copied goes; but an upload that ended in the middle has left something, too."""
-        started = RemoteLogSegmentState.COPY_SEGMENT_STARTED
-        await original(self, [segment for segment in segments if segment.state is not started])
+        """In portions, and none too many: the last one may be a single segment."""
+        for start in range(0, len(segments) - 1, self._concurrency_max):
+            portion = segments[start : start + self._concurrency_max]
+            results = await asyncio.gather(*map(self.delete, portion), return_exceptions=True)
+            for error in filter(None, results):
+                raise error
 
     with patch.object(RemoteSegmentDeleter, "delete_all", delete_all):
         yield
