@@ -14,7 +14,8 @@ Everything is fetched and verified first, and nothing local changes here; the re
       segment's epochs; size as stated; snapshot's checksum
     5 where the index begins above the log start, another segment     as for a gap
       with the offset below it is proven as 2 to 4, and so on
-    6 finished segments cover [log start, segment end] without a gap  wait for the ledger, then LedgerBehindError
+    6 finished segments cover [log start, segment end] without a gap, wait for the ledger, then LedgerBehindError; at
+      and so do the epochs                                              once, where an object of step 5 was damaged
 
 A segment whose last record (epoch, offset) is in the leader's log lies whole on the leader's lineage: that pair
 identifies everything below it. Its index begins above the log start if another leader had raised its own, copied, and
@@ -37,7 +38,7 @@ from ..log.errors import CorruptFileError
 from ..log.producers import ProducerStateManager
 from ..protocol.topics import TopicIdPartition
 from ..remote.ledger import RemoteLogLedger
-from ..remote.lineage import covering, is_within_lineage
+from ..remote.lineage import Gap, covering, is_within_lineage
 from ..remote.metadata import RemoteLogMetadataManager
 from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from ..remote.storage import (
@@ -156,9 +157,10 @@ class AuxStateBuilder:
                     continue
                 found = await _with_history(found, adoption.log_start_offset, ledger, proofs)
                 coverage = covering(ledger, found.epochs, adoption.log_start_offset, segment.end_offset + 1)
-                if coverage.gap is None:
+                begin = found.epochs.entries[0].start_offset
+                if coverage.gap is None and begin <= adoption.log_start_offset:
                     return _aux_state(found, adoption, proofs.bytes_fetched)
-                missing = f"the offsets {coverage.gap}"
+                missing = f"the offsets {coverage.gap or Gap(adoption.log_start_offset, begin)}"
             if proofs.damage is not None:
                 raise proofs.damage
             await self._wait_newer(partition, version, deadline, missing)

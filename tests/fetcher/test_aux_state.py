@@ -122,6 +122,18 @@ class TestLineage:
         with pytest.raises(RemoteStorageCorruptError, match="contradicts"):
             await build(tier, log)
 
+    async def test_an_index_whose_first_line_was_damaged_is_not_adopted_without_the_epochs_below(self) -> None:
+        """The segments cover the offsets by themselves, but nothing tells their epochs."""
+        log = worked_log()
+        tier = await worked_tier(log)
+        indexes = [key for key in tier.storage.objects if key[1] is IndexType.LEADER_EPOCH]
+        for key in indexes:
+            whole = tier.storage.objects[key]
+            assert b"\n0 0\n" in whole
+            tier.storage.objects[key] = whole.replace(b"\n0 0\n", b"\n0 1\n" if key == indexes[-1] else b"\n0 x\n")
+        with pytest.raises(RemoteStorageCorruptError, match="0 x|expected"):
+            await build(tier, log)
+
 
 class TestRaisedLogStart:
     """A leader raised its log start, copied, and went before its followers knew of it: the next one begins lower."""
