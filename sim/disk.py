@@ -52,7 +52,7 @@ READS: Final = frozenset({"read", "size", "send", "read_file", "list_directory",
 class DiskFaults:
     """Of one machine's disk. `slow_factor` multiplies every delay. Syncs that start before `stalled_until_s` end after
     it; before `hung_until_s` nothing ends that is not read from the page cache at once. Calls that change something
-    fail with `error_share`, syncs of files with `sync_error_share`, too; `fail_calls` are numbers of such calls, from
+    fail with `error_share`, but syncs of open files with `sync_error_share`; `fail_calls` are numbers of such calls, from
     now on, that fail too (1 is the next).
     """
 
@@ -160,7 +160,7 @@ class SimDisk:
     def take_fault(self, call: str, path: Path) -> OSError | None:
         """The error that this call shall fail with."""
         faults = self.faults
-        share = max(faults.error_share, faults.sync_error_share) if call == "sync" else faults.error_share
+        share = faults.sync_error_share if call == "sync" else faults.error_share
         if call in READS or not (share or faults.fail_calls):
             return None
         is_hit = 1 in faults.fail_calls
