@@ -15,9 +15,9 @@ What must hold meanwhile, and who judges it:
 | late listings    | what is deleted is there for longer          | what a listing does not show is deleted, or is     |
 |                  |                                              | left for ever                                      |
 
-A host has faults of one kind of its own only, and calls that fail are no fsyncs of open files: nothing helps a log whose
-disk takes neither an fsync nor the mark that one has failed, if its process ends before it does. Full disks, slow ones
-and clocks come with the schedule.
+A host has faults of one kind of its own only, and calls that fail are no fsyncs of open files: nothing helps a log
+whose disk takes neither an fsync nor the mark that one has failed, if its process ends before it does. Full disks, slow
+ones and clocks come with the schedule.
 """
 
 from __future__ import annotations
