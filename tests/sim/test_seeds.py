@@ -5,20 +5,35 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
 
 import pytest
 
+from tierfetch.sim.report import RunReport
 from tierfetch.sim.runner import SCENARIOS, run_seed
 from tierfetch.sim.schedule import Fault, FaultKind, Schedule
 
 SEEDS = range(1, 9)
+Runs = Mapping[tuple[str, int], "Future[RunReport]"]
+
+
+@pytest.fixture(scope="module")
+def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
+    """Of all seeds that are asked for: beside each other, for each takes one core."""
+    tests = [item for item in request.session.items if getattr(item, "originalname", "") == test_Q13_seed.__name__]
+    wanted = [(item.callspec.params["scenario"], item.callspec.params["seed"]) for item in tests]
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        yield {(scenario, seed): pool.submit(run_seed, seed, scenario) for scenario, seed in wanted}
+        pool.shutdown(cancel_futures=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", sorted(SCENARIOS))
 @pytest.mark.parametrize("seed", SEEDS)
-def test_Q13_seed(scenario: str, seed: int) -> None:
-    report = run_seed(seed, scenario)
+def test_Q13_seed(runs: Runs, scenario: str, seed: int) -> None:
+    report = runs[scenario, seed].result()
     assert not report.has_failed, (report.failures, f"tierfetch simulate --scenario {scenario} --seed {seed}")
     assert report.records_checked > 0
 
@@ -26,18 +41,18 @@ def test_Q13_seed(scenario: str, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", sorted(SCENARIOS))
 def test_a_seed_is_the_same_run_in_another_process_with_other_hashes(scenario: str) -> None:
-    code = f"from tierfetch.sim.runner import run_seed; print(run_seed(2, {scenario!r}).digest)"
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+    command = [
+        sys.executable,
+        "-c",
+        f"from tierfetch.sim.runner import run_seed; print(run_seed(2, {scenario!r}).digest)",
+    ]
+    processes = [
+        subprocess.Popen(command, env={**os.environ, "PYTHONHASHSEED": hash_seed}, stdout=subprocess.PIPE, text=True)
         for hash_seed in ("1", "2")
-    }
-    assert len(digests) == 1
+    ]
+    digests = [process.communicate()[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert digests[0] == digests[1] != ""
 
 
 @pytest.mark.slow
