@@ -132,6 +132,8 @@ class RaftCore:
         )
         assert now_ms >= replica.now_ms, f"time ran backwards, from {replica.now_ms} to {now_ms} ms"
         replica.now_ms = now_ms
+        if isinstance(event, TimerFired) and self._timer_ms is not None and now_ms < self._timer_ms:
+            self._timer_ms = None  # it was early, and is set again
         _EVENT_HANDLERS[type(event)](replica, event)
         if replica.fatal_reason is None:
             self._poll()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
 
-from .cluster import Cluster, Faults
+from tierfetch.quorum.config import RaftConfig
+from tierfetch.quorum.core import RaftCore
+from tierfetch.quorum.effects import SetTimer
+from tierfetch.quorum.events import RecoveredState, Started, TimerFired
+
+from .cluster import Cluster, Faults, endpoints_of, key_of, voters_of
 
 
 def disturb(cluster: Cluster, rounds: int, *, snapshots: bool) -> None:
@@ -105,6 +111,13 @@ def simulate(seed: int, *, rounds: int = 25) -> Cluster:
     cluster.check_logs_match()
     cluster.check_acknowledged()
     return cluster
+
+
+def test_a_timer_that_fires_early_is_set_again() -> None:
+    config = RaftConfig(key=key_of(1), endpoints=endpoints_of(1))
+    core = RaftCore(config, RecoveredState(voters=(voters_of((1, 2, 3)),)), random.Random(1))
+    [timer] = [effect for effect in core.step(Started(), 0) if isinstance(effect, SetTimer)]
+    assert core.step(TimerFired(), 10) == [timer]
 
 
 @pytest.mark.parametrize("seed", range(12))
