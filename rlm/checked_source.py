@@ -1,8 +1,8 @@
 """The log of a segment on its way to the tier: every batch is checked while its bytes pass, so that what a disk let rot
 is not taken for the copy that outlives it.
 
-Pieces may be asked for in any order and more than once. Each byte is checked the first time that it is passed; what lies
-before a piece, and was not asked for yet, is read for that.
+Pieces may be asked for in any order and more than once. Each byte is checked the first time that it is passed; what
+lies before a piece, and was not asked for yet, is read for that.
 """
 
 from __future__ import annotations
