@@ -30,6 +30,7 @@ def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("scenario", sorted(SCENARIOS))
 @pytest.mark.parametrize("seed", SEEDS)
 def test_Q13_seed(runs: Runs, scenario: str, seed: int) -> None:
