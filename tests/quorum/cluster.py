@@ -150,6 +150,8 @@ class Cluster:
         self.faults = faults or Faults()
         self.now_ms = 0
         self.cuts: set[tuple[int, int]] = set()
+        self.names: dict[tuple[int, int], int] = {}
+        """(who asks, for whom): where the name leads, if it is wrong."""
         self.leaders: dict[int, ReplicaKey] = {}
         self.committed: tuple[Entry, ...] = ()
         self.acknowledged: list[tuple[int, bytes]] = []
@@ -364,6 +366,7 @@ class Cluster:
 
     def _send(self, node: Node, effect: Send) -> None:
         target_id = effect.peer_id if effect.peer_id >= 0 else effect.endpoint.port - 9000
+        target_id = self.names.get((node.id, target_id), target_id)
         call = Call(node, node.life, effect.peer_id, effect.request)
         if self._is_lost(node.id, target_id):
             self._fail(call, self.random.randint(1, 400))

@@ -409,6 +409,28 @@ def test_Q15_a_new_replica_is_added_while_a_voter_is_down() -> None:
     assert not cluster.nodes[4].disk.is_unproven
 
 
+def test_Q11_a_static_voter_whose_name_leads_elsewhere_counts_again_when_it_is_right() -> None:
+    """The other voters find each other in its place, and take it for a second node of its id."""
+    cluster = Cluster([1, 2, 3], seed=2, kraft_version=0)
+    cluster.names = {(1, 3): 2, (2, 3): 1}
+    lost = cluster.nodes[3]
+    ready(cluster)
+    leader = cluster.leader()
+    assert leader is not lost
+    for number in range(10):
+        cluster.append(leader, f"{number}".encode())
+        cluster.run_until(for_ms=2_000)
+    assert not cluster.unanswered
+    assert cluster.leader() is leader, "what is refused raises no epoch"
+    assert lost.fatal is None
+    assert lost.core.state is RaftState.FOLLOWER
+    cluster.names.clear()
+    cluster.crash(next(node.id for node in cluster.nodes.values() if node not in (leader, lost)))
+    cluster.append(leader, b"by two of three")
+    assert cluster.run_until(lambda: not cluster.unanswered, for_ms=5_000)
+    converge(cluster)
+
+
 def test_Q15_an_observer_that_missed_the_replacement_of_all_voters_finds_their_leader() -> None:
     """None of those that it knows is there any more; one bootstrap server is."""
     servers = (endpoints_of(1)[0], endpoints_of(5)[0])
