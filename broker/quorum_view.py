@@ -331,15 +331,16 @@ class QuorumClusterView:
         )
 
     async def _until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """OSError that says `what`, if the condition does not hold in time."""
+        """OSError that says `what`, if the condition does not hold in time, or why the log is not followed any more."""
         reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((condition, reached))
         self._look()
         try:
-            async with asyncio.timeout(timeout_s):
-                await reached
-        except TimeoutError:
-            raise OSError(f"{what} ({timeout_s:g} s)") from None
+            await asyncio.wait([reached, self.failed], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if not reached.done():
+                raise OSError(f"{what} ({self.failed.result() if self.failed.done() else f'{timeout_s:g} s'})")
+        finally:
+            reached.cancel()
 
     # Finding controllers.
 

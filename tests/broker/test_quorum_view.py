@@ -8,6 +8,8 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from tierfetch.broker.lifecycle import LifecycleTimes
 from tierfetch.broker.quorum_view import QuorumClusterView
 from tierfetch.log.disk import Disk
@@ -72,4 +74,16 @@ async def test_C9_an_isr_change_names_the_incarnations_that_the_leader_saw() -> 
         LED.id_partition(0), leader_epoch=7, partition_epoch=0, isr=[3, 4], stated_epochs={4: 11}
     )
     assert asked == [[(3, 40), (4, 11)]]
+    await view.close()
+
+
+async def test_who_waits_for_metadata_is_told_at_once_that_they_are_not_followed_any_more() -> None:
+    """A broker that is being started, and whose disk has failed, would say so a minute later."""
+    view = view_of(3600.0)
+    waiting = asyncio.create_task(view.renew_leadership(LED.id_partition(0), 7))
+    await asyncio.sleep(0)
+    view.lifecycle._fail("the log failed")
+    with pytest.raises(OSError, match="the log failed"):
+        await waiting
+    assert view._waiting == [] or view._waiting[0][1].cancelled()
     await view.close()
