@@ -336,7 +336,8 @@ class QuorumClusterView:
         self._waiting.append((condition, reached))
         self._look()
         try:
-            await asyncio.wait([reached, self.failed], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            either: list[asyncio.Future[Any]] = [reached, self.failed]
+            await asyncio.wait(either, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if not reached.done():
                 raise OSError(f"{what} ({self.failed.result() if self.failed.done() else f'{timeout_s:g} s'})")
         finally:
