@@ -69,10 +69,11 @@ class PartitionInvariants:
 
     def observe(self, now: ReplicaStatus) -> None:
         """InvariantViolationError."""
+        before = self._before(now)
         self._check_offsets(now)
-        self._check_epochs(now)
-        self._check_watermark(now)
-        self._check_truncation(now)
+        self._check_epochs(before, now)
+        self._check_watermark(before, now)
+        self._check_truncation(before, now)
         if now.leads_epoch is not None:
             self._check_leader(now)
             self._commit(now)
@@ -125,8 +126,7 @@ class PartitionInvariants:
         if not is_ordered or now.high_watermark > now.log_end_offset:
             raise self._violated("ordered offsets", f"{now}")
 
-    def _check_epochs(self, now: ReplicaStatus) -> None:
-        before = self._before(now)
+    def _check_epochs(self, before: ReplicaStatus | None, now: ReplicaStatus) -> None:
         if before is not None and now.leader_epoch < before.leader_epoch:
             detail = f"node {now.node_id} went from {before.leader_epoch} to {now.leader_epoch}"
             raise self._violated("monotonic epoch", detail)
@@ -136,8 +136,7 @@ class PartitionInvariants:
                 detail = f"epoch {now.leads_epoch} is led by node {leader} and by node {now.node_id}"
                 raise self._violated("one leader an epoch", detail)
 
-    def _check_watermark(self, now: ReplicaStatus) -> None:
-        before = self._before(now)
+    def _check_watermark(self, before: ReplicaStatus | None, now: ReplicaStatus) -> None:
         if before is None or now.leads_epoch is None or now.leads_epoch != before.leads_epoch:
             return
         if now.high_watermark < before.high_watermark:
@@ -147,11 +146,10 @@ class PartitionInvariants:
             )
             raise self._violated("monotonic watermark", detail)
 
-    def _check_truncation(self, now: ReplicaStatus) -> None:
+    def _check_truncation(self, before: ReplicaStatus | None, now: ReplicaStatus) -> None:
         """Only then: an append of several epochs notes them all before its first batch is there. A new leader's own
         epoch begins at the end.
         """
-        before = self._before(now)
         is_cut = before is not None and now.log_end_offset < before.log_end_offset
         if before is None or not is_cut or not now.epochs or now.leads_epoch is not None:
             return
@@ -214,6 +212,8 @@ def first_difference(
     one: Sequence[EpochEntry], other: Sequence[EpochEntry], start_offset: int, end_offset: int
 ) -> int | None:
     """The first offset of [start_offset, end_offset) whose leader epoch is not the same in both histories."""
+    if one == other:
+        return None
     borders = sorted({start_offset, *(e.start_offset for e in one), *(e.start_offset for e in other)})
     for offset in borders:
         if start_offset <= offset < end_offset and epoch_at(one, offset) != epoch_at(other, offset):

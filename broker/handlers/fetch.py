@@ -76,10 +76,11 @@ class FetchHandler:
             for news in sleepers:
                 news.add(wakeup)
             try:
-                reads = await self._look(request, partitions, select, reads)
-                if _is_enough(reads, request):
-                    break
-                reads.release()
+                if not reads.holds():
+                    reads = await self._look(request, partitions, select, reads)
+                    if _is_enough(reads, request):
+                        break
+                    reads.release()
                 await wakeup.wait(min(deadline_s - loop.time(), reads.held_back_s))
             finally:
                 for news in sleepers:

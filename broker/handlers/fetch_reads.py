@@ -139,6 +139,12 @@ class FetchReads:
         self._marks[key] = marked
         return before.answers[key]
 
+    def holds(self) -> bool:
+        """Whether another look would find the same: there are no records, and nothing has moved."""
+        if len(self._marks) < len(self.answers):
+            return False
+        return all(_mark(partition) == mark for partition, mark in self._marks.values())
+
     def release(self) -> None:
         """Let go of all slices."""
         for answer in self.answers.values():
@@ -187,7 +193,8 @@ class FetchReads:
             return await self._carry_out(partition, view, wanted, decision)
         if note_positions and self._request.replica_id >= 0:
             leadership.record_fetch(self._request.replica_id, self._follower_fetch(wanted))
-            view = leadership.view_now()
+            if partition.log.high_watermark != view.high_watermark:
+                view = leadership.view_now()
         self.must_answer = self.must_answer or wanted.can_raise_to(view.high_watermark)
         if self._select is not None:
             preferred = leadership.preferred_read_replica(self._select, self._request.rack_id, wanted.fetch_offset)
