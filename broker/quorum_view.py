@@ -36,6 +36,7 @@ from ..protocol.api import ApiKey
 from ..protocol.client import Address, KafkaClient
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.questions import CONTROLLER_ENDPOINTS, cluster_of
+from ..protocol.service import cancelled
 from ..protocol.topics import TopicIdPartition
 from ..quorum.controller_config import QuorumKeys
 from ..quorum.delivery import CommittedBatch, SnapshotContent
@@ -209,7 +210,16 @@ class QuorumClusterView:
         )
 
     async def serve(self) -> None:
-        await self.lifecycle.serve()
+        """OSError if this broker cannot go on before the controller lets it lead."""
+        serving = asyncio.create_task(self.lifecycle.serve(), name="unfencing")
+        try:
+            either: list[asyncio.Future[Any]] = [serving, self.failed]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not serving.done():
+                raise OSError(self.failed.result())
+            await serving
+        finally:
+            await cancelled(serving)
 
     async def leave(self) -> None:
         await self.lifecycle.leave()
