@@ -110,10 +110,10 @@ async def test_nothing_goes_from_the_remote_log_metadata(
         await view.create_topic(NewTopic(name, 1, 1, configs=configs))
     found = TopicConfigs(view, parse(MINIMAL, "f")[0])
     kept = found.config_of(REMOTE_LOG_METADATA_TOPIC)
-    assert (kept.retention_ms, kept.retention_bytes, kept.cleanup_policy) == (-1, -1, {"delete"})
+    assert (kept.retention_ms, kept.retention_bytes, kept.cleanup_policy) == (-1, -1, frozenset({"delete"}))
     assert "are not obeyed" in caplog.text
     other = found.config_of("t")
-    assert (other.retention_ms, other.retention_bytes, other.cleanup_policy) != (-1, -1, {"delete"})
+    assert (other.retention_ms, other.retention_bytes, other.cleanup_policy) != (-1, -1, frozenset({"delete"}))
 
 
 async def test_remote_log_metadata_that_are_kept_as_they_should_be_are_no_news(

@@ -538,4 +538,3 @@ async def test_a_mark_that_the_disk_does_not_take_is_told() -> None:
     disk.faults = FailNth(1, persistent=True)
     with pytest.raises(KafkaError, match="nor could unsynced be written"):
         await log.flush()
-        log._state.check_usable()
