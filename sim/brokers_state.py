@@ -119,6 +119,7 @@ def _replica_state(node_id: int, partition: Partition, files: SimFilesystem, dir
                 entry.last_sequence,
                 entry.batches[-1].last_offset if entry.batches else -1,
                 entry.current_txn_first_offset,
+                frozenset((batch.last_sequence, batch.last_offset) for batch in entry.batches),
             )
             for producer_id, entry in log.producers.entries.items()
         },

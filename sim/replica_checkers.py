@@ -19,7 +19,7 @@ replica's own matter. The model of producer state here is written anew, not the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ..log.epochs import EpochEntry
@@ -47,12 +47,17 @@ class StoredBatch:
 
 @dataclass(frozen=True, slots=True)
 class ProducerView:
-    """The latest of one producer: its epoch, its last sequence and offset (-1: none), its open transaction's start."""
+    """The latest of one producer: its epoch, its last sequence and offset (-1: none), its open transaction's start.
+
+    `known` are batches of that epoch by which a repetition is told, each by its last sequence and offset: a replica
+    knows some, the log has all.
+    """
 
     producer_epoch: int
     last_sequence: int
     last_offset: int
     transaction_start: int | None
+    known: frozenset[tuple[int, int]] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -252,7 +257,7 @@ def _producer_mismatches(replica: ReplicaState, reference: Mapping[int, StoredBa
     expected = producers_of(batch for batch in reference.values() if batch.next_offset <= replica.log_end_offset)
     for producer_id in sorted(expected.keys() | replica.producers.keys()):
         stated, right = replica.producers.get(producer_id), expected.get(producer_id)
-        if stated != right:
+        if stated is None or right is None or stated != right or not stated.known <= right.known:
             detail = f"replica {replica.node_id}: producer {producer_id} is {stated}, the batches say {right}"
             yield Anomaly("producer mismatch", replica.partition, detail)
 
@@ -290,17 +295,17 @@ def producers_of(batches: Iterable[StoredBatch]) -> dict[int, ProducerView]:
         if header.producer_id < 0:
             continue
         before = producers.get(header.producer_id)
+        is_same = before is not None and before.producer_epoch == header.producer_epoch
+        known = before.known if before is not None and is_same else frozenset()
         if header.is_control:
             kind = control_type(next(iter(iter_records(batch.data))))
             assert kind in (ControlType.COMMIT, ControlType.ABORT), (batch.base_offset, kind)
-            is_same = before is not None and before.producer_epoch == header.producer_epoch
             last = (before.last_sequence, before.last_offset) if before is not None and is_same else (-1, -1)
-            producers[header.producer_id] = ProducerView(header.producer_epoch, *last, None)
+            producers[header.producer_id] = ProducerView(header.producer_epoch, *last, None, known)
         else:
             start = before.transaction_start if before is not None else None
             if start is None and header.is_transactional:
                 start = header.base_offset
-            producers[header.producer_id] = ProducerView(
-                header.producer_epoch, header.last_sequence, header.last_offset, start
-            )
+            last = (header.last_sequence, header.last_offset)
+            producers[header.producer_id] = ProducerView(header.producer_epoch, *last, start, known | {last})
     return producers

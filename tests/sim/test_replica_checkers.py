@@ -155,6 +155,14 @@ def test_producer_mismatch_also_where_the_batches_are_in_the_tier() -> None:
     assert kinds(replica(1), replica(2, 2, producers={})) == ["producer mismatch"]
 
 
+def test_batches_by_which_a_repetition_is_told_are_in_the_log() -> None:
+    def knows(*batches: tuple[int, int]) -> ReplicaState:
+        return replica(2, producers={9: ProducerView(0, 7, 7, None, frozenset(batches))})
+
+    assert kinds(replica(1), knows((7, 7), (5, 5))) == []
+    assert kinds(replica(1), knows((7, 7), (5, 4))) == ["producer mismatch"]
+
+
 def test_producers_of_transactions() -> None:
     open_batch = batch(0, sequence=0, is_transactional=True)
     marker = batches_of(
