@@ -14,7 +14,8 @@ only partitions that have something to tell.
 
 News: records, an error, another high watermark or log start than last told, a high watermark that a follower has not
 taken though it was told (its log was opened anew), a diverging epoch, a preferred replica.
-After an error the partition is told once more, even if nothing changed. A partition that was given records goes to the
+After an error, and after a diverging epoch, upon which a follower cuts its log and takes nothing else, the partition is
+told once more, even if nothing changed. A partition that was given records goes to the
 end of the order in which the leader reads, so that a size limit starves nobody.
 
 Room: a new session takes a slot from one that was not used for `eviction_ms`, else from the least valuable of those
@@ -99,7 +100,8 @@ class _CachedPartition:
             or answer.diverging_epoch is not None
             or answer.preferred_read_replica >= 0
         )
-        self.high_watermark = -1 if is_error else answer.high_watermark
+        is_taken = not is_error and answer.diverging_epoch is None
+        self.high_watermark = answer.high_watermark if is_taken else -1
         self.log_start_offset = answer.log_start_offset
         return is_news
 

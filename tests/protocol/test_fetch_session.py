@@ -155,7 +155,10 @@ def test_a_high_watermark_is_news_until_the_follower_has_taken_it() -> None:
         assert answered(response) == ([0] if follower_has == 60 else [])
 
 
-def test_after_an_error_the_partition_is_told_once_more() -> None:
+@pytest.mark.parametrize(
+    "untaken", [{"error_code": ErrorCode.kafka_storage_error}, {"diverging_epoch": EpochEndOffset(1, 2)}]
+)
+def test_what_nobody_takes_a_high_watermark_from_is_told_once_more(untaken: dict[str, Any]) -> None:
     leader, fetcher = Leader(), FetchSession()
 
     def exchange(**fields: Any) -> list[int]:
@@ -163,7 +166,7 @@ def test_after_an_error_the_partition_is_told_once_more() -> None:
         return [item.partition for item in fetcher.response_received(response)]
 
     assert exchange() == [1]
-    assert exchange(error_code=ErrorCode.kafka_storage_error) == [1]
+    assert exchange(**untaken) == [1]
     assert exchange() == [1]
     assert exchange() == []
 
