@@ -74,13 +74,15 @@ assert _HEADER.itemsize == BATCH_HEADER_SIZE
 @dataclass(frozen=True, slots=True)
 class Selection:
     """The offsets [first_offset, end_offset) of one partition; `aborted` is empty for read_uncommitted. Batches with
-    nothing of `min_timestamp_ms` or later may be left out, their records need not be.
+    nothing of `min_timestamp_ms` or later may be left out, their records need not be. `is_indexed`: whether `aborted`
+    has what the segment's transaction index says, and not nothing because there is none.
     """
 
     first_offset: int = 0
     end_offset: int = OFFSET_END
     aborted: tuple[AbortedTransaction, ...] = ()
     min_timestamp_ms: int = TIMESTAMP_MIN
+    is_indexed: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ skip that one alone.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from ..protocol.compression import Compression, decompress
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import DECOMPRESSED_BYTES_MAX
 from .batch_table import BatchTable, BoolArray, FaultListener, Int64Array, Selection, read_table, select
+from .unlisted_aborts import unlisted_aborts
 from .varints import read_varints
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
@@ -76,8 +77,25 @@ def decode(
     lies before the next one that can be found.
     """
     table = read_table(data, on_fault)
+    if not selection.is_indexed:
+        selection = _without_unlisted(table, selection, on_fault)
     for part in _parts(table.chosen(select(table, selection))):
         yield from _decode_part(part, columns, selection, on_fault)
+
+
+def _without_unlisted(table: BatchTable, selection: Selection, on_fault: FaultListener | None) -> Selection:
+    found = []
+    for transaction, position in unlisted_aborts(table, selection):
+        fault = CorruptRecordError(
+            f"producer {transaction.producer_id} aborted what it wrote from offset {transaction.first_offset} to "
+            f"{transaction.last_offset}, and no transaction index says so: that of the segment was lost",
+            position,
+        )
+        if on_fault is None:
+            raise fault
+        on_fault(fault)
+        found.append(transaction)
+    return replace(selection, aborted=(*selection.aborted, *found))
 
 
 def _parts(table: BatchTable) -> Iterator[BatchTable]:

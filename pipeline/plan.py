@@ -105,19 +105,22 @@ def cut(piece: Piece, index: Sequence[OffsetPosition], split_bytes: int, selecti
 
 
 def selections(
-    pieces: Sequence[Piece], aborted: Iterable[AbortedTransaction], min_timestamp_ms: int = TIMESTAMP_MIN
+    pieces: Sequence[Piece], aborted: Iterable[AbortedTransaction] | None, min_timestamp_ms: int = TIMESTAMP_MIN
 ) -> list[Selection]:
     """One for each piece, in the order of offsets, with the aborted transactions that have offsets of the piece between
-    their first one and their marker.
+    their first one and their marker. `aborted` None: they are wanted.
     """
-    ahead = sorted(aborted, key=lambda transaction: (transaction.first_offset, transaction.last_offset), reverse=True)
+    ahead = sorted(
+        aborted or (), key=lambda transaction: (transaction.first_offset, transaction.last_offset), reverse=True
+    )
     near: list[AbortedTransaction] = []
     found = []
     for piece in pieces:
         while ahead and ahead[-1].first_offset < piece.end_offset:
             near.append(ahead.pop())
         near = [transaction for transaction in near if transaction.last_offset >= piece.first_offset]
-        found.append(Selection(piece.first_offset, piece.end_offset, tuple(near), min_timestamp_ms))
+        is_indexed = aborted is None or not piece.segment.txn_index_empty
+        found.append(Selection(piece.first_offset, piece.end_offset, tuple(near), min_timestamp_ms, is_indexed))
     return found
 
 

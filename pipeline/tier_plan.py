@@ -114,7 +114,7 @@ class TierPlanner:
         if gaps and options.failondataloss:
             raise TierError(f"{self.lost(partition, gaps)}; set failOnDataLoss to false to read on behind them")
         pieces = [piece for piece in pieces if self._may_be_wanted(piece)]
-        aborted = await self._aborted(partition, pieces) if options.isolation == "read_committed" else []
+        aborted = await self._aborted(partition, pieces) if options.isolation == "read_committed" else None
         chosen = zip(pieces, selections(pieces, aborted, self._min_timestamp_ms), strict=True)
         is_to_be_cut = len(pieces) <= CUT_PIECES_MAX
         found = [self._uncut(piece, selection, is_to_be_cut) for piece, selection in chosen]

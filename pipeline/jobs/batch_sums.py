@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...protocol.compression import Compression
-from ..batch_table import BatchTable, Selection, read_table, select
+from ..batch_table import BatchTable, FaultListener, Selection, read_table, select
 
 
 @dataclass(slots=True)
@@ -55,9 +55,11 @@ class BatchSums:
         self.last_timestamp_ms = max(self.last_timestamp_ms, other.last_timestamp_ms)
 
 
-def sum_batches(data: memoryview, selection: Selection, bucket_ms: int) -> BatchSums:
-    """CorruptRecordError for bytes that are no whole batches."""
-    table = read_table(data)
+def sum_batches(
+    data: memoryview, selection: Selection, bucket_ms: int, on_fault: FaultListener | None = None
+) -> BatchSums:
+    """CorruptRecordError for bytes that are no whole batches; with `on_fault` it is told, and they do not count."""
+    table = read_table(data, on_fault)
     return _sums(table.chosen(select(table, selection)), bucket_ms)
 
 

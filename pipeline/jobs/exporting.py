@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -257,6 +258,8 @@ async def _pieces(
         return []
     planned = await planner.splits(extent, asked)
     pieces = list(_by_segment(extent.tiered, topic_id, asked.first_offset, planned))
+    if not pieces and (lost := _lost(planned, asked.first_offset, asked.end_offset)):
+        return [Piece(_range(extent.tiered, topic_id, asked.first_offset, asked.end_offset), tuple(lost))]
     if pieces:
         # What lies behind the last record, such as a transaction's marker, is done as well.
         last = pieces[-1]
@@ -270,17 +273,18 @@ def _by_segment(tiered: TieredPartition, topic_id: str, first: int, planned: Seq
     starts = [
         index for index, split in enumerate(splits) if index == 0 or _segment(split) != _segment(splits[index - 1])
     ]
-    for start, end in zip(starts, [*starts[1:], len(splits)], strict=True):
+    for start, end in pairwise([*starts, len(splits)]):
         until = splits[end - 1].split.selection.end_offset
-        offsets = ExportedRange(
-            topic=tiered.partition.topic,
-            topic_id=topic_id,
-            partition=tiered.partition.partition,
-            first_offset=first,
-            end_offset=until,
-        )
+        offsets = _range(tiered, topic_id, first, until)
         yield Piece(offsets, (*splits[start:end], *_lost(planned, first, until)))
         first = until
+
+
+def _range(tiered: TieredPartition, topic_id: str, first: int, end: int) -> ExportedRange:
+    name = tiered.name
+    return ExportedRange(
+        topic=name.topic, topic_id=topic_id, partition=name.partition, first_offset=first, end_offset=end
+    )
 
 
 def _lost(planned: Sequence[object], first: int, end: int) -> list[LostSplit]:

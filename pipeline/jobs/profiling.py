@@ -8,11 +8,14 @@ Keys leave the executors as 64-bit hashes: the report tells how records are spre
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.topics import TopicPartition
+from ...remote.storage import RemoteStorageCorruptError
 from ..executors import ask_remote_executors
 from ..options import TierOptions
 from ..planning import planning
@@ -25,6 +28,8 @@ from .work import bins, display_name, job_options, spark_faults, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
 
 SPLIT_BYTES: Final = 32 << 20
 BYTES_OF_TASK: Final = 256 << 20
@@ -77,10 +82,21 @@ def _sum_headers(task: _HeaderTask) -> dict[TopicPartition, BatchSums]:
     """In an executor."""
     found: dict[TopicPartition, BatchSums] = {}
     for planned in task.splits:
-        for data in read_windows(task.options, planned):
-            sums = sum_batches(data, planned.split.selection, task.bucket_ms)
-            found.setdefault(planned.partition, BatchSums()).add(sums)
+        of_partition = found.setdefault(planned.partition, BatchSums())
+        on_fault = partial(_pass_over, planned) if task.options.mode == "permissive" else None
+        try:
+            for data in read_windows(task.options, planned):
+                of_partition.add(sum_batches(data, planned.split.selection, task.bucket_ms, on_fault))
+        except RemoteStorageCorruptError as error:
+            if on_fault is None:
+                raise
+            on_fault(error)
     return found
+
+
+def _pass_over(planned: PlannedSplit, error: Exception) -> None:
+    segment_id = planned.split.segment.segment_id
+    _log.warning("the profile of %s lacks a part of segment %s: %s", planned.partition, segment_id, error)
 
 
 async def _plan(planner: TablePlanner) -> tuple[list[PartitionExtent], list[PlannedSplit]]:

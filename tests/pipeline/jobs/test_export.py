@@ -337,3 +337,31 @@ def test_a_place_that_cannot_be_opened_is_named_without_its_password() -> None:
 def test_a_topics_name_leads_nowhere_else(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"topic name '\.\./x' is illegal"):
         write_files(Directory(tmp_path), "../x", [batch(0)], FileLimits(1))
+
+
+def test_a_partition_of_which_all_that_is_asked_for_is_lost_is_told_and_done(tmp_path: Path) -> None:
+    tier, out = tmp_path / "tier", Directory(tmp_path / "out")
+    source = samples.tier_directory("s-trim")
+    shutil.copytree(source, tier / samples.TIER.name / source.name)
+    _, second, third, *_ = sorted(tier.glob("*/*/*.log"))
+    for path in second.parent.glob(f"{second.stem}.*"):
+        path.unlink()
+    first, end = int(second.name[:20]), int(third.name[:20])
+    told: list[str] = []
+
+    def note(tasks: Sequence[ExportTask]) -> list[ExportedPart]:
+        told.extend(split.message for task in tasks for split in task.splits if isinstance(split, LostSplit))
+        return [ExportedPart((), tuple(told)) for _ in tasks]
+
+    asked = {
+        "startingOffsets": f'{{"s-trim":{{"0":{first}}}}}',
+        "endingOffsets": f'{{"s-trim":{{"0":{end}}}}}',
+        "failOnDataLoss": "false",
+    }
+    options = parse({"location": str(tier), "topics": "s-trim", **asked})
+    export = Export(options=options, location="unused", limits=FileLimits(1 << 20), wave_bytes=1, run=note)
+    report = export_all(export, out)
+    assert report.passed_over == told
+    assert f"offsets [{first}, {end})" in told[0]
+    assert export_all(export, out) == ExportReport()
+    assert len(told) == 1
