@@ -408,14 +408,20 @@ class LogManager:
         self._flushed_at = {partition: self._flushed_at.get(partition, now) for partition in logs}
         for partition, log in logs.items():
             since_ms = (now - self._flushed_at[partition]) * 1000
-            if log.has_unflushed_segments or since_ms >= log.config.flush_ms:
+            is_due = log.has_unflushed_segments or since_ms >= log.config.flush_ms
+            if is_due and self._is_here(log):
                 self._flushed_at[partition] = now
                 await self._attempt(log, log.flush())
 
     async def clean_up(self) -> None:
         """Let every log remove what its retention lets go of."""
         for log in self.logs.values():
-            await self._attempt(log, log.delete_old_segments())
+            if self._is_here(log):
+                await self._attempt(log, log.delete_old_segments())
+
+    def _is_here(self, log: PartitionLog) -> bool:
+        """It may have been deleted, or moved, while others were looked after."""
+        return any(directory.logs.get(log.topic_partition) is log for directory in self.directories)
 
     async def check_directories(self) -> None:
         """Take those offline whose disk has failed a log, and takes nothing any more."""

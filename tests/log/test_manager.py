@@ -593,6 +593,24 @@ async def test_a_failing_log_does_not_stop_the_upkeep_of_others() -> None:
     await manager.remove_due()
 
 
+async def test_a_log_that_is_deleted_while_others_are_cleaned_up_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    manager, _ = await with_data(MemoryDisk())
+    other = await manager.create(TopicPartition("u", 1), OTHER_ID)
+    cleaned: list[TopicPartition] = []
+
+    async def delete_the_other(log: PartitionLog) -> None:
+        cleaned.append(log.topic_partition)
+        if log.topic_partition == TP:
+            await manager.delete(other.topic_partition)
+
+    monkeypatch.setattr(PartitionLog, "delete_old_segments", delete_the_other)
+    await manager.clean_up()
+    assert cleaned == [TP]
+    await manager.close()
+
+
 # On a real disk.
 
 LOCK_AND_WAIT = """
