@@ -161,6 +161,7 @@ async def test_bootstrap_rule_12_what_local_retention_takes_during_a_search_is_s
 ) -> None:
     partition = await host.topic("t", 1, config=LogConfig(segment_bytes=100, remote_storage_enable=True))
     await append(partition, *(batch(b"a" * 30) for _ in range(3)))
+    await partition.log.flush()
     search_local = getattr(PartitionLog, search)
 
     async def overtaken(log: PartitionLog, *arguments: int) -> TimestampAndOffset | None:
