@@ -251,7 +251,7 @@ def _decode(metadata: RemoteLogSegmentMetadata, index_type: IndexType, data: byt
     last_offset = metadata.start_offset
     try:
         if index_type is IndexType.TRANSACTION:
-            return TransactionIndex.decode(data, name=name)
+            return _check_transactions(TransactionIndex.decode(data, name=name), metadata, name)
         if index_type is IndexType.OFFSET:
             index = OffsetIndex.decode(data, metadata.start_offset, name=name)
             if index.last_entry is not None:
@@ -265,4 +265,19 @@ def _decode(metadata: RemoteLogSegmentMetadata, index_type: IndexType, data: byt
         raise RemoteStorageCorruptError(str(error)) from error
     if last_offset > metadata.end_offset:
         raise RemoteStorageCorruptError(f"{name}: names offset {last_offset}, which is above {metadata.end_offset}")
+    return index
+
+
+def _check_transactions(index: TransactionIndex, metadata: RemoteLogSegmentMetadata, name: str) -> TransactionIndex:
+    """RemoteStorageCorruptError unless each could have been aborted by a marker of this segment: entries have no CRC,
+    and a wrong one would show what was aborted.
+    """
+    for each in index:
+        is_here = metadata.start_offset <= each.last_offset <= metadata.end_offset
+        if each.producer_id < 0 or not is_here or not 0 <= each.first_offset <= each.last_offset:
+            raise RemoteStorageCorruptError(
+                f"{name}: {each} is no transaction that ended in [{metadata.start_offset}, {metadata.end_offset}]"
+            )
+        if each.last_stable_offset > each.last_offset + 1:
+            raise RemoteStorageCorruptError(f"{name}: the last stable offset of {each} lies above its end")
     return index

@@ -195,6 +195,23 @@ async def test_transaction_index_is_decoded() -> None:
     assert list(await cache.transaction_index(SEGMENT)) == [ABORTED]
 
 
+@pytest.mark.parametrize(
+    "wrong", [(-7, 120, 130, 131), (7, 120, 200, 131), (7, 0, 99, 99), (7, 131, 130, 131), (7, 120, 130, 132)]
+)
+async def test_transactions_that_cannot_have_ended_in_the_segment_are_corrupt_and_not_kept(
+    wrong: tuple[int, ...],
+) -> None:
+    """A bit that has changed on the way would show what was aborted."""
+    tier, index = tier_of(SEGMENT), TransactionIndex()
+    index.append(ABORTED)
+    tier.objects[SEGMENT.segment_id, IndexType.TRANSACTION] = struct.pack(">hqqqq", 0, *wrong)
+    cache = await open_cache(tier)
+    with pytest.raises(RemoteStorageCorruptError):
+        await cache.transaction_index(SEGMENT)
+    tier.objects[SEGMENT.segment_id, IndexType.TRANSACTION] = index.encode()
+    assert list(await cache.transaction_index(SEGMENT)) == [ABORTED]
+
+
 async def test_absent_offset_index_is_an_error_each_time() -> None:
     tier = tier_of()
     cache = await open_cache(tier)
