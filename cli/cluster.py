@@ -25,6 +25,8 @@ from .processes import taken_port
 
 FIRST_CONTROLLER: Final = 101
 """Brokers count from 1; a node id belongs to one node, whatever it is."""
+LOOK_S: Final = 0.5
+"""How often it is looked whether all processes run."""
 
 
 @click.group("cluster")
@@ -62,6 +64,7 @@ def up(
     Brokers listen on PORT and the ports behind it, controllers behind those. With --dir the cluster is there again the
     next time; without, its data is removed at the end.
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what has been started must not stay behind
     with _base(directory) as base, ExitStack() as stack:
         order = _Order(
             base,
@@ -85,7 +88,7 @@ def up(
             raise click.ClickException(str(error)) from None
         console.print(_table(running))
         console.print(f"data and logs in {base}; stop with Ctrl-C", soft_wrap=True)
-        _wait_for_signal()
+        _wait_for_signal(console, running)
         with console.status("stopping"):
             for nodes in reversed(running):
                 _stop_all(nodes)
@@ -176,8 +179,17 @@ def _table(running: Sequence[LocalQuorum | LocalCluster]) -> Table:
     return table
 
 
-def _wait_for_signal() -> None:
+def _wait_for_signal(console: Console, running: Sequence[LocalNodes]) -> None:
+    """And say so when a node has ended by itself; the others go on without it."""
     told = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: told.set())
-    told.wait()
+    alive = [(nodes, node) for nodes in running for node in nodes.nodes]
+    while not told.wait(LOOK_S):
+        for nodes, node in list(alive):
+            code = nodes.process(node).poll()
+            if code is not None:
+                alive.remove((nodes, node))
+                console.print(
+                    f"{nodes.kind} {node} has ended ({code}); its log is {nodes.log_file(node)}", soft_wrap=True
+                )

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tierfetch.cli.processes import poll
@@ -89,6 +90,33 @@ def test_one_command_starts_a_cluster_that_is_there_again_the_next_time(tmp_path
     with cluster_up(tmp_path, port, 3, *options) as servers:
         assert Librdkafka().consume(servers, "t", len(VALUES)) == VALUES
         assert as_json(servers, "configs", "describe", "--topic", "t")[0]["name"] == "remote.storage.enable"
+        (third,) = nodes_below(tmp_path / "data" / "broker-3.properties")
+        third.kill()
+        for _ in poll(TIMEOUT_S, "a word on the broker that was killed"):
+            if "broker 3 has ended (-9)" in (tmp_path / "up.txt").read_text():
+                break
+
+
+def test_told_to_stop_while_it_starts_it_leaves_no_process_behind(tmp_path: Path) -> None:
+    port = str(free_range(2))
+    command = [*TIERFETCH, "cluster", "up", "--controllers", "1", "--brokers", "1", "--port", port]
+    with subprocess.Popen([*command, "--dir", str(tmp_path / "data")], stderr=subprocess.DEVNULL) as process:
+        for _ in poll(TIMEOUT_S, "the controller to begin"):
+            if nodes_below(tmp_path / "data"):
+                break
+        process.terminate()
+        assert process.wait(TIMEOUT_S) != 0
+    assert nodes_below(tmp_path / "data") == []
+
+
+def nodes_below(path: Path) -> list[psutil.Process]:
+    """The processes whose configuration this is, or lies below it."""
+    options = [(process, process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
+    return [
+        process
+        for process, words in options
+        if "--config" in words and str(path) in words[-1] and words[-1].endswith(".properties")
+    ]
 
 
 def check_operating(servers: str) -> None:
