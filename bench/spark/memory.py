@@ -44,6 +44,7 @@ def read_all(location: str, split_bytes: int) -> tuple[int, float]:
     import pyarrow as pa
 
     from tierfetch.pipeline import tier_plan
+    from tierfetch.pipeline.ahead import ahead
     from tierfetch.pipeline.decode import COLUMN_TYPES
     from tierfetch.pipeline.options import parse
     from tierfetch.pipeline.planning import planning
@@ -57,7 +58,7 @@ def read_all(location: str, split_bytes: int) -> tuple[int, float]:
     schema = pa.schema(list(COLUMN_TYPES.items()))
     rows = 0
     for split in planning(options, all_splits):
-        for found in read_split(options, split, schema):
+        for found in ahead(read_split(options, split, schema)):
             rows += found.num_rows
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tierfetch.log.index import OffsetIndex
 from tierfetch.pipeline import tier_plan
+from tierfetch.pipeline.ahead import ahead
 from tierfetch.pipeline.decode import COLUMN_TYPES
 from tierfetch.pipeline.splits import read_split
 from tierfetch.protocol.records import Record, build_batch
@@ -48,7 +49,7 @@ def main() -> None:
         vars(tier_plan)["CUT_PIECES_MAX"] = 0
     options = options_of(root, topics="random")
     schema = pa.schema(list(COLUMN_TYPES.items()))
-    rows = sum(found.num_rows for split in plan(options) for found in read_split(options, split, schema))
+    rows = sum(found.num_rows for split in plan(options) for found in ahead(read_split(options, split, schema)))
     peak = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert peak is not None
     sys.stdout.write(f"rows {rows} of {written}, peak {int(peak[1]) // 1000} MB\n")
