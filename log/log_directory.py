@@ -130,7 +130,7 @@ class LogDirectory:
         is_clean = await disk.exists(self.path / CLEAN_SHUTDOWN)
         if is_clean:
             await disk.remove(self.path / CLEAN_SHUTDOWN)
-            await disk.sync_directory(self.path)
+        await disk.sync_directory(self.path)  # a process that died may not have: what was read must not be older again
         await resolve_adoptions(disk, self.path)
         await self._open_logs(is_clean)
         await self.checkpoints.save_all()

@@ -1,8 +1,9 @@
 """Opens the directory of a partition: finds out what is in it, mends what a crash may leave, refuses what it may not.
 
 After a clean shutdown nothing is scanned: the active segment is read from its last index entry on. Otherwise every
-segment from the one that holds the recovery point on is scanned whole (`segment_recovery`): below the recovery point
-everything was flushed. The table, with a test for each row:
+segment that reaches the recovery point is scanned whole (`segment_recovery`): below the recovery point everything was
+flushed. One that ends right there may have been flushed while it was the active one: its index files, and the name of
+the segment behind it, can be older than that. The table, with a test for each row:
 
 | found                                                   | done                                                     |
 |---------------------------------------------------------|----------------------------------------------------------|
@@ -233,7 +234,7 @@ class _Loader:
         """The first segment to be scanned; None after a clean shutdown that left no damage in sight."""
         for segment in segments:
             following = segment.next_offset if segment is not segments[-1] else None
-            is_unflushed = following is None or following > self._at.recovery_point
+            is_unflushed = following is None or following >= self._at.recovery_point
             if is_unflushed and (self._is_unsynced or not self._at.is_clean):
                 return segment
             indexes = {(segment.base_offset, OFFSET_INDEX_SUFFIX), (segment.base_offset, TIME_INDEX_SUFFIX)}
@@ -426,7 +427,7 @@ class _Loader:
             log_end_offset=end_offset,
             recovery_point=self._recovery_point(end_offset),
             clean_end_offset=min(at.clean_end_offset, end_offset),
-            names_changed=int(is_new),
+            names_changed=int(is_new or not at.is_clean),  # a process that died may have synced none
             epochs_saved=epochs.version if is_saved else -1,
         )
         await state.save_epochs()

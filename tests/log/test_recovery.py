@@ -22,6 +22,7 @@ from tierfetch.protocol.records import iter_batches, parse_header
 from tierfetch.tests.fakes.disk import DiskCrash, FailNth, MemoryDisk, failures
 from tierfetch.tests.log.logs import (
     DIRECTORY,
+    NOW_MS,
     append,
     data_batch,
     end_transaction,
@@ -98,7 +99,7 @@ async def test_row_torn_tail_is_cut_and_reported(damage: object) -> None:
     whole = await content("_8_log")
     broken = damage(whole)  # type: ignore[operator]
     disk = await changed(_8_log=broken)
-    log = await open_log(disk, config=SMALL, recovery_point=4)
+    log = await open_log(disk, config=SMALL, recovery_point=5)
     end = log.log_end_offset
     assert end == (12 if broken[: len(whole)] == whole else 10)
     assert offsets_of(await read_bytes(log)) == list(range(end))
@@ -405,12 +406,47 @@ async def test_a_marker_of_a_clean_shutdown_does_not_hide_a_torn_tail() -> None:
     assert log.log_end_offset == 10
 
 
-@pytest.mark.parametrize(("recovery_point", "scanned"), [(0, 3), (3, 3), (4, 2), (7, 2), (8, 1), (12, 1)])
+@pytest.mark.parametrize(("recovery_point", "scanned"), [(0, 3), (4, 3), (5, 2), (8, 2), (9, 1), (12, 1)])
 async def test_only_what_was_not_flushed_is_scanned(recovery_point: int, scanned: int) -> None:
     log = await open_log(await changed(), config=SMALL, recovery_point=recovery_point)
     assert log.recovery_report.scanned_segments == scanned
     assert log.recovery_point == log.segments[3 - scanned].base_offset
     assert log.producers.entries[5].last_sequence == 11
+
+
+async def flushed_then_rolled(disk: MemoryDisk) -> PartitionLog:
+    """[0, 2) of a run that ended in order; then an aborted transaction [2, 5), flushed, and a new, empty segment."""
+    log = await open_log(disk)
+    await append(log, 2)
+    await log.close()
+    log = await open_log(disk, is_clean=True, recovery_point=2)
+    await append(
+        log, 2, timestamp_ms=NOW_MS + 1000, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+    await end_transaction(log, ControlType.ABORT, 7)
+    await log.flush()
+    assert log.recovery_point == 5
+    await log.roll()
+    return log
+
+
+async def test_older_indexes_of_a_segment_that_was_flushed_before_it_was_closed_are_made_anew() -> None:
+    disk = MemoryDisk()
+    await flushed_then_rolled(disk)
+    log = await open_log(disk, recovery_point=5, high_watermark=5)
+    assert log.segments[0].max_timestamp_ms == NOW_MS + 1001
+    (aborted,) = await log.aborted_transactions(0, 5)
+    assert (aborted.producer_id, aborted.first_offset) == (7, 2)
+
+
+async def test_a_segment_whose_name_a_process_left_to_the_kernel_is_durable_once_it_is_flushed() -> None:
+    disk = MemoryDisk()
+    await append(await flushed_then_rolled(disk))
+    log = await open_log(disk, recovery_point=5)
+    await log.flush()
+    assert log.recovery_point == 6
+    log = await open_log(disk.restart("lost"), recovery_point=6)
+    assert log.log_end_offset == 6
 
 
 async def test_the_high_watermark_stays_within_the_log() -> None:
