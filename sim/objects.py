@@ -11,7 +11,7 @@ Each broker gets an `ObjectRemoteStorage`, as of every plugin, over its own way 
 | `hung_upload_s`          | half of the uploads are answered that much later, and have their effect then, also   |
 |                          | if the caller has given up, or has died                                              |
 | outage (`is_out`)       | every call fails, after a delay                                                      |
-| `rotten_share`           | a download has one wrong bit                                                         |
+| `rotten_share`           | a download has one wrong bit; that of a transaction index never                      |
 | `list_delay_s`           | a listing does not show what was put or deleted within that time                     |
 | the caller dies          | its upload leaves an unfinished part                                                 |
 """
@@ -26,7 +26,7 @@ from random import Random
 from typing import Final
 
 from ..plugins.object_storage import ObjectRemoteStorage, StorageConfig
-from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageError, SegmentSource
+from ..remote.storage import IndexType, RemoteResourceNotFoundError, RemoteStorageError, SegmentSource
 from .chance import exponential
 from .network import Network
 
@@ -35,6 +35,8 @@ JITTER_S: Final = 0.010
 BYTES_PER_S: Final = 100e6
 PIECE_BYTES: Final = 1024 * 1024
 HUNG_SHARE: Final = 0.5
+UNCHECKED_SUFFIX: Final = f".{IndexType.TRANSACTION.value}"
+"""Of objects that do not rot: Kafka's format has nothing by which a wrong producer id would show."""
 
 UploadEnds = Callable[[bytes], None]
 """Told what an upload has read of its source."""
@@ -166,9 +168,13 @@ class _Way:
             raise RemoteResourceNotFoundError(f"{key}: no such object in the tier")
         found = data[start:end]
         await self._delay(len(found))
-        return (
-            self._rotten(found) if found and self._hits("rotten download", self._store.faults.rotten_share) else found
-        )
+        if (
+            not found
+            or key.endswith(UNCHECKED_SUFFIX)
+            or not self._hits("rotten download", self._store.faults.rotten_share)
+        ):
+            return found
+        return self._rotten(found)
 
     async def size(self, key: str) -> int | None:
         await self._begin("size")
