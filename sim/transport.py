@@ -189,7 +189,9 @@ class SimTransport(asyncio.Transport):
 
     def answer_with_reset(self) -> None:
         """The machine runs again and knows nothing of this connection: the peer hears so if it has sent something."""
-        assert self.is_silent, self
+        if not self._network.is_running(self.link.source):
+            self._network.await_boot(self)
+            return
         self.is_silent = False
         if self._inbox or self.peer._outbox:
             self._refuse_peer()
@@ -274,6 +276,8 @@ class SimTransport(asyncio.Transport):
     def _deliver(self) -> None:
         """What has arrived goes to the protocol."""
         self._is_armed = False
+        if self.is_silent:
+            return
         if self.is_gone or self._is_closing:
             self._discard()
             return

@@ -506,3 +506,20 @@ def test_a_dead_machine_refuses_nobody_for_a_process_that_died_before():
         assert isinstance(pair.ours.error, ConnectionResetError)
 
     simulate(scenario)
+
+
+def test_a_machine_that_crashes_again_before_it_has_answered_answers_after_its_next_boot():
+    async def scenario(pair, world):
+        pair.server.crash("machine")
+        pair.ours.transport.write(b"to nobody")
+        for _ in range(5):
+            await asyncio.sleep(1)
+            await pair.server.start(lambda environment: Node())
+            pair.server.crash("machine")
+        await asyncio.sleep(60)
+        assert pair.ours.events == []
+        await pair.server.start(lambda environment: Node())
+        await pair.ours.lost.wait()
+        assert isinstance(pair.ours.error, ConnectionResetError)
+
+    simulate(scenario)
