@@ -127,6 +127,10 @@ class BrokerLifecycle:
             self._fail("none of its log directories can be used any more")
         self._wake.set()
 
+    def controller_changed(self) -> None:
+        """The one that is active now has not heard this broker yet: send the next heartbeat now."""
+        self._wake.set()
+
     def _fail(self, reason: str) -> None:
         if not self.failed.done():
             self.failed.set_result(reason)

@@ -313,6 +313,8 @@ class QuorumClusterView:
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
         _log.info("controller %s is active in epoch %d", leader.leader_id, leader.epoch)
+        if leader.leader_id is not None:
+            self.lifecycle.controller_changed()
         self._wake()
 
     def _publish(self, before: ClusterImage) -> None:

@@ -100,7 +100,8 @@ class ControllerCore:
         """Every broker gets a fresh session; what a failover left undone is due at once."""
         config = self.state.config
         self.state.sessions.begin(self.state.image.brokers.values(), now_ms)
-        self._failover = FastFailover(config.fast_failover, config.session_timeout_ms, now_ms)
+        self._failover = FastFailover(config.fast_failover, config.session_timeout_ms)
+        self._failover.begin(self.state.image, now_ms)
         self._is_sweep_due = True
         self._balance_at_ms = now_ms + config.leader_imbalance_check_interval_ms
 
@@ -134,7 +135,7 @@ class ControllerCore:
         assert self.is_active, (api, moment)
         if api is ApiKey.BROKER_HEARTBEAT:
             self.observe(request, moment)
-        elif api is ApiKey.BROKER_REGISTRATION and self._is_succeeded(request, moment):
+        elif api is ApiKey.BROKER_REGISTRATION and self._is_succeeded(request):
             return register_broker(self.state, request, moment, is_succeeded=True)
         return HANDLERS[api](self.state, request, moment)
 
@@ -152,28 +153,28 @@ class ControllerCore:
 
     # Failing brokers.
 
-    def _is_succeeded(self, request: Any, moment: Moment) -> bool:
+    def _is_succeeded(self, request: Any) -> bool:
         """A broker that started again on the port of one whose connection has ended need not wait for its session."""
         if self._failover is None:
             return False
         addresses = [(item.host, int(item.port)) for item in request.listeners]
-        return self._failover.is_succeeded(self.state.image, request.broker_id, addresses, moment.now_ms)
+        return self._failover.is_succeeded(self.state.image, request.broker_id, addresses)
 
     def was_held_up(self, now_ms: int) -> None:
         """This process stood still, so that silence says nothing about brokers: all begin anew, and none is fenced
-        fast for a session timeout.
+        fast before most of them are heard again.
         """
         self.state.sessions.extend(now_ms)
         if self._failover is not None:
-            self._failover.active_since_ms = now_ms
+            self._failover.begin(self.state.image, now_ms)
 
-    def connection_lost(self, broker_id: int, now_ms: int) -> Verdict:
+    def connection_lost(self, broker_id: int) -> Verdict:
         """The connection of a broker's heartbeats has ended: PROBE its listener, or WAIT."""
-        return (
-            Verdict.WAIT
-            if self._failover is None
-            else self._failover.connection_lost(self.state.image, broker_id, now_ms)
-        )
+        return Verdict.WAIT if self._failover is None else self._failover.connection_lost(self.state.image, broker_id)
+
+    def look_for_silent(self, now_ms: int) -> list[int] | None:
+        """Brokers to probe that this new controller does not hear; None once it need not look by itself any more."""
+        return None if self._failover is None else self._failover.look_for_silent(self.state.image, now_ms)
 
     def probed(
         self, broker_id: int, epoch: int, outcome: ProbeOutcome, now_ms: int

@@ -37,7 +37,7 @@ from ..quorum.state import LeaderAndEpoch
 from .bootstrap import first_records
 from .config import ControllerConfig
 from .core import ControllerCore, batches
-from .fast_failover import ProbeOutcome, Verdict
+from .fast_failover import LOOK_INTERVAL_S, ProbeOutcome, Verdict
 from .prober import probe_until_decided
 from .records import RegisterControllerRecord, decode_record, encode_record
 from .refusals import refusal
@@ -88,8 +88,10 @@ class ControllerNode:
         self._committed = asyncio.Event()
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue(JOBS_MAX)
         self._worker: asyncio.Task[None] | None = None
-        self._probes: dict[tuple[int, int], asyncio.Task[None]] = {}
-        """By broker id and epoch."""
+        self._looking: asyncio.Task[None] | None = None
+        """For brokers that are silent, while this controller is new."""
+        self._probes: dict[tuple[int, int, int], asyncio.Task[None]] = {}
+        """By epoch of this controller, broker id and epoch of the broker."""
         self._told_until_ms: dict[str, int] = {}
         """When a refusal that was told may be told again."""
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -111,7 +113,7 @@ class ControllerNode:
             self._reject_jobs()
 
     async def close(self) -> None:
-        tasks = [task for task in (self._worker, *self._probes.values()) if task is not None]
+        tasks = [task for task in (self._worker, self._looking, *self._probes.values()) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -141,6 +143,7 @@ class ControllerNode:
         self._applied_end = snapshot.offset
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
+        self._stop_looking()
         if leader.leader_id == self._node.node_id:
             self._become_active(leader.epoch)
         elif self.is_active:
@@ -156,6 +159,7 @@ class ControllerNode:
         self.core.become_active(self._now_ms())
         _log.info("controller %d is active; epoch %d", self._node.node_id, epoch)
         self._put(_Job(self._begin))
+        self._looking = asyncio.create_task(self._look_for_silent(), name="controller-looks")
 
     def _begin(self, _: Moment) -> ControllerResult:
         """The first records of a new cluster, and who this controller is."""
@@ -182,11 +186,27 @@ class ControllerNode:
 
     def connection_lost(self, broker_id: int) -> None:
         """The connection of a broker's heartbeats has ended: look whether its process is gone."""
-        verdict = self.core.connection_lost(broker_id, self._now_ms())
-        broker = self.core.state.image.brokers.get(broker_id)
-        if verdict is not Verdict.PROBE or broker is None or (broker_id, broker.epoch) in self._probes:
+        if self.core.connection_lost(broker_id) is Verdict.PROBE:
+            self._probe(broker_id)
+
+    async def _look_for_silent(self) -> None:
+        """A new controller has no connection yet whose end would tell that a broker is gone."""
+        while (silent := self.core.look_for_silent(self._now_ms())) is not None:
+            for broker_id in silent:
+                self._probe(broker_id)
+            await asyncio.sleep(LOOK_INTERVAL_S)
+
+    def _stop_looking(self) -> None:
+        """What was seen under another leader counts for nothing."""
+        for task in (self._looking, *self._probes.values()):
+            if task is not None:
+                task.cancel()
+
+    def _probe(self, broker_id: int) -> None:
+        broker = self.core.state.image.brokers[broker_id]
+        key = self._epoch, broker_id, broker.epoch
+        if key in self._probes:
             return
-        key = broker_id, broker.epoch
         probing = probe_until_decided(broker, self._rng, self._probed)
         task = self._probes[key] = asyncio.create_task(probing, name=f"probe-{broker_id}")
         task.add_done_callback(lambda _: self._probes.pop(key, None))

@@ -1,6 +1,7 @@
 """Looks whether a broker's process is gone, when its connection to the controller has ended (see `fast_failover`).
 
-A connect that is refused shows that nobody listens there any more. One that is taken is followed by the question which
+A connect that every listener refuses shows that nobody listens there any more: one alone may be meant for others than
+the controllers, and be refused on the way. A connect that is taken is followed by the question which
 incarnation answers (a tagged field of ApiVersions, which brokers of Apache Kafka do not fill): the registered one
 lives, another one is proof that it does not. Anything else shows nothing. The decision stays with the core.
 """
@@ -27,17 +28,20 @@ Tell = Callable[[BrokerRegistration, ProbeOutcome], Awaitable[Verdict]]
 
 
 async def probe(broker: BrokerRegistration, random: Random) -> ProbeOutcome:
-    """One connect, and one question if it is taken."""
-    loop, end_point = asyncio.get_running_loop(), broker.end_points[0]
-    try:
-        async with asyncio.timeout(PROBE_TIMEOUT_S):
-            transport, _ = await loop.create_connection(asyncio.Protocol, end_point.host, end_point.port)
-    except ConnectionRefusedError:
-        return ProbeOutcome.REFUSED
-    except OSError:  # a timeout among them
-        return ProbeOutcome.NO_PROOF
-    transport.abort()
-    return await _compare(broker, Address(end_point.host, end_point.port), random)
+    """One connect to each of its listeners, as long as they refuse, and one question to the one that does not."""
+    loop, outcome = asyncio.get_running_loop(), ProbeOutcome.NO_PROOF
+    for end_point in broker.end_points:
+        try:
+            async with asyncio.timeout(PROBE_TIMEOUT_S):
+                transport, _ = await loop.create_connection(asyncio.Protocol, end_point.host, end_point.port)
+        except ConnectionRefusedError:
+            outcome = ProbeOutcome.REFUSED
+            continue
+        except OSError:  # a timeout among them
+            return ProbeOutcome.NO_PROOF
+        transport.abort()
+        return await _compare(broker, Address(end_point.host, end_point.port), random)
+    return outcome
 
 
 async def _compare(broker: BrokerRegistration, address: Address, random: Random) -> ProbeOutcome:

@@ -6,7 +6,9 @@
 | nothing was heard of it for a session timeout, by that controller, since it    | right: the session is over         |
 | began to lead                                                                  |                                    |
 | the process that had registered runs                                           | violation of "live brokers serve"  |
-| it has ended, and the controller leads for less than a session timeout         | violation of "patient at first"    |
+| it has ended, and the controller leads for less than a session timeout and has | violation of "hears most"          |
+| not heard more than half of the brokers, without those that died and were      |                                    |
+| fenced so (or, where it is replaced, has not heard that one)                   |                                    |
 | it has ended; with those that died and were fenced (not replaced) so within    | violation of "only a minority"     |
 | the last session timeout that is half of the brokers, or more                  |                                    |
 | it has ended, else                                                             | right: fast failover               |
@@ -99,7 +101,7 @@ class FenceJudge:
             raise InvariantViolationError("live brokers serve", f"{detail}, and runs")
         if now_s < leads_since_s + self._session_s - SLACK_S:
             since_text = f"the controller leads for {now_s - leads_since_s:.3f} s"
-            raise InvariantViolationError("patient at first", f"{detail}; {since_text}")
+            self._check_heard(batch, before, broker.id, f"{detail}; {since_text}", is_replaced=is_replaced)
         if not is_replaced:
             self._check_minority(batch.epoch, before, broker.id, detail)
 
@@ -108,15 +110,30 @@ class FenceJudge:
         up_since_s = self._up_since_s(self._hosts[broker.id])
         return up_since_s is not None and up_since_s <= self._registered_s[broker.id, broker.epoch]
 
+    def _check_heard(
+        self, batch: CommittedBatch, before: ClusterImage, broker_id: int, detail: str, *, is_replaced: bool
+    ) -> None:
+        """By a new controller."""
+        recent, live = self._recent(batch.epoch, broker_id), _live(before)
+        witnesses = {broker_id} if is_replaced else live - recent - {broker_id}
+        heard = {other for other in witnesses if self._heartbeats.has_heard(batch.epoch, other, batch.base_offset)}
+        is_enough = heard == witnesses if is_replaced else 2 * len(heard) > len(live | recent)
+        if not is_enough:
+            raise InvariantViolationError("hears most", f"{detail}, and has heard {sorted(heard)} of {sorted(live)}")
+
     def _check_minority(self, epoch: int, before: ClusterImage, broker_id: int, detail: str) -> None:
-        now_s = self._now_s()
-        recent = {
-            other
-            for other, fast in self._fast.items()
-            if fast.epoch == epoch and fast.ended_s > now_s - self._session_s + SLACK_S
-        } - {broker_id}
-        live = {broker.id for broker in before.brokers.values() if not broker.fenced}
+        recent, live = self._recent(epoch, broker_id), _live(before)
         if 2 * len(recent | {broker_id}) >= len(live | recent | {broker_id}):
             of_whom = f"{sorted(recent | {broker_id})} of {sorted(live | recent)} within a session timeout"
             raise InvariantViolationError("only a minority", f"{detail}: {of_whom}")
         self._fast[broker_id] = _Fast(epoch, self._ended_s.get(broker_id, 0.0))
+
+    def _recent(self, epoch: int, but_for: int) -> set[int]:
+        """Those that died and were fenced by this controller within the last session timeout."""
+        since_s = self._now_s() - self._session_s + SLACK_S
+        recent = {other for other, fast in self._fast.items() if fast.epoch == epoch and fast.ended_s > since_s}
+        return recent - {but_for}
+
+
+def _live(image: ClusterImage) -> set[int]:
+    return {broker.id for broker in image.brokers.values() if not broker.fenced}

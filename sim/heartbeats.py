@@ -98,6 +98,10 @@ class Heartbeats:
             if heard.next_offset <= offset and heard.broker_epoch == broker_epoch
         ]
 
+    def has_heard(self, epoch: int, broker_id: int, offset: int) -> bool:
+        """Whether the controller of `epoch` had heard a broker at all, when it wrote at `offset`."""
+        return any(heard.next_offset <= offset for heard in self._heard.get((epoch, broker_id), ()))
+
     def _thin(self, request: Any) -> Iterator[PartitionKey]:
         for item in getattr(request, "thin_replicas", ()):
             if item.local_bytes < self._warm_bytes and item.age_ms < self._warm_ms:

@@ -61,6 +61,19 @@ async def test_C1_a_broker_registers_and_stays_fenced_until_it_serves(
     assert life.state is BrokerState.RUNNING
 
 
+async def test_a_new_controller_hears_it_at_once(controllers: FakeControllers) -> None:
+    times = LifecycleTimes(heartbeat_interval_s=60.0)
+    life = BrokerLifecycle(controllers, Random(1), lambda: 44, times)
+    try:
+        await life.register(IDENTITY, -1)
+        for beats in (1, 2):
+            await controllers.until(lambda beats=beats: len(controllers.bodies(BEAT)) == beats)
+            life.controller_changed()
+        await controllers.until(lambda: len(controllers.bodies(BEAT)) == 3)
+    finally:
+        await life.close()
+
+
 async def test_C1_registration_waits_for_the_session_of_the_killed_incarnation(
     life: BrokerLifecycle, controllers: FakeControllers
 ) -> None:

@@ -1,4 +1,4 @@
-"""Fast failover: fence on proof, never on a mere disconnect, never many at once, never right after taking over."""
+"""Fast failover: fence on proof, never on a mere disconnect, never many at once, never before most are heard."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def probe(harness: Harness, broker_id: int, *outcomes: ProbeOutcome) -> Verdict:
 def test_a_dead_process_is_fenced_after_two_refused_connects() -> None:
     harness = cluster_of(3)
     harness.create("t", [1, 2, 3])
-    assert harness.core.connection_lost(1, harness.now_ms) is Verdict.PROBE
+    assert harness.core.connection_lost(1) is Verdict.PROBE
     assert probe(harness, 1, REFUSED) is Verdict.PROBE
     assert not harness.image.brokers[1].fenced
     assert probe(harness, 1, REFUSED) is Verdict.FENCE
@@ -47,7 +47,7 @@ def test_a_dead_process_is_fenced_after_two_refused_connects() -> None:
 
 def test_another_incarnation_that_answers_is_proof() -> None:
     harness = cluster_of(3)
-    harness.core.connection_lost(1, harness.now_ms)
+    harness.core.connection_lost(1)
     assert probe(harness, 1, ProbeOutcome.OTHER_INCARNATION) is Verdict.FENCE
 
 
@@ -56,7 +56,7 @@ def test_another_incarnation_on_the_same_listener_is_proof_too() -> None:
     harness = cluster_of(3)
     harness.create("t", [1, 2, 3])
     assert harness.register(1)["error_code"] is ErrorCode.duplicate_broker_registration
-    harness.core.connection_lost(1, harness.now_ms)
+    harness.core.connection_lost(1)
     assert probe(harness, 1, *[NO_PROOF] * PROBES_MAX) is Verdict.WAIT
     elsewhere = [{"name": "PLAINTEXT", "host": "host9", "port": 9092, "security_protocol": 0}]
     assert harness.register(1, listeners=elsewhere)["error_code"] is ErrorCode.duplicate_broker_registration
@@ -67,7 +67,7 @@ def test_another_incarnation_on_the_same_listener_is_proof_too() -> None:
 
 def test_another_incarnation_is_no_proof_where_the_first_lives() -> None:
     harness = cluster_of(3)
-    harness.core.connection_lost(1, harness.now_ms)
+    harness.core.connection_lost(1)
     harness.beat(1)
     assert harness.register(1)["error_code"] is ErrorCode.duplicate_broker_registration
     assert not harness.image.brokers[1].fenced
@@ -76,7 +76,7 @@ def test_another_incarnation_is_no_proof_where_the_first_lives() -> None:
 def test_another_incarnation_is_no_proof_where_the_first_has_answered_at_its_listener() -> None:
     """A second node with the first one's advertised listener, which only says that it is there."""
     harness = cluster_of(3)
-    harness.core.connection_lost(1, harness.now_ms)
+    harness.core.connection_lost(1)
     assert probe(harness, 1, ProbeOutcome.SAME_INCARNATION) is Verdict.WAIT
     assert harness.register(1)["error_code"] is ErrorCode.duplicate_broker_registration
     assert not harness.image.brokers[1].fenced
@@ -87,7 +87,7 @@ def test_who_was_started_again_need_not_wait_whoever_else_is_gone(brokers: int) 
     """One of two, or all of them at once: none is fenced for it, each speaks for itself."""
     harness = cluster_of(brokers)
     for broker_id in range(1, brokers + 1):
-        harness.core.connection_lost(broker_id, harness.now_ms)
+        harness.core.connection_lost(broker_id)
     for broker_id in range(1, brokers + 1):
         harness.start(broker_id)
 
@@ -95,25 +95,29 @@ def test_who_was_started_again_need_not_wait_whoever_else_is_gone(brokers: int) 
 def test_who_is_refused_takes_nobodys_place() -> None:
     """A broker of another cluster with the same id and listener, pointed here by mistake."""
     harness = cluster_of(2)
-    harness.core.connection_lost(1, harness.now_ms)
+    harness.core.connection_lost(1)
     assert harness.register(1, cluster_id="another")["error_code"] is ErrorCode.inconsistent_cluster_id
     harness.run_timers()
     assert not harness.image.brokers[1].fenced
 
 
-def test_but_not_within_one_session_timeout_of_a_failover() -> None:
+def test_who_this_controller_has_not_heard_is_succeeded_by_nobody() -> None:
+    """A connection that ends says nothing of one whose heartbeats came to the controller before."""
     harness = cluster_of(2)
     harness.failover()
-    harness.core.connection_lost(1, harness.now_ms)
+    harness.core.connection_lost(1)
     assert harness.register(1)["error_code"] is ErrorCode.duplicate_broker_registration
     harness.now_ms += CONFIG.session_timeout_ms - 1
     harness.beat(2)
     assert harness.register(1)["error_code"] is ErrorCode.duplicate_broker_registration
+    harness.beat(1)
+    harness.core.connection_lost(1)
+    harness.start(1)
 
 
 def test_a_live_broker_is_never_fenced_for_a_disconnect() -> None:
     harness = cluster_of(3)
-    harness.core.connection_lost(1, harness.now_ms)
+    harness.core.connection_lost(1)
     assert probe(harness, 1, REFUSED, ProbeOutcome.SAME_INCARNATION) is Verdict.WAIT
     assert probe(harness, 1, REFUSED) is Verdict.WAIT, "nobody asked for it any more"
     assert not harness.image.brokers[1].fenced
@@ -121,29 +125,98 @@ def test_a_live_broker_is_never_fenced_for_a_disconnect() -> None:
 
 def test_silence_and_unreachable_hosts_prove_nothing() -> None:
     harness = cluster_of(3)
-    harness.core.connection_lost(1, harness.now_ms)
+    harness.core.connection_lost(1)
     assert probe(harness, 1, *[NO_PROOF] * PROBES_MAX) is Verdict.WAIT
     assert not harness.image.brokers[1].fenced
-    harness.core.connection_lost(1, harness.now_ms)
+    harness.core.connection_lost(1)
     assert probe(harness, 1, REFUSED, NO_PROOF, REFUSED) is Verdict.PROBE, "not twice in a row"
 
 
 def test_a_heartbeat_ends_the_suspicion() -> None:
     harness = cluster_of(3)
-    harness.core.connection_lost(1, harness.now_ms)
+    harness.core.connection_lost(1)
     probe(harness, 1, REFUSED)
     harness.heartbeat(1)
     assert probe(harness, 1, REFUSED) is Verdict.WAIT
 
 
-def test_not_within_one_session_timeout_of_a_failover() -> None:
+def look(harness: Harness, *outcomes: ProbeOutcome) -> dict[int, Verdict]:
+    """A new controller's look for those whom it does not hear, and what became of each."""
+    silent = harness.core.look_for_silent(harness.now_ms)
+    assert silent is not None
+    return {broker_id: probe(harness, broker_id, *outcomes) for broker_id in silent}
+
+
+def test_who_died_with_the_controller_is_fenced_once_the_next_one_hears_most() -> None:
+    harness = cluster_of(3)
+    harness.create("t", [1, 2, 3])
+    harness.failover()
+    assert look(harness) == {}, "nobody is heard yet"
+    harness.beat(2)
+    assert look(harness) == {}, "one of three: it may be this network that is broken"
+    harness.beat(3)
+    assert look(harness, REFUSED) == {1: Verdict.PROBE}, "what the controller before has seen does not count"
+    assert look(harness) == {}, "it is being looked for"
+    assert probe(harness, 1, REFUSED) is Verdict.FENCE
+    assert (harness.partition("t").leader, harness.partition("t").isr) == (2, (2, 3))
+
+
+@pytest.mark.parametrize("outcome", [NO_PROOF, ProbeOutcome.SAME_INCARNATION])
+def test_who_is_silent_and_not_refused_keeps_its_session(outcome: ProbeOutcome) -> None:
     harness = cluster_of(3)
     harness.failover()
+    harness.beat(2, 3)
+    probes = PROBES_MAX if outcome is NO_PROOF else 1
+    for _ in range(2):
+        assert look(harness, *[outcome] * probes) == {1: Verdict.WAIT}, "and it is looked for again"
+    harness.beat(1)
+    assert look(harness) == {}
+
+
+def test_a_new_controller_looks_until_the_sessions_of_the_silent_are_over() -> None:
+    harness = cluster_of(3)
+    harness.failover()
+    harness.beat(2, 3)
     harness.now_ms += CONFIG.session_timeout_ms - 1
-    assert harness.core.connection_lost(1, harness.now_ms) is Verdict.WAIT
-    harness.beat(1, 2, 3)
-    harness.now_ms += 1
-    assert harness.core.connection_lost(1, harness.now_ms) is Verdict.PROBE
+    assert harness.core.look_for_silent(harness.now_ms) == [1]
+    assert harness.core.look_for_silent(harness.now_ms + 1) is None
+    harness.core.resign()
+    assert harness.core.look_for_silent(harness.now_ms) is None
+
+
+def test_refusals_while_most_are_not_heard_are_no_proof() -> None:
+    """A controller whose network is broken may be refused by all."""
+    harness = cluster_of(3)
+    harness.failover()
+    harness.beat(1)
+    assert harness.core.connection_lost(1) is Verdict.PROBE
+    assert probe(harness, 1, REFUSED, REFUSED) is Verdict.WAIT
+    harness.beat(2, 3)
+    assert look(harness, REFUSED, REFUSED) == {1: Verdict.FENCE}, "heard before, and not since"
+
+
+def test_two_controllers_one_after_another_fence_a_minority_together() -> None:
+    harness = cluster_of(5)
+    for broker_id in (1, 2):
+        harness.core.connection_lost(broker_id)
+        assert probe(harness, broker_id, REFUSED, REFUSED) is Verdict.FENCE
+    harness.failover()
+    harness.beat(4, 5)
+    assert look(harness) == {}
+    harness.beat(3)
+    harness.core.connection_lost(3)
+    assert probe(harness, 3, REFUSED, REFUSED) is Verdict.WAIT
+
+
+def test_after_this_process_stood_still_most_must_be_heard_anew() -> None:
+    harness = cluster_of(3)
+    harness.core.connection_lost(1)
+    harness.core.was_held_up(harness.now_ms)
+    assert probe(harness, 1, ProbeOutcome.OTHER_INCARNATION) is Verdict.WAIT
+    assert harness.core.connection_lost(1) is Verdict.WAIT
+    assert harness.register(1)["error_code"] is ErrorCode.duplicate_broker_registration
+    harness.beat(2, 3)
+    assert look(harness, REFUSED, REFUSED) == {1: Verdict.FENCE}
 
 
 @pytest.mark.parametrize(("brokers", "fenced"), [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (7, 3)])
@@ -151,19 +224,19 @@ def test_never_more_than_a_minority_at_once(brokers: int, fenced: int) -> None:
     harness = cluster_of(brokers)
     verdicts = []
     for broker_id in range(1, brokers + 1):
-        harness.core.connection_lost(broker_id, harness.now_ms)
+        harness.core.connection_lost(broker_id)
         verdicts.append(probe(harness, broker_id, REFUSED, REFUSED))
     assert verdicts == [Verdict.FENCE] * fenced + [Verdict.WAIT] * (brokers - fenced)
 
 
 def test_the_limit_counts_within_one_session_timeout() -> None:
     harness = cluster_of(4)
-    harness.core.connection_lost(1, harness.now_ms)
+    harness.core.connection_lost(1)
     assert probe(harness, 1, REFUSED, REFUSED) is Verdict.FENCE
-    harness.core.connection_lost(2, harness.now_ms)
+    harness.core.connection_lost(2)
     assert probe(harness, 2, REFUSED, REFUSED) is Verdict.WAIT
     harness.now_ms += CONFIG.session_timeout_ms
-    harness.core.connection_lost(2, harness.now_ms)
+    harness.core.connection_lost(2)
     assert probe(harness, 2, REFUSED, REFUSED) is Verdict.FENCE
 
 
@@ -171,26 +244,29 @@ def test_it_can_be_switched_off() -> None:
     harness = Harness(replace(CONFIG, fast_failover=False))
     harness.start(1, 2, 3)
     harness.now_ms += CONFIG.session_timeout_ms
-    assert harness.core.connection_lost(1, harness.now_ms) is Verdict.WAIT
+    assert harness.core.connection_lost(1) is Verdict.WAIT
+    harness.failover()
+    harness.beat(2, 3)
+    assert harness.core.look_for_silent(harness.now_ms) is None
 
 
 def test_brokers_that_are_fenced_unknown_or_registered_anew_are_left_alone() -> None:
     harness = cluster_of(3)
-    assert harness.core.connection_lost(9, harness.now_ms) is Verdict.WAIT
-    harness.core.connection_lost(1, harness.now_ms)
+    assert harness.core.connection_lost(9) is Verdict.WAIT
+    harness.core.connection_lost(1)
     harness.register(1, incarnation_id=harness.image.brokers[1].incarnation_id)
     assert probe(harness, 1, ProbeOutcome.OTHER_INCARNATION) is Verdict.WAIT
     harness.heartbeat(2, want_fence=True)
-    assert harness.core.connection_lost(2, harness.now_ms) is Verdict.WAIT
+    assert harness.core.connection_lost(2) is Verdict.WAIT
 
 
 def test_a_probe_for_a_registration_that_is_over_proves_nothing_against_the_next() -> None:
     """The new incarnation answers who looks for the old one, and its own connection was cut just then."""
     harness = cluster_of(3)
     before = harness.image.brokers[1].epoch
-    assert harness.core.connection_lost(1, harness.now_ms) is Verdict.PROBE
+    assert harness.core.connection_lost(1) is Verdict.PROBE
     harness.start(1)
-    assert harness.core.connection_lost(1, harness.now_ms) is Verdict.PROBE
+    assert harness.core.connection_lost(1) is Verdict.PROBE
     for outcome in (ProbeOutcome.OTHER_INCARNATION, REFUSED, REFUSED):
         verdict, result = harness.core.probed(1, before, outcome, harness.now_ms)
         assert (verdict, result.records) == (Verdict.WAIT, [])

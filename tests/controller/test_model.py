@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from tierfetch.controller.fast_failover import ProbeOutcome
+from tierfetch.controller.fast_failover import ProbeOutcome, Verdict
 from tierfetch.controller.image import MetadataImage
 from tierfetch.controller.registrations import NO_LEADER, RECOVERING, PartitionKey, PartitionRegistration
 from tierfetch.controller.snapshot import snapshot_records
@@ -146,9 +146,19 @@ class ControllerModel(RuleBasedStateMachine):
 
     @rule(broker=brokers, outcomes=st.lists(st.sampled_from(ProbeOutcome), max_size=3))
     def lose_connection(self, broker: int, outcomes: list[ProbeOutcome]) -> None:
+        if self.cluster.core.connection_lost(broker) is Verdict.PROBE:
+            self.probe(broker, outcomes)
+
+    @rule(heard=st.sets(brokers), outcomes=st.lists(st.sampled_from(ProbeOutcome), max_size=3))
+    def look_for_silent(self, heard: set[int], outcomes: list[ProbeOutcome]) -> None:
+        for broker in heard:
+            self.beat(broker)
+        for broker in self.cluster.core.look_for_silent(self.cluster.now_ms) or ():
+            self.probe(broker, outcomes)
+
+    def probe(self, broker: int, outcomes: list[ProbeOutcome]) -> None:
         was_fenced, epoch = self.cluster.image.brokers[broker].fenced, self.cluster.image.brokers[broker].epoch
         live = {number for number in BROKERS if not self.cluster.image.brokers[number].fenced}
-        self.cluster.core.connection_lost(broker, self.cluster.now_ms)
         for outcome in outcomes:
             _, result = self.cluster.core.probed(broker, epoch, outcome, self.cluster.now_ms)
             self.cluster.take(result)

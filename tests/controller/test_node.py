@@ -101,6 +101,36 @@ def test_a_dead_process_is_fenced_within_half_a_second() -> None:
     simulate(scenario)
 
 
+def test_a_broker_that_dies_with_the_controller_is_fenced_by_the_next_one() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1, 2, 3)
+        await cluster.create("t", [1, 2, 3])
+        node_id, _ = await cluster.active()
+        cluster.controllers[node_id].crash("process")
+        cluster.brokers[1].crash("process")
+        other, _ = await cluster.active()
+        took_s = await cluster.until(lambda: cluster.image(other).topic("t").partitions[0].leader == 2)
+        assert took_s < 1.5
+        await asyncio.sleep(10)
+        assert not any(cluster.image(other).brokers[broker].fenced for broker in (2, 3))
+
+    simulate(scenario)
+
+
+def test_a_controller_that_is_new_and_hears_one_of_three_fences_nobody_for_a_session() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1, 2, 3)
+        node_id, _ = await cluster.active()
+        others = {controller_host(other) for other in NODES if other != node_id}
+        cluster.world.network.partition({"broker-2"}, others)
+        cluster.controllers[node_id].crash("process")
+        cluster.brokers[1].crash("process")
+        other, _ = await cluster.active()
+        assert await cluster.until(lambda: cluster.image(other).brokers[1].fenced) > 8
+
+    simulate(scenario)
+
+
 def test_a_silent_network_takes_the_session_timeout() -> None:
     async def scenario(cluster: Cluster) -> None:
         await cluster.start(1, 2, 3)

@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.handlers.versions import VersionsHandler
+from tierfetch.cli.processes import free_ports
 from tierfetch.controller import prober
 from tierfetch.controller.fast_failover import ProbeOutcome, Verdict
 from tierfetch.controller.records import BrokerEndpoint
@@ -61,6 +62,21 @@ async def test_C1_silence_after_accept_proves_nothing_and_a_refusal_is_seen(monk
     server.close()
     await server.wait_closed()
     assert await prober.probe(broker_on(port), random.Random(1)) is ProbeOutcome.REFUSED
+
+
+async def test_C1_a_listener_that_refuses_is_no_refusal_where_another_one_takes_the_connect() -> None:
+    """Of several, one may be meant for clients elsewhere: nobody listens there on this machine."""
+    versions = VersionsHandler(_View(), lambda: [ApiKey.API_VERSIONS], lambda: 1, INCARNATION)
+    server = Server({ApiKey.API_VERSIONS: versions.api_versions}, listener_name="INTERNAL")
+    await server.start("127.0.0.1", 0)
+    (closed,) = free_ports(1)
+    both = [broker_on(port).end_points[0] for port in (closed, server.port)]
+    for end_points in (both, both[::-1]):
+        broker = replace(BROKER, end_points=tuple(end_points))
+        assert await prober.probe(broker, random.Random(1)) is ProbeOutcome.SAME_INCARNATION
+    await server.close(deadline_s=1)
+    assert await prober.probe(broker, random.Random(1)) is ProbeOutcome.REFUSED
+    assert await prober.probe(BROKER, random.Random(1)) is ProbeOutcome.NO_PROOF
 
 
 async def test_C1_a_decided_probe_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

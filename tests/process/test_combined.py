@@ -14,7 +14,6 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, PartitionMetadata
 
-from tierfetch.cli.local_quorum import CLUSTER_ID
 from tierfetch.cli.local_servers import LocalServers
 from tierfetch.cli.processes import poll
 from tierfetch.cli.server import load
@@ -24,6 +23,7 @@ from tierfetch.tests.process.producing import SteadyProducer
 
 NODES = (1, 2, 3)
 TIMEOUT_S = 40.0
+SESSION_MS = 60_000
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def quorum(servers: LocalServers) -> str:
 def test_C1_C5_processes_with_both_roles_replace_each_other(servers: LocalServers) -> None:
     create_topic(servers.bootstrap_servers, "t", replicas=3, configs={"min.insync.replicas": "2"})
     wait(servers, "have all in sync", lambda part: set(part.isrs) == set(NODES))
-    assert CLUSTER_ID in quorum(servers)
+    assert servers.cluster_id in quorum(servers)
     with urllib.request.urlopen(servers.metrics_url(1), timeout=10) as answer:
         told = answer.read().decode()
     assert "tierfetch_raft_high_watermark" in told
@@ -78,6 +78,29 @@ def test_C1_C5_processes_with_both_roles_replace_each_other(servers: LocalServer
             servers.start(node)
             wait(servers, "have all in sync again", lambda part: set(part.isrs) == set(NODES))
     producer.check_consumed()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_C1_C5_whoever_leads_partitions_and_the_quorum_is_replaced_before_its_session_ends(tmp_path: Path) -> None:
+    """The next controller has never had a connection of the broker that died with the one before."""
+    with LocalServers(tmp_path, NODES, configs={"broker.session.timeout.ms": str(SESSION_MS)}) as servers:
+        create_topic(servers.bootstrap_servers, "t", partitions=len(NODES), replicas=3)
+        active = int(next(line.split()[1] for line in quorum(servers).splitlines() if line.startswith("LeaderId:")))
+        admin = AdminClient({"bootstrap.servers": servers.bootstrap_servers})
+        for _ in poll(TIMEOUT_S, "all to be in sync"):
+            found = admin.list_topics("t", timeout=TIMEOUT_S).topics["t"].partitions
+            if all(set(part.isrs) == set(NODES) for part in found.values()):
+                break
+        led = next(number for number, part in found.items() if part.leader == active)
+        servers.kill(active)
+        for _ in poll(SESSION_MS / 1000 / 2, f"partition {led} to be led by another than {active}"):
+            with contextlib.suppress(KafkaException):
+                if is_led_without(active, admin.list_topics("t", timeout=2).topics["t"].partitions[led]):
+                    break
+        logs = [servers.log_file(node).read_text() for node in NODES]
+        gone = [node for node in NODES for log in logs if f"broker {node} is gone" in log]
+        assert gone == [active], "by one controller, and nobody else"
 
 
 @pytest.mark.slow

@@ -131,8 +131,34 @@ def test_successors_may_all_be_registered_at_once() -> None:
     scene.change({1: 7, 2: 7, 3: 0})
 
 
-def test_a_new_controller_fences_nobody_fast() -> None:
+def test_a_new_controller_fences_who_died_only_where_it_hears_most() -> None:
     scene = Scene(leads_s=98.0)
+    scene.beat(2)
     scene.die(1)
-    with pytest.raises(InvariantViolationError, match="patient at first"):
+    with pytest.raises(InvariantViolationError, match="hears most"):
         scene.fence(1, 0.5)
+    scene = Scene(leads_s=98.0)
+    scene.beat(2)
+    scene.beat(3, next_offset=scene.offset + 11)
+    scene.die(1)
+    with pytest.raises(InvariantViolationError, match="hears most"):
+        scene.fence(1, 0.5)
+    scene = Scene(leads_s=98.0)
+    scene.beat(2)
+    scene.beat(3)
+    scene.die(1)
+    scene.fence(1, 0.5)
+
+
+def test_a_new_controller_registers_the_successor_of_one_that_it_has_heard() -> None:
+    for is_heard in (True, False):
+        scene = Scene(leads_s=98.0)
+        if is_heard:
+            scene.beat(1)
+        scene.die(1)
+        scene.fenced.add(1)
+        if is_heard:
+            scene.change({1: 7, 2: 0, 3: 0})
+        else:
+            with pytest.raises(InvariantViolationError, match="hears most"):
+                scene.change({1: 7, 2: 0, 3: 0})

@@ -225,9 +225,8 @@ def one_refusal() -> Iterator[None]:
 def no_minority_rule() -> Iterator[None]:
     def judge(self: Any, image: Any, broker_id: int, now_ms: int) -> Any:
         """Each broker is held against all that there are: nobody remembers the one before."""
-        is_minority = 2 * len({broker_id}) < len(image.brokers)
-        may_fence = is_minority and self._may_act(now_ms)
-        return fast_failover.Verdict.FENCE if may_fence else fast_failover.Verdict.WAIT
+        is_minority = 2 * len(self._heard - {broker_id}) > len(image.brokers)
+        return fast_failover.Verdict.FENCE if is_minority else fast_failover.Verdict.WAIT
 
     with patch.object(fast_failover.FastFailover, "_judge", judge):
         yield
