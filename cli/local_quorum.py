@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from ..log.checkpoints import META_PROPERTIES, decode_meta_properties
 from ..protocol.client import Address
 from ..quorum.controller_config import load
 from .format import format_order, run_format
@@ -19,13 +21,22 @@ from .local_nodes import TIERFETCH, LocalNodes, NodeFailedError
 from .processes import free_ports
 from .quorum.admin import QuorumAdmin
 from .quorum.report import status
+from .random_uuid import new_id
 
 COMMAND_TIMEOUT_S: Final = 30.0
-CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
 
 
 class ControllerFailedError(NodeFailedError):
     """A controller process ended, or a command failed; the message has what it said."""
+
+
+def cluster_id_of(directories: Iterable[Path]) -> str:
+    """That of the first of these log directories which is formatted; a new one where none is. CorruptFileError."""
+    for directory in directories:
+        path = directory / META_PROPERTIES
+        if path.exists():
+            return decode_meta_properties(path.read_bytes(), name=str(path)).cluster_id
+    return new_id()
 
 
 class LocalQuorum(LocalNodes):
@@ -63,6 +74,11 @@ class LocalQuorum(LocalNodes):
     def bootstrap_controllers(self) -> str:
         return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
 
+    @cached_property
+    def cluster_id(self) -> str:
+        """Drawn when the first node is formatted, and kept in its directory."""
+        return cluster_id_of(map(self.data_directory, self.nodes))
+
     def metadata_directory(self, node: int) -> Path:
         return self.data_directory(node) / "__cluster_metadata-0"
 
@@ -86,7 +102,7 @@ class LocalQuorum(LocalNodes):
         is_first = node == self.nodes[0]
         order = format_order(
             config,
-            CLUSTER_ID,
+            self.cluster_id,
             standalone=self.dynamic and is_first,
             initial=None,
             without=self.dynamic and not is_first,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from ..quorum.controller_config import parse
 from .format import format_order, run_format
 from .local_cluster import LocalCluster, TierSettings
-from .local_quorum import CLUSTER_ID
+from .local_quorum import cluster_id_of
 from .processes import free_ports
 
 
@@ -37,9 +38,14 @@ class LocalServers(LocalCluster):
     def bootstrap_controllers(self) -> str:
         return ",".join(f"127.0.0.1:{port}" for port in self.controller_ports.values())
 
+    @cached_property
+    def cluster_id(self) -> str:
+        """Drawn when the first node is formatted, and kept in its directory."""
+        return cluster_id_of(map(self.data_directory, self.nodes))
+
     def prepare(self, node: int) -> None:
         config, _ = parse(self.properties(node), str(self.base))
-        order = format_order(config, CLUSTER_ID, standalone=False, initial=None, without=False)
+        order = format_order(config, self.cluster_id, standalone=False, initial=None, without=False)
         asyncio.run(run_format(order, ignore_formatted=True))
 
     def properties(self, node: int) -> dict[str, str]:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
+from tierfetch.cli.local_quorum import LocalQuorum
+from tierfetch.cli.local_servers import LocalServers
 
 
 def test_brokers_find_a_relative_base_from_wherever_they_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,3 +26,19 @@ def test_the_keys_of_a_tier_are_shown_to_nobody(tmp_path: Path) -> None:
     assert "rsm.config.secret.access.key=hunter2" in path.read_text()
     assert path.stat().st_mode & 0o077 == 0
     assert "hunter2" not in repr(tier)
+
+
+@pytest.mark.parametrize("kind", [LocalQuorum, LocalServers])
+def test_the_id_of_a_cluster_is_drawn_once_and_stays_with_its_data(
+    kind: type[LocalQuorum | LocalServers], tmp_path: Path
+) -> None:
+    def formatted(name: str) -> str:
+        nodes = LocalQuorum(tmp_path / name, 2) if kind is LocalQuorum else LocalServers(tmp_path / name, (1, 2))
+        nodes.base.mkdir(exist_ok=True)
+        for node in nodes.nodes:
+            nodes.prepare(node)
+        return nodes.cluster_id
+
+    first = formatted("first")
+    assert formatted("second") != first
+    assert formatted("first") == first

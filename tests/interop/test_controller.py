@@ -11,7 +11,7 @@ import pytest
 
 from tierfetch.bench.lab.jars import kafka_jars
 from tierfetch.bench.lab.kafka import run_tool
-from tierfetch.cli.local_quorum import CLUSTER_ID, LocalQuorum
+from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.processes import Processes, free_ports, poll
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -34,7 +34,8 @@ class JavaBrokers:
     def __enter__(self) -> JavaBrokers:
         self.quorum.__enter__()
         for broker in BROKERS:
-            run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self.config_file(broker)))
+            config = str(self.config_file(broker))
+            run_tool("kafka.tools.StorageTool", "format", "-t", self.quorum.cluster_id, "-c", config)
             self.start(broker)
         ready = ("--create", "--topic", "ready", "--replication-factor", "2", "--if-not-exists")
         self.wait_for(lambda: self.topics(*ready) is not None)

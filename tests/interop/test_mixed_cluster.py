@@ -18,7 +18,7 @@ from tierfetch.bench.lab.jars import kafka_jars
 from tierfetch.bench.lab.kafka import CONTROLLER_ID, KafkaCluster, run_tool
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.local_nodes import LocalNodes
-from tierfetch.cli.local_quorum import CLUSTER_ID, LocalQuorum
+from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address, KafkaClient
@@ -41,7 +41,7 @@ class JavaBroker(KafkaCluster):
     def __init__(self, base: Path, quorum: LocalQuorum, tier: Path) -> None:
         super().__init__(base, (JAVA,), heap="512m")
         self.nodes = (JAVA,)
-        self.cluster_id = CLUSTER_ID
+        self.cluster_id = quorum.cluster_id
         self._voters = ",".join(f"{node}@127.0.0.1:{quorum.port(node)}" for node in quorum.nodes)
         self._tier = tier
 
