@@ -201,7 +201,8 @@ class BrokerMetadataTopic(MetadataTopicReader):
         )
         answer = _only_answer(response)
         if answer.error_code is not ErrorCode.none:
-            raise KafkaError(answer.error_code, f"{self._name(partition)}: {answer.error_message or 'not written'}")
+            name, told = self._name(partition), answer.error_message or "not written"
+            raise KafkaError(answer.error_code, told if told.startswith(f"{name}:") else f"{name}: {told}")
         base_offset: int = answer.base_offset
         return base_offset
 

@@ -72,7 +72,8 @@ class ReplicaPlacer:
         if self._unfenced == 0:
             raise KafkaError(
                 ErrorCode.invalid_replication_factor,
-                f"no broker can take a replica now: {self._brokers} usable ones are registered, all fenced",
+                f"no broker can take a replica now: all of the {self._brokers} that may are fenced: they are starting,"
+                " or were not heard of for a session",
             )
         if replication_factor > self._brokers:
             raise KafkaError(
