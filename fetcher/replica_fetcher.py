@@ -296,7 +296,7 @@ class ReplicaFetcher:
         ]
         effects += [self._begin_effect(*each) for each in rest[:-1]]
         if rest:
-            await self._make_effect(*rest[-1])
+            await self._make_effect(*rest[-1], effects)
         await self._wait_for(effects)
 
     def _needs_effect(self, replica: FollowedReplica, answer: FetchedPartition) -> bool:
@@ -309,19 +309,33 @@ class ReplicaFetcher:
         assert self._group is not None
         return self._group.create_task(self._supervised(replica, ReplicaState.FETCHING, self._use, answer))
 
-    async def _make_effect(self, replica: FollowedReplica, answer: FetchedPartition) -> None:
-        """Without a task of its own. If it takes too long the fetches go on in another task, without this replica."""
-        late = asyncio.get_running_loop().call_later(self._effect_wait_max_s, self._begin_to_fetch)
+    async def _make_effect(
+        self, replica: FollowedReplica, answer: FetchedPartition, others: Iterable[asyncio.Task[None]]
+    ) -> None:
+        """Without a task of its own. If it takes too long the fetches go on in another task, without this replica and
+        those whose effects, the `others` of the round, have not ended by then.
+        """
+
+        def go_on() -> None:
+            self._fetch_again_after(others)
+            self._begin_to_fetch()
+
+        late = asyncio.get_running_loop().call_later(self._effect_wait_max_s, go_on)
         try:
             await self._supervised(replica, ReplicaState.FETCHING, self._use, answer)
         finally:
             late.cancel()
 
     async def _wait_for(self, effects: list[asyncio.Task[None]]) -> None:
-        if effects:
+        """Unless another task fetches by now."""
+        if effects and self._fetching is asyncio.current_task():
             _, late = await asyncio.wait(effects, timeout=self._effect_wait_max_s)
-            for effect in late:
-                effect.add_done_callback(lambda _: self._became_ready())
+            self._fetch_again_after(late)
+
+    def _fetch_again_after(self, effects: Iterable[asyncio.Task[None]]) -> None:
+        """The replicas that they were begun for are left out until they end."""
+        for effect in effects:
+            effect.add_done_callback(lambda _: self._became_ready())
 
     async def _delay_after(self, error: Exception) -> None:
         self._fetch_failures += 1

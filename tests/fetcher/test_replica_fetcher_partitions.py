@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
@@ -115,6 +116,38 @@ class TestSeveralPartitions:
             assert other.effects == ["append 0-49"], "it is not fetched again meanwhile"
             answers.set()
             await cluster.until_caught_up(other)
+
+    async def test_two_disks_that_stall_at_once_do_not_wait_for_each_other(self) -> None:
+        cluster, other = self.cluster(config=replace(QUICK, effect_wait_max_ms=1))
+        stalled: list[tuple[ModelFollower, asyncio.Event]] = []
+
+        def stalling(follower: ModelFollower) -> Callable[[str], Awaitable[None]]:
+            async def stall(effect: str) -> None:
+                stalled.append((follower, asyncio.Event()))
+                await stalled[-1][1].wait()
+
+            return stall
+
+        async with cluster.running() as fetcher:
+            fetcher.add(other)
+            await cluster.until_caught_up(other)
+            await cluster.until_caught_up()
+            for follower in (cluster.follower, other):
+                follower.before_effect = stalling(follower)
+            cluster.log.append(3, 5)
+            cluster.leader.logs[OTHER].append(0, 5)
+            cluster.leader.changed()
+            turn = fetcher._fetching
+            await until(lambda: len(stalled) == 2 and fetcher._fetching is not turn and not fetcher._ready.is_set())
+            (first, answers), (second, second_answers) = stalled
+            second.before_effect = lambda _: None
+            second_answers.set()
+            await cluster.until_caught_up(second)
+            cluster.leader.logs[second.topic_id_partition].append(3, 5)
+            cluster.leader.changed()
+            await cluster.until_caught_up(second)
+            answers.set()
+            await cluster.until_caught_up(first)
 
     async def test_a_lost_connection_delays_all_and_loses_nothing(self) -> None:
         cluster, other = self.cluster()
