@@ -10,7 +10,8 @@
 | unfenced, controlled shutdown | nothing, for a session timeout | fenced |
 
 A broker in controlled shutdown that is told to go is fenced in the same batch. What a heartbeat tells besides (offline
-and cordoned directories, thin replicas) is taken up whatever the state.
+and cordoned directories, thin replicas) is taken up whatever the state. A fenced broker that tells of directories that
+went offline is unfenced by a later heartbeat at the earliest: now it would be elected where it has no log.
 
 `observe` takes up what is in no log; `heartbeat` decides and changes nothing. The caller does them in this order.
 """
@@ -20,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Any, Final
+from uuid import UUID
 
 from ..protocol.errors import ErrorCode, KafkaError
 from .broker_changes import with_broker, without_broker, without_directories
@@ -100,7 +102,8 @@ def _next_state(state: ControllerState, broker: BrokerRegistration, request: Any
             if request.want_shut_down:
                 return BrokerControlState.SHUTDOWN_NOW
             is_caught_up = request.current_metadata_offset >= broker.epoch
-            return BrokerControlState.UNFENCED if is_caught_up and not request.want_fence else BrokerControlState.FENCED
+            may_serve = is_caught_up and not request.want_fence and not _newly_offline(broker, request)
+            return BrokerControlState.UNFENCED if may_serve else BrokerControlState.FENCED
         case BrokerControlState.UNFENCED:
             if request.want_shut_down:
                 is_free = request.want_fence or not _leads(state, broker.broker_id)
@@ -152,7 +155,7 @@ def fence(state: ControllerState, broker_id: int) -> Iterator[MetadataRecord]:
 
 
 def _directories(state: ControllerState, broker: BrokerRegistration, request: Any) -> Iterator[MetadataRecord]:
-    offline = [item for item in getattr(request, "offline_log_dirs", ()) if item in broker.directories]
+    offline = _newly_offline(broker, request)
     cordoned = getattr(request, "cordoned_log_dirs", None)
     if offline:
         remaining = tuple(item for item in broker.directories if item not in offline)
@@ -165,6 +168,10 @@ def _directories(state: ControllerState, broker: BrokerRegistration, request: An
         yield BrokerRegistrationChangeRecord(
             broker_id=broker.broker_id, broker_epoch=broker.epoch, cordoned_log_dirs=tuple(cordoned)
         )
+
+
+def _newly_offline(broker: BrokerRegistration, request: Any) -> list[UUID]:
+    return [item for item in getattr(request, "offline_log_dirs", ()) if item in broker.directories]
 
 
 def _change(

@@ -148,6 +148,17 @@ def test_C1_a_directory_that_fails_while_running_moves_leadership(cluster: Harne
     assert (cluster.partition("u").leader, cluster.partition("u").isr) == (-1, (1,))
 
 
+def test_C1_a_directory_that_fails_before_its_broker_may_lead_gets_no_leader() -> None:
+    harness = Harness()
+    harness.start(1, log_dirs=[directory(1, 0)])
+    harness.create("t", [1])
+    harness.expire(1)
+    harness.register(1, log_dirs=[directory(1, 0), directory(1, 1)])
+    assert harness.heartbeat(1, offline_log_dirs=[directory(1, 0)])["is_fenced"]
+    assert not harness.heartbeat(1, offline_log_dirs=[directory(1, 0)])["is_fenced"]
+    assert (harness.partition("t").leader, harness.partition("t").isr) == (-1, (1,))
+
+
 @pytest.mark.parametrize(
     ("values", "code"),
     [
