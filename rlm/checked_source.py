@@ -2,21 +2,23 @@
 is not taken for the copy that outlives it.
 
 Pieces may be asked for in any order and more than once. Each byte is checked the first time that it is passed; what
-lies before a piece, and was not asked for yet, is read for that.
+lies before a piece, and was not asked for yet, is read for that. Of a file that a plugin copies by itself (the kernel
+does that without the event loop) everything is read once more afterwards, which finds it in memory.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+from pathlib import Path
 from typing import Final
 
 from ..protocol.errors import CorruptRecordError
-from ..protocol.records import iter_batches
+from ..protocol.records import BATCH_HEADER_SIZE, iter_batches, parse_header
 from ..remote.storage import SegmentSource
 
-CHECK_BYTES: Final = 1024 * 1024
-"""Checked at a time: the event loop waits for that."""
+CHECK_BYTES: Final = 256 * 1024
+"""Checked at a time: the event loop waits for that, which for the smallest batches takes some milliseconds."""
 
 
 class CheckedSource:
@@ -27,8 +29,10 @@ class CheckedSource:
         self._source = source
         self._position = 0
         """Up to where bytes have been taken in."""
-        self._rest = b""
+        self._rest = bytearray()
         """Of a batch that goes on behind that."""
+        self._needed = BATCH_HEADER_SIZE
+        """How many bytes of it tell more."""
         self._turn = asyncio.Lock()
 
     @property
@@ -36,8 +40,8 @@ class CheckedSource:
         return self._source.size
 
     @property
-    def path(self) -> None:
-        """Nobody reads the file by itself: it would not be checked."""
+    def path(self) -> Path | None:
+        return self._source.path
 
     async def read(self, offset: int, count: int) -> bytes:
         """OSError if a batch is damaged, too."""
@@ -48,7 +52,7 @@ class CheckedSource:
         return data
 
     async def finish(self) -> None:
-        """After the upload. OSError if there is more, or less, than whole batches."""
+        """After the upload: check what was not asked for. OSError, also if there are more, or less, than whole batches."""
         async with self._turn:
             await self._check_up_to(self.size)
             if self._rest:
@@ -68,15 +72,27 @@ class CheckedSource:
             self._take(data[start : start + CHECK_BYTES])
 
     def _take(self, data: bytes) -> None:
-        begin, buffer = self._position - len(self._rest), self._rest + data
-        end = 0
+        rest, begin = self._rest, self._position - len(self._rest)
+        rest += data
         try:
-            for position, header in iter_batches(buffer):
-                end = position + header.size_bytes
+            end = _end_of_batches(rest) if len(rest) >= self._needed else 0
         except CorruptRecordError as damage:
+            del rest[len(rest) - len(data) :]
             raise self._damage(str(damage.at(begin + damage.position))) from damage
-        self._rest = buffer[end:]
         self._position += len(data)
+        if end:
+            del rest[:end]
+            self._needed = BATCH_HEADER_SIZE
+        if len(rest) >= BATCH_HEADER_SIZE:
+            self._needed = parse_header(rest).size_bytes
 
     def _damage(self, what: str) -> OSError:
         return OSError(errno.EIO, f"{what}: the segment is damaged, and is not copied to the tier", self._name)
+
+
+def _end_of_batches(data: bytearray) -> int:
+    """Where the last whole batch ends. CorruptRecordError."""
+    end = 0
+    for position, header in iter_batches(data):
+        end = position + header.size_bytes
+    return end
