@@ -65,6 +65,7 @@ class _File:
     collect: Callable[[], Offsets]
     offsets: Offsets = field(default_factory=dict)
     is_damaged: bool = False
+    """Or what is in it is not known, for a write of it has failed."""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     next_write: asyncio.Task[None] | None = None
 
@@ -145,6 +146,7 @@ class DirectoryCheckpoints:
             file.next_write = None
             offsets = file.collect()
             if offsets != file.offsets or file.is_damaged:
+                file.is_damaged = True
                 await self._disk.write_file(file.path, encode_offsets(offsets))
                 file.offsets = offsets
                 file.is_damaged = False

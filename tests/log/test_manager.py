@@ -578,6 +578,19 @@ async def test_flush_ms_flushes_the_active_segment_too() -> None:
     assert found.log_end_offset == 10
 
 
+async def test_a_log_start_whose_write_has_failed_half_way_is_taken_back_on_the_disk_too() -> None:
+    disk = MemoryDisk()
+    manager, log = await with_data(disk)
+    disk.faults = FailNth(1, only=frozenset({"sync_directory"}))
+    with pytest.raises(OSError, match="sync_directory"):
+        await log.increment_log_start_offset(5)
+    disk.faults = None
+    assert (log.log_start_offset, checkpoint(disk, "log-start")) == (0, {"t-0": 5})
+    await manager.save_checkpoints()
+    assert checkpoint(disk, "log-start") == {}
+    await manager.close()
+
+
 async def test_a_failing_log_does_not_stop_the_upkeep_of_others() -> None:
     disk = MemoryDisk()
     manager, log = await with_data(disk)
