@@ -11,6 +11,8 @@
 | a record                                        | it was sent before the loss, lies in the range, and was told by    |
 |                                                 | somebody who was asked before `until_ms`                           |
 | nothing, where a record is in the end           | the offset is in the range, and who answered was asked before then |
+| records of a transaction that was aborted       | its marker was sent before the loss, and may have lain in the      |
+|                                                 | range: the producer's next one ended it, too                       |
 | an earlier offset than one that was told before | that one was in the range or its end, and no lower one is          |
 
 No excuse reaches above the end of its range: what is committed afterwards is judged as if nothing had happened.
@@ -52,6 +54,10 @@ class Excuses:
     def may_hide(self, offset: int, asked_ms: int) -> bool:
         """Who was asked then need not have shown what is at this offset in the end."""
         return any(each.has(offset) and each.may_be_told(asked_ms) for each in self._excuses)
+
+    def may_lack_marker_above(self, offset: int, sent_ms: int) -> bool:
+        """A marker that was sent then, to lie above this offset, may be gone."""
+        return any(offset < each.end_offset and sent_ms <= each.at_ms for each in self._excuses)
 
     def may_be_committed(self, end_offset: int, asked_ms: int) -> bool:
         """Who was asked then may have said that everything below `end_offset` is committed, though it is not."""

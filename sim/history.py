@@ -84,11 +84,12 @@ class Poll:
 
 @dataclass(slots=True, eq=False)
 class TransactionEnd:
-    """The marker that ended (or was to end) a transaction."""
+    """The marker that ended (or was to end) a transaction, sent for the first time at `invoked_ms`."""
 
     transaction: int
     is_commit: bool
     partition: str
+    invoked_ms: int = 0
     outcome: Outcome = Outcome.INFO
 
 

@@ -179,7 +179,7 @@ class Producer:
                 return True
 
     async def _end(self, transaction: int, producer: tuple[int, int], *, commit: bool) -> None:
-        end = TransactionEnd(transaction, commit, str(self._partition))
+        end = TransactionEnd(transaction, commit, str(self._partition), self._shared.now_ms())
         self._shared.history.ends.append(end)
         attempt = _Retries(self._rng)
         while True:

@@ -148,6 +148,15 @@ def test_read_committed_sees_no_open_and_no_aborted_transaction() -> None:
     assert kinds(History(sends, reads, [TransactionEnd(7, True, P)]), log(1)) == []
 
 
+def test_an_abort_whose_marker_may_be_lost_may_have_become_a_commit() -> None:
+    """The producer's next transaction goes on with what was left open."""
+    reads = [polled({0: 1}, committed=True)]
+    aborted = History([sent(1, at=0, txn=7)], reads, [TransactionEnd(7, False, P, 15)])
+    assert kinds(aborted, log(1), Excuse(from_offset=1, end_offset=3, at_ms=15)) == []
+    assert kinds(aborted, log(1), Excuse(from_offset=1, end_offset=3, at_ms=14)) == ["aborted read"]
+    assert kinds(aborted, log(1), Excuse(from_offset=0, end_offset=0, at_ms=20)) == ["aborted read"]
+
+
 def test_nothing_may_expire_unless_told() -> None:
     assert kinds(History([sent(1, at=0)]), log(2, start=1)) == ["aborted read", "truncated start"]
 
