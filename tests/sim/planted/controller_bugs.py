@@ -233,6 +233,24 @@ def no_minority_rule() -> Iterator[None]:
 
 
 @planted(
+    "a new controller fences before it hears most of the brokers",
+    file="controller/fast_failover.py",
+    scenario="governed",
+    faults=(FaultKind.PROCESS_CRASH,),
+    fast_failover=(True,),
+    combined=(1, 3),
+)
+def fences_unheard() -> Iterator[None]:
+    def hears_most(_: Any, image: Any, gone: Any) -> bool:
+        """Those that are left are most of the brokers: whether anything came of them is not asked."""
+        live = {broker.broker_id for broker in image.brokers.values() if not broker.fenced}
+        return 2 * len(gone) < len(live | gone)
+
+    with patch.object(fast_failover.FastFailover, "_hears_most", hears_most):
+        yield
+
+
+@planted(
     "a wiped replica counts as what it was",
     file="controller/broker_registration.py",
     scenario="governed",
