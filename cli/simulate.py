@@ -22,7 +22,7 @@ from rich.table import Table
 
 from ..sim.report import REPORTS, RunReport
 from ..sim.runner import SCENARIOS, run_seed, shrink_failure
-from ..sim.schedule import Schedule
+from ..sim.schedule import Schedule, UnfitScheduleError
 
 SHRINK_RUNS: Final = 40
 SHRUNK_MAX: Final = 2
@@ -70,12 +70,16 @@ def simulate(
     if seed is None and (events_file is not None or logs):
         raise click.UsageError("--events and --logs tell of one run: give --seed")
     schedule = _schedule(schedule_file)
-    if seed is not None:
-        reports = [_one(seed, scenario, schedule, events_file, logs)]
-    else:
-        assert seeds is not None, "checked above"
-        one = partial(run_seed, scenario=scenario, schedule=schedule)
-        reports = _many(one, range(start, start + seeds), jobs, time_limit)
+    try:
+        if seed is not None:
+            reports = [_one(seed, scenario, schedule, events_file, logs)]
+        else:
+            assert seeds is not None, "checked above"
+            one = partial(run_seed, scenario=scenario, schedule=schedule)
+            reports = _many(one, range(start, start + seeds), jobs, time_limit)
+    except UnfitScheduleError as error:
+        raise click.UsageError(f"{schedule_file} is for another scenario, or for other options: {error}") from error
+    if seeds is not None:
         if not reports:
             raise click.ClickException(f"no seed was run: the time limit of {time_limit} s was over before the first")
         _print_summary(reports, seeds)

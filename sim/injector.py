@@ -27,7 +27,7 @@ from ..quorum.errors import QuorumStartError
 from .host import CrashKind, ProcessDiedError
 from .knobs import rot, set_machine, set_store
 from .link import JITTER_S, LATENCY_S
-from .schedule import AT_ONCE, OF_LEADER, Fault, FaultKind, Schedule
+from .schedule import AT_ONCE, OF_LEADER, OF_LINKS, Fault, FaultKind, Schedule, UnfitScheduleError
 from .world import World
 
 T = TypeVar("T")
@@ -130,6 +130,16 @@ class FaultInjector:
             **dict.fromkeys(AT_ONCE, lambda fault: self.deeds[fault.kind](fault)),
         }
         """How those begin that are more than a knob."""
+
+    def check(self, schedule: Schedule) -> None:
+        """UnfitScheduleError names the faults that cannot happen here: they would be skipped without a word."""
+        unfit = [str(fault) for fault in schedule.faults if not self._fits(fault)]
+        if unfit:
+            raise UnfitScheduleError(f"the nodes are {sorted(self._starts)}, which know nothing of {unfit}")
+
+    def _fits(self, fault: Fault) -> bool:
+        known = self._everyone if fault.kind in OF_LINKS else self._starts
+        return set(fault.targets) <= set(known) and (fault.kind not in AT_ONCE or fault.kind in self.deeds)
 
     async def run(self, schedule: Schedule) -> None:
         """From the schedule's beginning to the end of its safety phase, when everything is undone."""

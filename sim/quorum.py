@@ -160,6 +160,7 @@ class QuorumRun:
         self.injector = FaultInjector(
             world, {name: self._starter(name) for name in self._nodes}, tuple(self._nodes), self, self
         )
+        self.injector.check(self.schedule)
         disks = DurableLogs(lambda host: world.host(host).files)
         self._watch = QuorumWatch(self._nodes, self._replica, disks, world.record)
         self._watch.on_vote, self._watch.on_win = self.injector.has_voted, self.injector.has_won

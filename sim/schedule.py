@@ -210,6 +210,14 @@ _VALUES: Mapping[FaultKind, Sequence[float]] = {
 _DEFAULT_DURATION_MS = (100, 6_000)
 
 
+OF_LINKS = frozenset({FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.SLOW_LINK})
+"""These may hit clients, too."""
+
+
+class UnfitScheduleError(ValueError):
+    """Faults that cannot happen in the scenario for which the schedule was given."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One row of the table from `at_ms` for `duration_ms`. `targets` are host names, ordered for `one way`."""

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from tierfetch.cli import simulate as command
 from tierfetch.sim.report import RunReport
-from tierfetch.sim.schedule import Fault, FaultKind, Schedule
+from tierfetch.sim.schedule import Fault, FaultKind, Schedule, UnfitScheduleError
 from tierfetch.sim.shrink import Shrunk
 
 CRASH = Fault(100, FaultKind.PROCESS_CRASH, ("broker-1",), 50)
@@ -87,6 +87,22 @@ def test_a_schedule_from_a_file(run: Callable[..., Result], tmp_path: Path) -> N
     refused = run("--seed", "1", "--schedule", "s.json")
     assert refused.exit_code == 2
     assert "s.json is no schedule" in refused.output
+
+
+@pytest.mark.parametrize("seeds", [("--seed", "1"), ("--seeds", "2")])
+def test_a_schedule_for_another_scenario_is_refused(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seeds: tuple[str, ...]
+) -> None:
+    def run_seed(*_: object, **__: object) -> None:
+        raise UnfitScheduleError("the nodes are ['a']")
+
+    (tmp_path / "s.json").write_text(Schedule(500, (CRASH,)).to_json())
+    monkeypatch.setattr(command, "run_seed", run_seed)
+    refused = run(*seeds, "--schedule", "s.json")
+    assert refused.exit_code == 2
+    assert "s.json is for another scenario, or for other options: the nodes are ['a']" in " ".join(
+        refused.output.split()
+    )
 
 
 def test_either_one_seed_or_many(run: Callable[..., Result]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import pytest
 
 from tierfetch.sim.injector import CUT_S, DEPOSED_S, LATE_S, MOMENT_S, RELIEF_S, FaultInjector
-from tierfetch.sim.schedule import Fault, FaultKind, Schedule
+from tierfetch.sim.schedule import Fault, FaultKind, Schedule, UnfitScheduleError
 from tierfetch.sim.world import World
 
 NODES = ("a", "b", "c")
@@ -268,3 +268,25 @@ def test_what_rots_is_a_closed_segment_and_a_node_that_starts_meanwhile_may_find
         assert not cluster.injector.may_rot()
 
     assert simulate(Fault(10_000, FaultKind.BIT_ROT, ("b",), 1_400), look).injector.injected["bit rot, bits"] == 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "fits"),
+    [
+        (Fault(0, FaultKind.WIPE, ("a",)), True),
+        (Fault(0, FaultKind.WIPE, ("broker-1",)), False),
+        (Fault(0, FaultKind.PAUSE, ("clients",)), False),
+        (Fault(0, FaultKind.PARTITION, ("a", "clients")), True),
+        (Fault(0, FaultKind.ONE_WAY, ("a", "broker-1")), False),
+        (Fault(0, FaultKind.MOVE_LEADER), True),
+        (Fault(0, FaultKind.REPLACE_TOPIC), False),
+    ],
+)
+def test_a_schedule_of_another_scenario_is_refused(fault: Fault, fits: bool) -> None:
+    with World(1) as world:
+        injector, schedule = Cluster(world).injector, Schedule(1_000, (fault,))
+        if fits:
+            injector.check(schedule)
+        else:
+            with pytest.raises(UnfitScheduleError, match=f"{fault.kind}"):
+                injector.check(schedule)
