@@ -133,9 +133,11 @@ def on_told(replica: Replica, peer_id: int, response: VoteResponse) -> None:
     doubt = replica.doubt
     if doubt is None:
         return
-    if response.error is ErrorCode.inconsistent_voter_set and peer_id == replica.leader_id:
+    is_excluding = response.error is ErrorCode.inconsistent_voter_set and peer_id == replica.leader_id
+    if is_excluding and not replica.voters.nodes:
         doubt.is_excluded = True
-    if response.error in _TELLING or doubt.is_excluded:
+        doubt.epochs[peer_id] = response.leader.epoch
+    elif response.error in _TELLING:
         doubt.epochs[peer_id] = response.leader.epoch
     else:
         ask_later(replica, peer_id)

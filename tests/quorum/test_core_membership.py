@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.quorum.messages import AddVoterRequest, RemoveVoterRequest, UpgradeKRaftVersionRequest
-from tierfetch.quorum.state import RaftState
+from tierfetch.quorum.config import RaftConfig
+from tierfetch.quorum.events import RecoveredState
+from tierfetch.quorum.messages import AddVoterRequest, RemoveVoterRequest, UpgradeKRaftVersionRequest, VoteResponse
+from tierfetch.quorum.proof import on_told
+from tierfetch.quorum.replica import Replica
+from tierfetch.quorum.state import LeaderAndEpoch, RaftState
 
-from .cluster import CLUSTER_ID, Cluster, InvariantBroken, Node, endpoints_of, voter_of
+from .cluster import CLUSTER_ID, Cluster, InvariantBroken, Node, endpoints_of, key_of, voter_of, voters_of
 from .test_core_cluster import converge, crash, cut, isolate_leader, mend, start_all
 
 
@@ -449,6 +454,18 @@ def test_Q15_an_observer_that_missed_the_replacement_of_all_voters_finds_their_l
     cluster.append(cluster.leader(), b"after")
     cluster.start(9)
     assert cluster.run_until(lambda: cluster.nodes[9].high_watermark >= cluster.leader().core.log_end_offset)
+
+
+def test_Q15_a_voter_in_doubt_takes_no_refusal_for_an_epoch() -> None:
+    """Also if its leader's static voters do not hold it: only who knows of no voters takes that for an answer."""
+    config = RaftConfig(key=key_of(1), cluster_id=CLUSTER_ID, endpoints=endpoints_of(1))
+    replica = Replica(config, RecoveredState(voters=(voters_of([1, 2, 3], 0),), is_unproven=True), Random(1))
+    replica.leader_id = 2
+    for peer_id, error in ((2, ErrorCode.inconsistent_voter_set), (3, ErrorCode.inconsistent_cluster_id)):
+        on_told(replica, peer_id, VoteResponse(error=error, leader=LeaderAndEpoch(None, -1)))
+    assert replica.doubt is not None
+    assert not replica.doubt.is_excluded
+    assert not replica.doubt.epochs
 
 
 def shuffle(seed: int, rounds: int) -> None:
