@@ -7,7 +7,8 @@
 | inconsistent offsets | two different values were seen at one offset, by senders, readers or the final log          |
 | duplicate            | one value is in the final log, or was read, at two offsets                                  |
 | nonmonotonic poll    | a reader was given an offset below one it had been given, or below the one it asked for     |
-| poll skip            | a reader was led past a record that it should have been given                               |
+| poll skip            | a reader was led past a record that it should have been given: a read-committed one where   |
+|                      | nothing was lost, past one of no transaction, or of one that was to be committed            |
 | nonmonotonic send    | a producer's later send, made after the earlier was acknowledged, is at a lower offset      |
 | aborted read         | a value was read whose send failed, that nobody sent, or (read committed) that was aborted  |
 | uncommitted read     | a value of a transaction without a commit marker was read by a read-committed reader        |
@@ -19,7 +20,7 @@ they cover the records that were lost then, and nothing that was sent afterwards
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from .excuses import Excuses
@@ -85,6 +86,7 @@ def check_history(
         anomalies += _inconsistent_offsets(log, acknowledged, polls, forgiven)
         anomalies += _duplicates(log, polls, forgiven)
         anomalies += _polls_in_order(log, polls, forgiven)
+        anomalies += _skipped(log, polls, forgiven, _for_committed_readers(history, log, sends, forgiven))
         anomalies += _sends_in_order(partition, sends, forgiven)
         anomalies += _aborted_reads(history, log, sends, polls, forgiven)
         if log.start_offset > 0 and not expires:
@@ -164,16 +166,30 @@ def _polls_in_order(log: FinalLog, polls: list[Poll], forgiven: _Forgiven) -> It
             detail = f"{poll.process} asked from {poll.from_offset}, after {floor - 1}, and was given {offsets}"
             yield Anomaly("nonmonotonic poll", log.partition, detail)
         last[poll.process] = poll
-        if poll.is_read_committed:
-            continue
-        given = set(offsets)
+
+
+def _skipped(
+    log: FinalLog, polls: list[Poll], forgiven: _Forgiven, for_committed_readers: Collection[int]
+) -> Iterator[Anomaly]:
+    for poll in polls:
+        wanted = for_committed_readers if poll.is_read_committed else log.values
+        given = {offset for offset, _ in poll.records}
         skipped = [
             offset
             for offset in range(max(poll.from_offset, log.start_offset), poll.end_offset)
-            if offset in log.values and offset not in given and not forgiven.excuses.may_hide(offset, poll.asked_ms)
+            if offset in wanted and offset not in given and not forgiven.excuses.may_hide(offset, poll.asked_ms)
         ]
         if skipped:
             yield Anomaly("poll skip", log.partition, f"{poll.process} went to {poll.end_offset} past {skipped}")
+
+
+def _for_committed_readers(history: History, log: FinalLog, sends: list[Send], forgiven: _Forgiven) -> Collection[int]:
+    """Offsets that nothing may hide from them. Where something was lost it may have been a marker."""
+    if forgiven.excuses:
+        return frozenset()
+    decided = {None, *(end.transaction for end in history.ends if end.is_commit)}
+    shown = {value for send in sends if send.transaction in decided for value in send.values}
+    return frozenset(offset for offset, value in log.values.items() if value in shown)
 
 
 def _sends_in_order(partition: str, sends: list[Send], forgiven: _Forgiven) -> Iterator[Anomaly]:

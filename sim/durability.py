@@ -64,6 +64,15 @@ class DurableLogs:
                 return False
         return bool(segments) or end_offset == 0
 
+    def found_end(self, host: str, directory: Path) -> int:
+        """Up to which offset a process that starts there now finds the log, if nothing rots; 0 if there is none."""
+        end: int | None = None
+        for base_offset, (_, inode) in _segments(self._files_of(host), directory).items():
+            if end is not None and base_offset != end:
+                break
+            end = _scanned_on(inode.content, _Scanned(0, 0, base_offset)).end_offset
+        return end or 0
+
     def vote(self, host: str, directory: Path) -> DurableVote | None:
         """What the `quorum-state` there would say after a crash; None if there is none."""
         inode = self._files_of(host).durable_files(directory).get(QUORUM_STATE)
@@ -77,9 +86,7 @@ class DurableLogs:
         known = self._scanned.get(inode)
         if known is None or not _is_still_there(data, known):
             known = _Scanned(0, 0, base_offset)
-        while (batch := _batch_at(data, known.position)) is not None and batch[0] >= known.end_offset:
-            known = _Scanned(known.position, *batch[1:])
-        self._scanned[inode] = known
+        known = self._scanned[inode] = _scanned_on(data, known)
         return known.end_offset
 
 
@@ -101,6 +108,12 @@ def _batch_at(data: bytearray, position: int) -> tuple[int, int, int] | None:
     base_offset, length, last_delta = _HEADER.unpack_from(data, position)
     end = position + _LENGTH_AT + length
     return (base_offset, end, base_offset + last_delta + 1) if length > 0 and end <= len(data) else None
+
+
+def _scanned_on(data: bytearray, known: _Scanned) -> _Scanned:
+    while (batch := _batch_at(data, known.position)) is not None and batch[0] >= known.end_offset:
+        known = _Scanned(known.position, *batch[1:])
+    return known
 
 
 def _is_still_there(data: bytearray, known: _Scanned) -> bool:

@@ -47,6 +47,10 @@ class Excuses:
     def __init__(self, excuses: Iterable[Excuse] = ()) -> None:
         self._excuses = tuple(excuses)
 
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._excuses)
+
     def covers(self, offset: int, sent_ms: int, asked_ms: int) -> bool:
         """A record that was sent then and told of by somebody who was asked then may be gone, or be elsewhere."""
         return any(each.has(offset) and sent_ms <= each.at_ms and each.may_be_told(asked_ms) for each in self._excuses)

@@ -42,6 +42,7 @@ from .coverage_judge import CoverageJudge
 from .durability import DurableLogs
 from .excuses import Excuses
 from .fence_judge import FenceJudge
+from .final_reads import FinalReads
 from .ghosts import Ghosts
 from .governed_options import BROKERS, CLIENTS, PORT, READERS_RACK, GovernedOptions
 from .governed_state import unrest
@@ -125,6 +126,7 @@ class GovernedRun:
             record=world.record,
         )
         self.injector.deeds |= self._deeds()
+        self.injector.check(self.schedule)
         self._doing: dict[asyncio.Task[None], None] = {}
 
     def _judge_controllers(self, hosts: Mapping[int, str]) -> None:
@@ -293,17 +295,20 @@ class GovernedRun:
             await self._converge(self.world.now_s + CONVERGE_S)
 
     async def _judge(self) -> None:
+        reads = FinalReads(self.world, self._addresses, self._shared, CONVERGE_S)
         logs: dict[str, FinalLog] = {}
         excuses: dict[str, Excuses] = {}
         for partition in self.partitions:
-            logs[str(partition)] = await self._read_all(partition)
+            logs[str(partition)] = await reads.everything(partition)
             excuses[str(partition)] = self.losses.excuses_of(self._name(partition))
+            if not excuses[str(partition)]:
+                self.anomalies += await reads.committed(partition)
         verdict = check_history(self.history, logs, excuses)
         self.anomalies += verdict.anomalies
         self.records_checked, self.records_excused = verdict.records_checked, verdict.records_excused
         self.anomalies += self.administrator.anomalies()
         for filled in self.administrator.filled:
-            log = await self._read_all(filled.topic_partition)
+            log = await reads.everything(filled.topic_partition)
             self.anomalies += self.administrator.lost_from(filled, log, self.losses.excuses_of(filled))
         files = {node_id: self.world.host(name).files for name, node_id in BROKERS.items()}
         image = self.truth.image
@@ -311,15 +316,6 @@ class GovernedRun:
             for number in topic.partitions:
                 name = TopicPartition(topic.name, number)
                 self.anomalies += replica_anomalies(name, self._brokers(), files, self.world.store, image)
-
-    async def _read_all(self, partition: TopicPartition) -> FinalLog:
-        client = SimClient("judge", self._addresses, self.world.rng("judge"))
-        try:
-            reader = Reader("judge", partition, client, self._shared, self.world.rng("judge/reader"))
-            async with asyncio.timeout(CONVERGE_S):
-                return await reader.read_all()
-        finally:
-            await client.close()
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 

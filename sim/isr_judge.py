@@ -2,13 +2,15 @@
 
 | invariant          | violated when                                                                               |
 |--------------------|---------------------------------------------------------------------------------------------|
-| whole ISR          | a leader's high watermark rises above the log end of a running member of the committed ISR  |
+| whole ISR          | a leader's high watermark rises above the log end of a member of the committed ISR          |
+| enough copies      | or to where fewer replicas than `min.insync.replicas` end                                   |
 | flushed ISR        | or above what such a member has on its disk, less what `flush.messages` leaves unflushed     |
 | joins level        | a replica becomes a member, or its leader asks for that, and its log ends below what is     |
 |                    | committed                                                                                   |
 | keeps whole        | a member takes records off its log that are committed, and the same there                   |
 
-Of a member whose machine lost something since it was level, nothing is demanded; nor of a leader whose epoch is over.
+What a replica has that does not run is read from its files. Of one whose machine lost something since it was level,
+nothing is demanded; nor of a leader whose epoch is over.
 """
 
 from __future__ import annotations
@@ -51,18 +53,24 @@ class IsrJudge:
         now = self._registration(name)
         if now is None or now.leader_epoch != leader.leads_epoch:
             return
-        flush_messages = int(self._image().topics[name.topic].configs.get("flush.messages", FLUSH_NEVER))
-        flushed_end = leader.high_watermark - (flush_messages - 1)
+        configs = self._image().topics[name.topic].configs
+        flushed_end = leader.high_watermark - (int(configs.get("flush.messages", FLUSH_NEVER)) - 1)
+        ends = {replica: self._end(replica, name) for replica in now.replicas}
         for member in now.isr:
-            status = self._status(member, name)
-            if status is None:
+            end = ends[member]
+            if end is None:
                 continue
             detail = f"{name.topic_partition}: {leader.high_watermark} is committed, {member} in the ISR of {now}"
-            if status.log_end_offset < leader.high_watermark:
-                raise InvariantViolationError("whole ISR", f"{detail} ends at {status.log_end_offset}")
-            place = self._hosts[member], self._directory / str(name.topic_partition)
-            if flushed_end > 0 and not self._disks.holds(*place, flushed_end):
+            if end < leader.high_watermark:
+                raise InvariantViolationError("whole ISR", f"{detail} ends at {end}")
+            if flushed_end > 0 and not self._disks.holds(*self._place(member, name), flushed_end):
                 raise InvariantViolationError("flushed ISR", f"{detail} has not {flushed_end} on its disk")
+        wanted = min(int(configs.get("min.insync.replicas", 1)), len(now.replicas))
+        if sum(end is None or end >= leader.high_watermark for end in ends.values()) < wanted:
+            detail = (
+                f"{name.topic_partition}: {leader.high_watermark} is committed, the replicas of {now} end at {ends}"
+            )
+            raise InvariantViolationError("enough copies", f"{detail}, {wanted} of them shall have it")
 
     def truncated(self, name: TopicIdPartition, before: ReplicaStatus, after: ReplicaStatus) -> None:
         """InvariantViolationError."""
@@ -106,9 +114,20 @@ class IsrJudge:
         image = self._image()
         return image.partition(name.topic_partition) if image.topic_names.get(name.topic_id) == name.topic else None
 
+    def _place(self, member: int, name: TopicIdPartition) -> tuple[str, Path]:
+        return self._hosts[member], self._directory / str(name.topic_partition)
+
+    def _end(self, member: int, name: TopicIdPartition) -> int | None:
+        """Of its log. None if nothing can be demanded of it."""
+        if self._has_lost(member, name):
+            return None
+        status = self._observer.status(member, name)
+        return self._disks.found_end(*self._place(member, name)) if status is None else status.log_end_offset
+
+    def _has_lost(self, member: int, name: TopicIdPartition) -> bool:
+        losses = self._observer.losses.get(name)
+        return losses is not None and losses.has_lost(member)
+
     def _status(self, member: int, name: TopicIdPartition) -> ReplicaStatus | None:
         """None if nothing can be demanded of it."""
-        losses = self._observer.losses.get(name)
-        if losses is not None and losses.has_lost(member):
-            return None
-        return self._observer.status(member, name)
+        return None if self._has_lost(member, name) else self._observer.status(member, name)

@@ -19,6 +19,8 @@ from .workload import UnexpectedError
 from .world import World
 
 Sink = Callable[[str], None]
+OURS: Final = (AssertionError, AttributeError, IndexError, KeyError, NameError, TypeError)
+"""Of which no disk makes a sound program die."""
 
 
 class Run(Protocol):
@@ -100,8 +102,12 @@ def _hits(world: World) -> dict[str, int]:
 
 
 def _stopped(world: World) -> list[Stopped]:
-    """Nodes that gave up although their disks did what they should."""
-    return [each for each in world.stopped if not each.is_disk_to_blame]
+    """Nodes that gave up although their disks did what they should, or for what no disk is to blame."""
+    return [
+        each
+        for each in world.stopped
+        if not each.is_disk_to_blame or any(f"{error.__name__}(" in each.reason for error in OURS)
+    ]
 
 
 def _failures(run: Run) -> list[str]:

@@ -261,6 +261,12 @@ class Reader:
                 position = await self._poll(f"{self._name}.{number}", position)
             await self._shared.pause(self._rng.uniform(1.0, 3.0))
 
+    async def read_stable(self) -> None:
+        """What read-committed readers are given, once the cluster is quiet: up to the end, where nothing is open."""
+        end, position = await self._offset(LATEST), await self._offset(EARLIEST)
+        while position < end:
+            position = await self._poll(self._name, position)
+
     async def read_all(self) -> FinalLog:
         """Everything from start to end, once the cluster is quiet."""
         start = position = await self._offset(EARLIEST)

@@ -157,6 +157,16 @@ def test_an_abort_whose_marker_may_be_lost_may_have_become_a_commit() -> None:
     assert kinds(aborted, log(1), Excuse(from_offset=0, end_offset=0, at_ms=20)) == ["aborted read"]
 
 
+def test_a_read_committed_reader_is_shown_what_was_committed() -> None:
+    sends = [sent(1, at=0), sent(2, at=1, ms=20, txn=7), sent(3, at=2, ms=30, txn=8)]
+    ends = [TransactionEnd(7, True, P), TransactionEnd(8, False, P)]
+    assert kinds(History(sends, [polled({0: 1, 1: 2}, end=3, committed=True)], ends), log(1, 2, 3)) == []
+    for shown in ({0: 1}, {1: 2}):
+        history = History(sends, [polled(shown, end=3, committed=True)], ends)
+        assert kinds(history, log(1, 2, 3)) == ["poll skip"]
+        assert kinds(history, log(1, 2, 3), lost(5, 6)) == [], "the marker may have been lost, and another one is there"
+
+
 def test_nothing_may_expire_unless_told() -> None:
     assert kinds(History([sent(1, at=0)]), log(2, start=1)) == ["aborted read", "truncated start"]
 

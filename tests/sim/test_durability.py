@@ -52,6 +52,20 @@ def test_only_what_was_synced_counts_and_only_under_a_durable_name() -> None:
     assert not machine.holds(5)
 
 
+def test_a_process_that_starts_finds_what_the_page_cache_has_up_to_the_first_gap() -> None:
+    machine = Machine()
+    found_end = lambda: machine.logs.found_end("a", DIRECTORY)  # noqa: E731
+    assert found_end() == 0
+    machine.append(machine.segment(4), batch(4), batch(6)[:-1])
+    assert found_end() == 6
+    machine.segment(8)
+    assert found_end() == 6
+    machine.segment(6)
+    assert found_end() == 6
+    machine.append(machine.files.open(DIRECTORY / f"{6:020}.log", create=False), batch(6))
+    assert found_end() == 8
+
+
 def test_a_half_written_batch_does_not_count() -> None:
     machine = Machine()
     first = machine.segment(0)

@@ -32,6 +32,11 @@ def test_somebody_may_still_believe_in_what_was_lost() -> None:
     assert not Excuses([LOSS]).may_hide(8, 200)
 
 
+def test_whether_there_is_any_excuse() -> None:
+    assert Excuses([LOSS])
+    assert not Excuses()
+
+
 def test_what_may_be_said_to_be_committed_ends_where_the_loss_does() -> None:
     excuses = Excuses([LOSS])
     assert excuses.may_be_committed(8, 300)

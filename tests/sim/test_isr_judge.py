@@ -19,8 +19,10 @@ from tierfetch.sim.observer import ReplicaObserver
 NAME = TopicIdPartition(UUID(int=1), "t", 0)
 
 
-def image(*isr: int, leader_epoch: int = 3, flush_messages: int = 2**63 - 1) -> ClusterImage:
-    configs = {"flush.messages": str(flush_messages)}
+def image(
+    *isr: int, leader_epoch: int = 3, flush_messages: int = 2**63 - 1, min_insync_replicas: int = 1
+) -> ClusterImage:
+    configs = {"flush.messages": str(flush_messages), "min.insync.replicas": str(min_insync_replicas)}
     registration = PartitionRegistration(1, leader_epoch, 5, (1, 2, 3), isr)
     return ClusterImage("c", {}, {"t": TopicImage("t", NAME.topic_id, configs, {0: registration})}, {})
 
@@ -33,12 +35,22 @@ class Scene:
     def __init__(self, now: ClusterImage) -> None:
         self.observer = ReplicaObserver(lambda _: None, lambda *_: None)
         self.durable: dict[int, int] = {}
+        self.found: dict[int, int] = {}
         hosts = {node_id: str(node_id) for node_id in (1, 2, 3)}
         self.judge = IsrJudge(self.observer, lambda: now, self, hosts, Path("/data"))  # type: ignore[arg-type]
 
     def holds(self, host: str, directory: Path, end_offset: int) -> bool:
         assert directory == Path("/data/t-0")
         return self.durable.get(int(host), 10) >= end_offset
+
+    def found_end(self, host: str, directory: Path) -> int:
+        assert directory == Path("/data/t-0")
+        return self.found.get(int(host), 10)
+
+    def is_down(self, node_id: int, end: int) -> Scene:
+        """Its files end there."""
+        self.found[node_id] = end
+        return self
 
     def lies(self, node_id: int, end: int) -> Scene:
         """On its disk."""
@@ -61,8 +73,25 @@ def test_what_is_committed_is_on_every_member() -> None:
         Scene(image(1, 2)).has(2, 6).lead(7)
 
 
-def test_of_members_that_are_down_or_lost_something_nothing_is_demanded() -> None:
-    Scene(image(1, 2)).lead(7)
+def test_what_is_committed_is_in_the_files_of_a_member_that_is_down() -> None:
+    Scene(image(1, 2)).is_down(2, 7).lead(7)
+    with pytest.raises(InvariantViolationError, match="whole ISR"):
+        Scene(image(1, 2)).is_down(2, 6).lead(7)
+
+
+def test_there_are_as_many_copies_as_the_topic_wants() -> None:
+    Scene(image(1, min_insync_replicas=2)).has(2, 7).has(3, 6).lead(7)
+    Scene(image(1, min_insync_replicas=2)).is_down(2, 6).is_down(3, 7).lead(7)
+    for short in (Scene(image(1, min_insync_replicas=2)).has(3, 6), Scene(image(1, min_insync_replicas=3)).has(3, 7)):
+        with pytest.raises(InvariantViolationError, match="enough copies"):
+            short.is_down(2, 6).lead(7)
+
+
+def test_no_more_copies_are_wanted_than_there_are_replicas() -> None:
+    Scene(image(1, 2, 3, min_insync_replicas=4)).lead(7)
+
+
+def test_of_members_that_lost_something_nothing_is_demanded() -> None:
     scene = Scene(image(1, 2)).has(2, 6)
     losses = PartitionLosses(1)
     losses.wiped(2)

@@ -13,7 +13,7 @@ from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.sim import runner
 from tierfetch.sim.invariants import InvariantViolationError
 from tierfetch.sim.report import REPORTS, Tallies
-from tierfetch.sim.schedule import Fault, FaultKind, Schedule
+from tierfetch.sim.schedule import Fault, FaultKind, Schedule, UnfitScheduleError
 from tierfetch.sim.world import World
 
 CRASH = Fault(100, FaultKind.PROCESS_CRASH, ("broker-1",), 50)
@@ -85,6 +85,12 @@ def test_a_process_may_end_because_its_disk_fails(fake: type[FakeRun], error: Ex
     assert report.has_failed is is_a_fault
 
 
+@pytest.mark.parametrize("scenario", ["governed", "quorum"])
+def test_a_schedule_for_other_nodes_does_not_pass(scenario: str) -> None:
+    with pytest.raises(UnfitScheduleError, match="broker-7"):
+        runner.run_seed(1, scenario, schedule=Schedule(1_000, (Fault(100, FaultKind.PAUSE, ("broker-7",), 50),)))
+
+
 @pytest.mark.slow
 def test_a_failure_is_shrunk_to_what_matters(fake: type[FakeRun]) -> None:
     shrunk = runner.shrink_failure(runner.run_seed(1), runs_max=20)
@@ -95,8 +101,9 @@ def test_a_failure_is_shrunk_to_what_matters(fake: type[FakeRun]) -> None:
 class Quitter:
     """Ends when it is told to, once it has tried its disk."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, reason: str) -> None:
         self._disk = disk
+        self.reason = reason
 
     async def __aenter__(self) -> Quitter:
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -107,12 +114,19 @@ class Quitter:
     async def give_up(self) -> None:
         with suppress(OSError):
             await self._disk.make_directory(Path("/data"))
-        self.failed.set_result("a fault of ours")
+        self.failed.set_result(self.reason)
 
 
-@pytest.mark.parametrize("is_disk_to_blame", [False, True])
+@pytest.mark.parametrize(
+    ("reason", "is_disk_broken", "is_excused"),
+    [
+        ("the log failed", False, False),
+        ("the log failed", True, True),
+        ("quorum-log ended by a fault of ours: AssertionError('x')", True, False),
+    ],
+)
 def test_a_node_that_gives_up_on_a_sound_disk_fails_its_run(
-    monkeypatch: pytest.MonkeyPatch, is_disk_to_blame: bool
+    monkeypatch: pytest.MonkeyPatch, reason: str, is_disk_broken: bool, is_excused: bool
 ) -> None:
     class Run(FakeRun):
         def run(self) -> None:
@@ -120,9 +134,9 @@ def test_a_node_that_gives_up_on_a_sound_disk_fails_its_run(
 
         async def _run(self) -> None:
             host = self.world.host("broker-1")
-            await host.start(lambda machine: Quitter(machine.disk))
+            await host.start(lambda machine: Quitter(machine.disk, reason))
             await asyncio.sleep(1)
-            host.disk_faults.error_share = float(is_disk_to_blame)
+            host.disk_faults.error_share = float(is_disk_broken)
             await host.node.give_up()
             await asyncio.sleep(1)
 
@@ -131,5 +145,5 @@ def test_a_node_that_gives_up_on_a_sound_disk_fails_its_run(
 
     monkeypatch.setattr(runner, "SCENARIOS", {"fake": Run})
     report = runner.run_seed(1, "fake")
-    assert report.failures == (() if is_disk_to_blame else ("stopped by itself: broker-1: a fault of ours",))
-    assert report.injected.get("disk make_directory failed", 0) == is_disk_to_blame
+    assert report.failures == (() if is_excused else (f"stopped by itself: broker-1: {reason}",))
+    assert report.injected.get("disk make_directory failed", 0) == is_disk_broken
