@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+from operator import attrgetter
 from typing import Final
 
 PURGE_SIZE_MIN: Final = 64
 """Waiters who gave up are dropped when their number has doubled, but not below this."""
+
+_arrivals = itertools.count()
 
 
 class OffsetWaiters:
@@ -56,9 +59,10 @@ class OffsetWaiters:
 class Wakeup:
     """One fetch request that sleeps on any number of partitions; the first that has news wakes it."""
 
-    __slots__ = ("_future",)
+    __slots__ = ("_future", "arrival")
 
     def __init__(self) -> None:
+        self.arrival = next(_arrivals)
         self._future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     def wake(self) -> None:
@@ -98,7 +102,7 @@ class Sleepers:
         self._wakeups.pop(wakeup, None)
 
     def wake(self) -> None:
-        """Wake all, once: they look again and come back if what they found is not enough."""
+        """Wake all, once, who came first first: they look again and come back if what they found is not enough."""
         wakeups, self._wakeups = self._wakeups, {}
-        for wakeup in wakeups:
+        for wakeup in sorted(wakeups, key=attrgetter("arrival")):
             wakeup.wake()

@@ -26,6 +26,7 @@ from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition
 from .cluster_view import ClusterView, PartitionRegistration
 from .read_replicas import ReadReplica, ReplicaSelector
+from .resting_fetches import RestingFetches
 
 ALTER_RETRY_MIN_S: Final = 0.05
 ALTER_RETRY_MAX_S: Final = 5.0
@@ -86,6 +87,8 @@ class Leadership:
             lag_time_max_ms=lag_time_max_ms,
             now_ms=monotonic_ms(),
         )
+        self.resting = RestingFetches(self.replicas)
+        """To be roused before anything is decided from what has moved."""
         self._note_eligible()
         self.advance_high_watermark()
 
@@ -135,6 +138,7 @@ class Leadership:
     def preferred_read_replica(self, select: ReplicaSelector, rack: str, offset: int) -> int | None:
         """The follower that a consumer in `rack` had better ask for `offset`; None: this leader."""
         replicas, now_ms = self.replicas, monotonic_ms()
+        self.resting.note_positions()
         brokers = {id_: broker for id_, broker in self._view.image.brokers.items() if broker.may_join_isr}
         thin = replicas.thin_followers(self._log.local_log_start_offset)
         followers = [
@@ -167,6 +171,7 @@ class Leadership:
     def on_registration(self, registration: PartitionRegistration) -> None:
         """What the cluster knows of the partition now, under the same leader epoch."""
         assert registration.leader_epoch == self.leader_epoch, (self.partition, registration, self.leader_epoch)
+        self.resting.rouse()
         self._followers = self._follower_epochs(registration)
         self._note_eligible()
         before = self.isr
@@ -189,6 +194,7 @@ class Leadership:
 
     def _after_isr_change(self, before: Collection[int]) -> None:
         if self.isr != before:
+            self.resting.rouse()
             _log.info(
                 "%s: ISR %s -> %s at epoch %d", self.partition, sorted(before), sorted(self.isr), self.leader_epoch
             )

@@ -226,7 +226,9 @@ class Partition:
 
     def _on_offsets(self) -> None:
         """An offset of the log has moved."""
-        if self.leadership is None and self.log.high_watermark != self._high_watermark:
+        if self.leadership is not None:
+            self.leadership.resting.rouse()
+        elif self.log.high_watermark != self._high_watermark:
             self._high_watermark = self.log.high_watermark
             self.high_watermark_news.wake()
         ends = (self.log.log_end_offset, self.log.settled_end_offset)
@@ -249,6 +251,7 @@ class Partition:
     async def _end_leadership(self) -> None:
         leadership, self.leadership = self.leadership, None
         if leadership is not None:
+            leadership.resting.rouse()
             self._committed.fail(self._not_leader())
             for news in (self.high_watermark_news, self.log_end_news, self.low_watermark_news):
                 news.wake()

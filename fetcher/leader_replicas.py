@@ -125,6 +125,13 @@ class LeaderReplicas:
         follower.broker_epoch = fetch.broker_epoch
         return True
 
+    def note_caught_up(self, replica_id: int, now_ms: int) -> None:
+        """The follower went on to fetch at the end of a log that did not move; its last such fetch was then."""
+        follower = self.followers.get(replica_id)
+        if follower is not None:
+            self._caught_up_at(follower, now_ms)
+            follower.last_fetch_time_ms = max(now_ms, follower.last_fetch_time_ms or now_ms)
+
     @property
     def maximal_isr(self) -> frozenset[int]:
         """The committed ISR and a pending addition."""

@@ -18,6 +18,11 @@ After an error, and after a diverging epoch, upon which a follower cuts its log 
 told once more, even if nothing changed. A partition that was given records goes to the
 end of the order in which the leader reads, so that a size limit starves nobody.
 
+Rest: a partition of which another look would tell nothing new may rest (`LeaderSession.rest`): it is not among those
+to look at until it is roused. It is, when the request says anything of it, when its watcher says that it has moved, and
+with all the others when a request comes on other terms (another replica, isolation level, rack, version) or on another
+`foundation`. Requests thus cost what has changed, not what is asked for.
+
 Room: a new session takes a slot from one that was not used for `eviction_ms`, else from the least valuable of those
 older than `eviction_ms`, if it is less valuable itself: followers before consumers, larger before smaller.
 """
@@ -25,8 +30,8 @@ older than `eviction_ms`, if it is less valuable itself: followers before consum
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, field
+from itertools import count, groupby
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -82,9 +87,10 @@ def wanted_partitions(request: FetchRequest) -> dict[PartitionKey, FetchPartitio
 
 @dataclass(slots=True)
 class _CachedPartition:
-    """What was asked last, and what was told last."""
+    """What was asked last, and what was told last; `turn` orders the reading."""
 
     wanted: FetchPartition
+    turn: int
     high_watermark: int = -1
     log_start_offset: int = -1
 
@@ -106,29 +112,87 @@ class _CachedPartition:
         return is_news
 
 
+Roused = Callable[[PartitionKey, FetchPartition], None]
+
+
 @dataclass(eq=False, slots=True)
-class _Session:
-    """`epoch` is what the next request must have. `id` is NO_SESSION_ID until the session has a slot."""
+class LeaderSession:
+    """`epoch` is what the next request must have. `id` is NO_SESSION_ID until the session has a slot, `used_ms` when
+    its last request came.
+    """
 
     by_topic_id: bool
     is_follower: bool
-    partitions: dict[PartitionKey, _CachedPartition]
+    terms: tuple[object, ...]
+    foundation: object
+    used_ms: int
+    partitions: dict[PartitionKey, _CachedPartition] = field(default_factory=dict)
     id: int = NO_SESSION_ID
     epoch: int = next_epoch(INITIAL_EPOCH)
     created_ms: int = 0
-    used_ms: int = 0
+    is_open: bool = True
+    on_roused: list[Roused] = field(default_factory=list)
+    """Told of each partition that is roused: requests that are being answered meanwhile."""
+    _resting: dict[PartitionKey, Callable[[], None]] = field(default_factory=dict)
+    """With what ends the watch over each."""
+    _due: set[PartitionKey] = field(default_factory=set)
+    """The others."""
+    _turns: count[int] = field(default_factory=count)
 
     def value(self) -> tuple[bool, int]:
         return self.is_follower, len(self.partitions)
 
+    def due(self) -> dict[PartitionKey, FetchPartition]:
+        """The partitions to look at now, in the order in which to read them."""
+        partitions = self.partitions
+        if not self._resting:
+            return {key: cached.wanted for key, cached in partitions.items()}
+        return {key: partitions[key].wanted for key in sorted(self._due, key=lambda key: partitions[key].turn)}
+
+    def rest(self, key: PartitionKey, end_watch: Callable[[], None]) -> bool:
+        """Leave this partition out until `rouse`; False if it cannot be. `end_watch` is called if it ends otherwise."""
+        if not self.is_open or key not in self._due:
+            return False
+        self._due.discard(key)
+        self._resting[key] = end_watch
+        return True
+
+    def rouse(self, key: PartitionKey) -> None:
+        """Its watcher says that it has moved."""
+        del self._resting[key]
+        self._due.add(key)
+        for listener in self.on_roused:
+            listener(key, self.partitions[key].wanted)
+
+    def renew(self, terms: tuple[object, ...], foundation: object) -> None:
+        """What requests come with: on other terms, or another foundation, nothing rests."""
+        if terms != self.terms or foundation is not self.foundation:
+            self.terms, self.foundation = terms, foundation
+            self._disturb(list(self._resting))
+
     def update(self, wanted: Mapping[PartitionKey, FetchPartition], forgotten: Iterable[PartitionKey]) -> None:
+        self._disturb(wanted)
         for key, partition in wanted.items():
             if key in self.partitions:
                 self.partitions[key].wanted = partition
             else:
-                self.partitions[key] = _CachedPartition(partition)
+                self.partitions[key] = _CachedPartition(partition, next(self._turns))
+                self._due.add(key)
         for key in forgotten:
+            self._disturb((key,))
             self.partitions.pop(key, None)
+            self._due.discard(key)
+
+    def close(self) -> None:
+        self.is_open = False
+        self._disturb(list(self._resting))
+
+    def _disturb(self, keys: Iterable[PartitionKey]) -> None:
+        for key in keys:
+            end_watch = self._resting.pop(key, None)
+            if end_watch is not None:
+                self._due.add(key)
+                end_watch()
 
     def tell(self, answers: _Answers) -> _Answers:
         """The answers that are news. Those partitions that get records move to the end of the order."""
@@ -140,19 +204,30 @@ class _Session:
             news[key] = answer
             if _has_records(answer):
                 self.partitions[key] = self.partitions.pop(key)
+                cached.turn = next(self._turns)
         return news
 
 
 @dataclass(frozen=True, slots=True)
 class FetchContext:
-    """One request: the partitions to answer, in the order in which to read them. With an `error_code` there are none,
-    and the request is answered at once.
+    """One request. With an `error_code` it has no partitions, and is answered at once. `wanted` is what a request
+    without a session asks for.
     """
 
-    partitions: Mapping[PartitionKey, FetchPartition]
+    wanted: Mapping[PartitionKey, FetchPartition]
     error_code: ErrorCode = ErrorCode.none
-    session: _Session | None = None
+    session: LeaderSession | None = None
     epoch: int = INITIAL_EPOCH
+
+    @property
+    def partitions(self) -> Mapping[PartitionKey, FetchPartition]:
+        """To look at now, in the order in which to read them: all that do not rest."""
+        return self.wanted if self.session is None else self.session.due()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is asked for, and nothing rests."""
+        return not (self.wanted if self.session is None else self.session.partitions)
 
 
 class FetchSessionCache:
@@ -164,21 +239,23 @@ class FetchSessionCache:
         self._draw_id = draw_id
         self._slots = slots
         self._eviction_ms = eviction_ms
-        self._sessions: dict[int, _Session] = {}
+        self._sessions: dict[int, LeaderSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, request: FetchRequest, *, api_version: int, now_ms: int) -> FetchContext:
-        """Take in one request, as the table says."""
+    def begin(self, request: FetchRequest, *, api_version: int, now_ms: int, foundation: object = None) -> FetchContext:
+        """Take in one request, as the table says. `foundation` is what answers depend on beside their partitions."""
         wanted = wanted_partitions(request)
         by_topic_id = api_version >= TOPIC_ID_SINCE
+        terms = (request.replica_id, request.replica_epoch, request.isolation_level, request.rack_id, api_version)
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(request.session_id, None)
+            self._close(request.session_id)
             if request.session_epoch == FINAL_EPOCH:
                 return FetchContext(wanted)
-            cached = {key: _CachedPartition(partition) for key, partition in wanted.items()}
-            return FetchContext(wanted, session=_Session(by_topic_id, request.replica_id >= 0, cached))
+            opened = LeaderSession(by_topic_id, request.replica_id >= 0, terms, foundation, now_ms)
+            opened.update(wanted, ())
+            return FetchContext({}, session=opened)
         session = self._sessions.get(request.session_id)
         if session is None:
             return FetchContext({}, ErrorCode.fetch_session_id_not_found)
@@ -186,14 +263,14 @@ class FetchSessionCache:
             return FetchContext({}, ErrorCode.invalid_fetch_session_epoch)
         if session.by_topic_id != by_topic_id:
             return FetchContext({}, ErrorCode.fetch_session_topic_id_error)
+        session.renew(terms, foundation)
         session.update(wanted, _forgotten_partitions(request))
         if not session.partitions:
-            del self._sessions[session.id]
+            self._close(session.id)
             return FetchContext({})
         session.epoch = next_epoch(session.epoch)
         session.used_ms = now_ms
-        partitions = {key: cached.wanted for key, cached in session.partitions.items()}
-        return FetchContext(partitions, session=session, epoch=session.epoch)
+        return FetchContext({}, session=session, epoch=session.epoch)
 
     def respond(
         self,
@@ -203,7 +280,7 @@ class FetchSessionCache:
         now_ms: int,
         node_endpoints: tuple[NodeEndpoint, ...] = (),
     ) -> FetchResponse:
-        """The response, from an answer for each of the context's partitions. What is left out of it is released."""
+        """The response, from an answer for each partition that was to be looked at. What is left out is released."""
         session = context.session
         if context.error_code is not ErrorCode.none:
             return _response({}, NO_SESSION_ID, (), context.error_code)
@@ -222,29 +299,41 @@ class FetchSessionCache:
                 release_records_of(answer)
         return _response(news, session.id, node_endpoints)
 
-    def _admit(self, session: _Session, now_ms: int) -> int:
+    def is_told(self, context: FetchContext) -> LeaderSession | None:
+        """After `respond`: the session that goes on from its response, if one does."""
+        session = context.session
+        if session is None or self._sessions.get(session.id) is not session:
+            return None
+        return session if context.epoch in (INITIAL_EPOCH, session.epoch) else None
+
+    def _close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
+
+    def _admit(self, session: LeaderSession, now_ms: int) -> int:
         """Give the session a slot and an id; NO_SESSION_ID if there is nothing to remember or no room."""
         if not session.partitions or not self._make_room(session, now_ms):
             return NO_SESSION_ID
         while session.id == NO_SESSION_ID or session.id in self._sessions:
             session.id = self._draw_id()
-        session.created_ms = session.used_ms = now_ms
+        session.created_ms = now_ms
         self._sessions[session.id] = session
         return session.id
 
-    def _make_room(self, session: _Session, now_ms: int) -> bool:
+    def _make_room(self, session: LeaderSession, now_ms: int) -> bool:
         if len(self._sessions) < self._slots:
             return True
         limit_ms = now_ms - self._eviction_ms
         stalest = min(self._sessions.values(), key=lambda other: other.used_ms, default=None)
         if stalest is not None and stalest.used_ms < limit_ms:
-            del self._sessions[stalest.id]
+            self._close(stalest.id)
             return True
         settled = [other for other in self._sessions.values() if other.created_ms < limit_ms]
-        cheapest = min(settled, key=_Session.value, default=None)
+        cheapest = min(settled, key=LeaderSession.value, default=None)
         if cheapest is None or cheapest.value() >= session.value():
             return False
-        del self._sessions[cheapest.id]
+        self._close(cheapest.id)
         return True
 
 
@@ -300,16 +389,17 @@ class FetchSession:
 
     def next_request(self, wanted: Mapping[TopicIdPartition, FetchPartition]) -> SessionRequest:
         """The request that makes the leader answer all of `wanted`: all of it, or the difference to the last one."""
-        changed: Mapping[TopicIdPartition, FetchPartition] = wanted
+        told, self._told = self._told, dict(wanted)
+        changed: Mapping[TopicIdPartition, FetchPartition]
+        changed = {key: partition for key, partition in wanted.items() if told.get(key) != partition}
         forgotten: list[TopicIdPartition] = []
-        if self._epoch != INITIAL_EPOCH:
-            changed = {key: partition for key, partition in wanted.items() if self._told.get(key) != partition}
-            forgotten = [key for key in self._told if key not in wanted]
-        if wanted.keys() != self._told.keys():
+        if len(wanted) != len(told) or any(key not in told for key in changed):
+            forgotten = [key for key in told if key not in wanted]
             self._asked = {}
             for key in wanted:
                 self._asked[key.topic_id, key.partition] = self._asked[key.topic, key.partition] = key
-        self._told = dict(wanted)
+        if self._epoch == INITIAL_EPOCH:
+            changed, forgotten = wanted, []
         topics = tuple(
             FetchTopic(tuple(changed[key] for key in keys), topic, topic_id)
             for topic, topic_id, keys in _by_topic(changed)

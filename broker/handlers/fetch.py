@@ -1,5 +1,8 @@
 """Fetch, for followers and consumers: sessions, limits, and waiting until there is enough to say.
 
+Of a session's partitions those are looked at that do not rest (`fetch_reads`). A partition that is roused while its
+request sleeps is slept on from then on, as if it had never rested.
+
 A request is answered at once if it finds `min.bytes` of records, or has an error, a diverging epoch or records from the
 tier to tell. Otherwise it sleeps until one of its partitions has news (followers: the log grew, or the high watermark
 rose above the one that they told; consumers: it rose) or `max.wait.ms` is over, and looks again. It is registered with
@@ -11,7 +14,8 @@ looked at again once the quota allows it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
@@ -54,38 +58,34 @@ class FetchHandler:
 
     async def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse:
         now_s = asyncio.get_running_loop().time()
-        session = self._sessions.begin(request, api_version=context.api_version, now_ms=int(now_s * 1000))
+        session = self._sessions.begin(
+            request, api_version=context.api_version, now_ms=int(now_s * 1000), foundation=self._hosted.image
+        )
         if session.error_code is not ErrorCode.none:
             return self._sessions.respond(session, {}, now_ms=int(now_s * 1000))
         if request.replica_id < 0 and request.max_bytes > self._max_bytes:
             request = request._replace(max_bytes=self._max_bytes)
         knows_followers = request.replica_id < 0 and context.api_version >= RACK_SINCE
         select = self._select if knows_followers else None
-        reads = await self._collect(request, session.partitions, select, now_s + request.max_wait_ms / 1000)
-        return self._respond(session, reads)
+        reads = await self._collect(request, session, select, now_s + request.max_wait_ms / 1000)
+        return self._respond(request, session, reads)
 
     async def _collect(
-        self, request: FetchRequest, partitions: Partitions, select: ReplicaSelector | None, deadline_s: float
+        self, request: FetchRequest, session: FetchContext, select: ReplicaSelector | None, deadline_s: float
     ) -> FetchReads:
         """The reads to answer with; whoever gets them releases them."""
         loop = asyncio.get_running_loop()
-        reads = await self._look(request, partitions, select)
-        while not _is_enough(reads, request) and loop.time() < deadline_s:
+        reads = await self._look(request, session.partitions, select)
+        while not (session.is_empty or _is_enough(reads, request)) and loop.time() < deadline_s:
             reads.release()
-            wakeup, sleepers = Wakeup(), self._sleepers(request, partitions)
-            for news in sleepers:
-                news.add(wakeup)
-            try:
-                if not reads.holds():
-                    reads = await self._look(request, partitions, select, reads)
+            with self._asleep(request, session) as wakeup:
+                if not reads.holds(session.partitions):
+                    reads = await self._look(request, session.partitions, select, reads)
                     if _is_enough(reads, request):
                         break
                     reads.release()
                 await wakeup.wait(min(deadline_s - loop.time(), reads.held_back_s))
-            finally:
-                for news in sleepers:
-                    news.discard(wakeup)
-            reads = await self._look(request, partitions, select, reads)
+            reads = await self._look(request, session.partitions, select, reads)
         return reads
 
     async def _look(
@@ -103,9 +103,32 @@ class FetchHandler:
             raise
         return reads
 
-    def _sleepers(self, request: FetchRequest, partitions: Partitions) -> list[Sleepers]:
-        """Where a request sleeps that waits for news of all these."""
-        return [news for key, wanted in partitions.items() for news in self._news(request, key, wanted)]
+    @contextmanager
+    def _asleep(self, request: FetchRequest, context: FetchContext) -> Iterator[Wakeup]:
+        """Woken by news of any partition that does not rest, or does not any more."""
+        wakeup, sleepers, session = Wakeup(), list[Sleepers](), context.session
+
+        def sleep_on(key: PartitionKey, wanted: FetchPartition) -> None:
+            for news in self._news(request, key, wanted):
+                news.add(wakeup)
+                sleepers.append(news)
+
+        def roused(key: PartitionKey, wanted: FetchPartition) -> None:
+            if not self._news(request, key, wanted):
+                wakeup.wake()  # it is gone: that is the news
+            sleep_on(key, wanted)
+
+        for key, wanted in context.partitions.items():
+            sleep_on(key, wanted)
+        if session is not None:
+            session.on_roused.append(roused)
+        try:
+            yield wakeup
+        finally:
+            if session is not None:
+                session.on_roused.remove(roused)
+            for news in sleepers:
+                news.discard(wakeup)
 
     def _news(self, request: FetchRequest, key: PartitionKey, wanted: FetchPartition) -> Sequence[Sleepers]:
         try:
@@ -118,16 +141,22 @@ class FetchHandler:
             return (partition.log_end_news,)
         return (partition.log_end_news, partition.high_watermark_news)
 
-    def _respond(self, session: FetchContext, reads: FetchReads) -> FetchResponse:
+    def _respond(self, request: FetchRequest, session: FetchContext, reads: FetchReads) -> FetchResponse:
         reads.count()
+        looked_at = session.partitions
         hints = {answer.current_leader for answer in reads.answers.values() if answer.current_leader is not None}
-        return self._sessions.respond(
+        response = self._sessions.respond(
             session,
             reads.answers,
             now_ms=int(asyncio.get_running_loop().time() * 1000),
             node_endpoints=self._hosted.endpoints(hints) if hints else (),
         )
+        going_on = self._sessions.is_told(session)
+        if going_on is not None:
+            for key, leadership in reads.may_rest(looked_at):
+                leadership.resting.add(going_on, key, request.replica_id)
+        return response
 
 
 def _is_enough(reads: FetchReads, request: FetchRequest) -> bool:
-    return reads.must_answer or reads.size >= request.min_bytes or not reads.answers
+    return reads.must_answer or reads.size >= request.min_bytes

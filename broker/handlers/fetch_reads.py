@@ -15,7 +15,13 @@ told an older high watermark than it could have now is answered at once (KIP-116
 there. It cannot be above the end of its log, which is where it fetches.
 
 The first records of a response come even if they exceed its limit (KIP-74). A follower's position is noted once a
-request, before its answer is made, so that the answer tells the high watermark it caused. Between a decision and the
+request, before its answer is made, so that the answer tells the high watermark it caused.
+
+A partition may rest in its session where a look would find, and do, the same until something has moved: it is led here,
+its reader waits at the end, with a follower nothing is left to commit and no ISR to change, and there was no error and
+nothing to repeat. What moves it tells `leadership.resting` first.
+
+Between a decision and the
 read that follows it local retention may move on: then it is decided again; the next segment upward never takes the
 place of the asked offset.
 """
@@ -24,7 +30,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 from ...fetcher.epoch_fetch import (
@@ -59,7 +65,7 @@ from ..follower_reads import validate_follower_read
 from ..hosted_partitions import HostedPartitions
 from ..leadership import Leadership
 from ..partition import Partition
-from ..read_replicas import ReplicaSelector
+from ..read_replicas import ReplicaSelector, select_leader
 from ..replication_throttles import Throttle
 
 DECISIONS_MAX: Final = 3
@@ -139,11 +145,35 @@ class FetchReads:
         self._marks[key] = marked
         return before.answers[key]
 
-    def holds(self) -> bool:
-        """Whether another look would find the same: there are no records, and nothing has moved."""
-        if len(self._marks) < len(self.answers):
+    def holds(self, partitions: Mapping[PartitionKey, FetchPartition]) -> bool:
+        """Whether a look at these, which has been made, would find the same again: no records, and nothing moved."""
+        if len(self._marks) < len(partitions):
             return False
         return all(_mark(partition) == mark for partition, mark in self._marks.values())
+
+    def may_rest(self, partitions: Mapping[PartitionKey, FetchPartition]) -> Iterator[tuple[PartitionKey, Leadership]]:
+        """Those of these, once their answers are told, of which other looks would tell nothing until they move."""
+        if self._select not in (None, select_leader):
+            return
+        for key, (partition, mark) in self._marks.items():
+            leadership, answer = partition.leadership, self.answers[key]
+            if leadership is None or _mark(partition) != mark:
+                continue
+            is_quiet = answer.error_code is ErrorCode.none and answer.diverging_epoch is None and not answer.records
+            if is_quiet and self._waits_at_end(partitions[key], partition, leadership):
+                yield key, leadership
+
+    def _waits_at_end(self, wanted: FetchPartition, partition: Partition, leadership: Leadership) -> bool:
+        """Where a look finds nothing to serve, to commit, or to change of the ISR, and nothing to repeat."""
+        log, replicas = partition.log, leadership.replicas
+        if wanted.can_raise_to(log.high_watermark):
+            return False
+        if self._isolation is FetchIsolation.TXN_COMMITTED:
+            return wanted.fetch_offset >= log.last_stable_offset
+        if self._isolation is FetchIsolation.HIGH_WATERMARK:
+            return wanted.fetch_offset >= log.high_watermark
+        is_settled = self._request.replica_id in replicas.isr and replicas.pending_isr is None
+        return is_settled and wanted.fetch_offset == log.log_end_offset == log.high_watermark
 
     def release(self) -> None:
         """Let go of all slices."""

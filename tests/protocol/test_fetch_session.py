@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -17,6 +18,7 @@ from tierfetch.protocol.fetch_session import (
     FetchContext,
     FetchSession,
     FetchSessionCache,
+    LeaderSession,
     PartitionKey,
     SessionRequest,
     next_epoch,
@@ -260,6 +262,94 @@ def test_a_session_that_wants_nothing_is_closed() -> None:
 def test_epochs_wrap_to_one() -> None:
     assert next_epoch(0) == 1
     assert next_epoch(EPOCH_MAX) == 1
+
+
+# Rest.
+
+
+def resting(leader: Leader, fetcher: FetchSession, *numbers: int) -> tuple[LeaderSession, list[int]]:
+    """A session of partitions 1 to 4 of which some rest, and the list of those whose watch it has ended."""
+    fetcher.response_received(leader.exchange(request(fetcher.next_request(wanted(1, 2, 3, 4)))))
+    (session,) = leader.cache._sessions.values()
+    ended: list[int] = []
+    for number in numbers:
+        assert session.rest(PartitionKey("t", number), partial(ended.append, number))
+    return session, ended
+
+
+def numbers_to_look_at(leader: Leader, fetch: FetchRequest) -> list[int]:
+    return [item.partition for item in leader.begin(fetch).partitions]
+
+
+def test_what_rests_is_left_out_until_it_is_roused() -> None:
+    leader, fetcher = Leader(), FetchSession()
+    session, ended = resting(leader, fetcher, 2, 4)
+    context = leader.begin(request(fetcher.next_request(wanted(1, 2, 3, 4))))
+    assert [item.partition for item in context.partitions] == [1, 3]
+    session.on_roused.append(lambda item, _: heard.append(item.partition))
+    heard: list[int] = []
+    session.rouse(PartitionKey("t", 2))
+    assert [item.partition for item in context.partitions] == [1, 2, 3]
+    assert (heard, ended) == ([2], [])
+
+
+def test_what_is_said_of_a_partition_ends_its_rest() -> None:
+    leader, fetcher = Leader(), FetchSession()
+    _, ended = resting(leader, fetcher, 1, 2, 3, 4)
+    change = fetcher.next_request(wanted(1, 4) | wanted(2, offset=7))
+    assert numbers_to_look_at(leader, request(change)) == [2]
+    assert sorted(ended) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "terms", [{"replica_id": 2}, {"replica_epoch": 5}, {"isolation_level": 1}, {"rack_id": "r"}], ids=str
+)
+def test_on_other_terms_nothing_rests(terms: dict[str, Any]) -> None:
+    leader, fetcher = Leader(), FetchSession()
+    _, ended = resting(leader, fetcher, 2, 3)
+    fetch = request(fetcher.next_request(wanted(1, 2, 3, 4)))
+    assert numbers_to_look_at(leader, fetch._replace(**terms)) == [1, 2, 3, 4]
+    assert ended == [2, 3]
+
+
+def test_on_another_foundation_nothing_rests() -> None:
+    leader, fetcher = Leader(), FetchSession()
+    _, ended = resting(leader, fetcher, 2, 3)
+    fetch = request(fetcher.next_request(wanted(1, 2, 3, 4)))
+    context = leader.cache.begin(fetch, api_version=12, now_ms=0, foundation="another")
+    assert [item.partition for item in context.partitions] == [1, 2, 3, 4]
+    assert ended == [2, 3]
+
+
+def test_the_order_outlasts_a_rest() -> None:
+    leader, fetcher = Leader(), FetchSession()
+    session, _ = resting(leader, fetcher, 4)
+    context = leader.begin(request(fetcher.next_request(wanted(1, 2, 3, 4))))
+    some = {
+        item: FetchPartitionResponse(item.partition, records=b"x" * (item.partition == 1))
+        for item in context.partitions
+    }
+    fetcher.response_received(leader.cache.respond(context, some, now_ms=0))
+    session.rouse(PartitionKey("t", 4))
+    session.rest(PartitionKey("t", 2), lambda: None)
+    assert numbers_to_look_at(leader, request(fetcher.next_request(wanted(1, 2, 3, 4)))) == [3, 4, 1]
+
+
+def test_a_session_that_is_closed_ends_every_rest() -> None:
+    leader, fetcher = Leader(), FetchSession()
+    session, ended = resting(leader, fetcher, 1, 3)
+    fetcher.request_failed()
+    leader.exchange(request(fetcher.next_request(wanted(1))))
+    assert ended == [1, 3]
+    assert not session.rest(PartitionKey("t", 2), lambda: None)
+
+
+def test_a_session_that_makes_room_ends_every_rest() -> None:
+    leader, fetcher = Leader(slots=1), FetchSession()
+    _, ended = resting(leader, fetcher, 1, 3)
+    leader.now_ms += EVICTION_MS + 1
+    assert leader.open(1) > 0
+    assert ended == [1, 3]
 
 
 # Room.
