@@ -57,8 +57,11 @@ class ReplicaDetails:
     local_log_start_offset: int = LOCAL_LOG_START_NOT_TOLD
 
 
+NO_DETAILS: Final = ReplicaDetails()
+
+
 def no_details(_: TopicIdPartition) -> ReplicaDetails:
-    return ReplicaDetails()
+    return NO_DETAILS
 
 
 class BrokerEndpoint:
@@ -87,6 +90,8 @@ class BrokerEndpoint:
         self._questions = questions
         self._timeout_s = timeout_s
         self._session = FetchSession()
+        self._asked: dict[TopicIdPartition, _Asked] = {}
+        """As of the last fetch, for what has not changed since."""
 
     @property
     def broker_id(self) -> int:
@@ -98,7 +103,12 @@ class BrokerEndpoint:
     async def fetch(
         self, partitions: Sequence[PartitionToFetch], limits: FetchLimits, arrived: Arrived
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
-        wanted = {each.partition: _wire(each, self._details(each.partition)) for each in partitions}
+        before = self._asked
+        self._asked = {
+            each.partition: _asked(each, self._details(each.partition), before.get(each.partition))
+            for each in partitions
+        }
+        wanted = {key: asked.wire for key, asked in self._asked.items()}
         try:
             answers = await self._fetch(wanted, limits, arrived)
         except KafkaError as error:
@@ -182,8 +192,19 @@ class BrokerEndpoint:
         return answer
 
 
-def _wire(wanted: PartitionToFetch, details: ReplicaDetails) -> FetchPartition:
-    return FetchPartition(
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a fetch asks of a partition, and how that is said."""
+
+    wanted: PartitionToFetch
+    details: ReplicaDetails
+    wire: FetchPartition
+
+
+def _asked(wanted: PartitionToFetch, details: ReplicaDetails, before: _Asked | None) -> _Asked:
+    if before is not None and before.wanted is wanted and before.details == details:
+        return before
+    wire = FetchPartition(
         wanted.partition.partition,
         current_leader_epoch=wanted.current_leader_epoch,
         fetch_offset=wanted.fetch_offset,
@@ -193,6 +214,7 @@ def _wire(wanted: PartitionToFetch, details: ReplicaDetails) -> FetchPartition:
         high_watermark=details.high_watermark,
         local_log_start_offset=details.local_log_start_offset,
     )
+    return _Asked(wanted, details, wire)
 
 
 def _answer(answer: FetchPartitionResponse) -> FetchedPartition:

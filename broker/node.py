@@ -61,7 +61,7 @@ from .handlers.log_dirs import LogDirHandler
 from .handlers.table import HandlerServices, handler_table
 from .handlers.versions import VersionsHandler
 from .hosted_partitions import HostedPartitions
-from .leader_endpoint import BrokerEndpoint, ReplicaDetails
+from .leader_endpoint import NO_DETAILS, BrokerEndpoint, ReplicaDetails
 from .leadership import monotonic_ms
 from .lifecycle import LifecycleTimes
 from .metadata_view import knows_pending_uploads
@@ -356,8 +356,10 @@ class Broker(Service):
     def _replica_details(self, key: TopicIdPartition) -> ReplicaDetails:
         partition = self.hosted.partitions.get(key.topic_partition)
         if partition is None:
-            return ReplicaDetails()
+            return NO_DETAILS
         local_log_start_offset = self.thin.local_start_of(partition)
+        if local_log_start_offset is None and self.config.replica_selector_class is None:
+            return NO_DETAILS
         return ReplicaDetails(
             HIGH_WATERMARK_NOT_TOLD if self.config.replica_selector_class is None else partition.log.high_watermark,
             LOCAL_LOG_START_NOT_TOLD if local_log_start_offset is None else local_log_start_offset,

@@ -63,9 +63,10 @@ class ThinReplicas:
 
     def local_start_of(self, partition: Partition) -> int | None:
         """Where the local log of a replica that is thin, or not in sync yet, begins; None for a full one."""
-        log, since = partition.log, self._joined.get(partition.partition.topic_partition)
+        log = partition.log
         if log.is_adopted:
             return log.local_log_start_offset if log.local_log_start_offset > log.log_start_offset else None
+        since = self._joined.get(partition.partition.topic_partition) if self._joined else None
         if since is None or not _is_thin(log, since):
             return None
         is_warm = log.size_bytes >= self.limits.bytes_min or self._now_ms() - since.joined_ms >= self.limits.time_ms

@@ -15,7 +15,7 @@ from enum import Enum
 from random import Random
 
 from .bootstrap import Trigger
-from .ports import FollowerPartition
+from .ports import FollowerPartition, PartitionToFetch
 
 DOUBLINGS_MAX = 30
 
@@ -57,6 +57,8 @@ class FollowedReplica:
     is_removed: bool = False
     is_caught_up: bool = False
     """At its last answer it had all that was committed."""
+    asked: PartitionToFetch | None = None
+    """What was last fetched: the same value while it is the same."""
     task: asyncio.Task[None] | None = None
     effects: asyncio.Lock = field(default_factory=asyncio.Lock)
     _resume: ReplicaState = ReplicaState.FETCHING

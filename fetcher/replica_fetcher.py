@@ -346,15 +346,24 @@ class ReplicaFetcher:
         await asyncio.sleep(delay_s)
 
     def _request(self, replica: FollowedReplica) -> PartitionToFetch:
-        partition = replica.partition
-        return PartitionToFetch(
-            partition=partition.topic_id_partition,
-            fetch_offset=partition.log_end_offset,
-            log_start_offset=partition.log_start_offset,
-            last_fetched_epoch=partition.epochs.latest_epoch,
-            current_leader_epoch=replica.leader_epoch,
-            max_bytes=self.config.max_bytes,
-        )
+        partition, asked = replica.partition, replica.asked
+        fetch_offset, log_start_offset = partition.log_end_offset, partition.log_start_offset
+        last_fetched_epoch = partition.epochs.latest_epoch
+        if (
+            asked is None
+            or asked.fetch_offset != fetch_offset
+            or asked.log_start_offset != log_start_offset
+            or asked.last_fetched_epoch != last_fetched_epoch
+        ):
+            asked = replica.asked = PartitionToFetch(
+                partition=partition.topic_id_partition,
+                fetch_offset=fetch_offset,
+                log_start_offset=log_start_offset,
+                last_fetched_epoch=last_fetched_epoch,
+                current_leader_epoch=replica.leader_epoch,
+                max_bytes=self.config.max_bytes,
+            )
+        return asked
 
     async def _fetch(self, requests: list[PartitionToFetch], arrived: Arrived) -> Answers:
         """Nothing if the wait was ended because another replica became ready."""

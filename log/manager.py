@@ -458,7 +458,8 @@ class LogManager:
             except OSError as error:
                 logger.error("%s was not removed, the next start does it: %s", path, error)
         for log in (*self.logs.values(), *self._gone):
-            await self._attempt(log, log.reap())
+            if log.has_readers:
+                await self._attempt(log, log.reap())
         self._gone = [log for log in self._gone if log.has_readers]
 
     async def _flush_loop(self) -> None:

@@ -39,15 +39,13 @@ class TopicIdPartition:
     topic_id: UUID
     topic: str
     partition: int
+    topic_partition: TopicPartition = field(init=False, repr=False, compare=False)
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """The hash is of the id alone: one of text differs from process to process. It is asked for very often."""
+        """The hash is of the id alone: one of text differs from process to process. Both are asked for very often."""
+        object.__setattr__(self, "topic_partition", TopicPartition(self.topic, self.partition))
         object.__setattr__(self, "_hash", hash((self.topic_id.int, self.partition)))
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
 
     def __hash__(self) -> int:
         return self._hash
