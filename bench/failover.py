@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from tierfetch.cli.local_quorum import CLUSTER_ID, LocalQuorum
+from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.controller.config import SUPPORTED_FEATURES
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address, KafkaClient
@@ -41,15 +41,15 @@ def run(system: System, base: Path, results: Results, total_mb: int, runs: int) 
             configs = {"broker.session.timeout.ms": str(SESSION_TIMEOUT_MS)}
             with LocalQuorum(base / f"failover-{size}-{number}", configs=configs) as quorum:
                 leader = Address("127.0.0.1", quorum.port(quorum.leader()))
-                taken_s = asyncio.run(_measure(leader, size))
+                taken_s = asyncio.run(_measure(leader, quorum.cluster_id, size))
             case = f"{size:,} partitions, 3 controllers"
             results.add("failover", case, system.name, "decided, committed, replayed", taken_s, "s")
 
 
-async def _measure(leader: Address, partitions: int) -> float:
+async def _measure(leader: Address, cluster_id: str, partitions: int) -> float:
     client = KafkaClient(client_id="bench", random=random.Random(1))
     try:
-        epochs = {broker: await _register(client, leader, broker) for broker in BROKERS}
+        epochs = {broker: await _register(client, leader, cluster_id, broker) for broker in BROKERS}
         for broker, epoch in epochs.items():
             await _heartbeat(client, leader, broker, epoch, want_fence=False)
         for first in range(0, partitions, PARTITIONS_PER_TOPIC):
@@ -63,13 +63,13 @@ async def _measure(leader: Address, partitions: int) -> float:
         await client.close()
 
 
-async def _register(client: KafkaClient, leader: Address, broker: int) -> int:
+async def _register(client: KafkaClient, leader: Address, cluster_id: str, broker: int) -> int:
     answer = await client.request(
         leader,
         ApiKey.BROKER_REGISTRATION,
         {
             "broker_id": broker,
-            "cluster_id": CLUSTER_ID,
+            "cluster_id": cluster_id,
             "incarnation_id": UUID(int=1000 + broker),
             "listeners": [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": 9, "security_protocol": 0}],
             "features": [
