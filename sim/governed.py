@@ -355,7 +355,9 @@ class GovernedRun:
     def _stable_end_of(self, host: str, name: TopicIdPartition) -> int | None:
         broker = self._brokers()[BROKERS[host]]
         hosted = None if broker is None else broker.hosted.partitions.get(name.topic_partition)
-        return hosted.log.last_stable_offset if hosted is not None and hosted.partition == name else None
+        if hosted is None or hosted.partition != name:
+            return None
+        return min(hosted.log.last_stable_offset, hosted.log.high_watermark)
 
     def _finished_in(self, host: str, name: TopicIdPartition) -> list[str]:
         broker = self._brokers()[BROKERS[host]]

@@ -54,8 +54,9 @@ def hardware(rng: Random, nodes: Sequence[str], safety_ms: int, *, has_store: bo
     if rng.random() >= SHARE:
         return []
     hosts = rng.sample(nodes, min(len(OF_A_HOST), len(nodes)))
+    kinds = OF_A_HOST if len(hosts) == len(OF_A_HOST) else rng.sample(OF_A_HOST, len(hosts))
     chosen: list[tuple[FaultKind, tuple[str, ...]]] = [
-        (kind, (host,)) for kind, host in zip(OF_A_HOST, hosts, strict=False) if rng.random() < KIND_SHARE
+        (kind, (host,)) for kind, host in zip(kinds, hosts, strict=True) if rng.random() < KIND_SHARE
     ]
     if has_store:
         chosen += [(kind, ()) for kind in OF_THE_STORE if rng.random() < KIND_SHARE]

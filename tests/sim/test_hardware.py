@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
+
+import pytest
 
 from tierfetch.sim.hardware import OF_A_HOST, OF_THE_STORE, hardware
 from tierfetch.sim.schedule import HARDWARE_KINDS, Fault
@@ -12,12 +15,13 @@ NODES = ("a", "b", "c", "d", "e")
 SAFETY_MS = 15_000
 
 
-def drawn(seed: int, *, has_store: bool = True) -> list[Fault]:
-    return hardware(Random(seed), NODES, SAFETY_MS, has_store=has_store)
+def drawn(seed: int, nodes: Sequence[str] = NODES, *, has_store: bool = True) -> list[Fault]:
+    return hardware(Random(seed), nodes, SAFETY_MS, has_store=has_store)
 
 
-def test_half_of_the_seeds_have_some_and_every_kind_comes() -> None:
-    seeds = [drawn(seed) for seed in range(200)]
+@pytest.mark.parametrize("nodes", [NODES, NODES[:3]])
+def test_half_of_the_seeds_have_some_and_every_kind_comes(nodes: Sequence[str]) -> None:
+    seeds = [drawn(seed, nodes) for seed in range(200)]
     assert 60 < sum(not faults for faults in seeds) < 140
     kinds = Counter(fault.kind for faults in seeds for fault in faults)
     assert kinds.keys() == HARDWARE_KINDS == {*OF_A_HOST, *OF_THE_STORE}
