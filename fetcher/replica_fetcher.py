@@ -346,9 +346,8 @@ class ReplicaFetcher:
         await asyncio.sleep(delay_s)
 
     def _request(self, replica: FollowedReplica) -> PartitionToFetch:
-        partition, asked = replica.partition, replica.asked
+        partition, asked, last_fetched_epoch = replica.partition, replica.asked, replica.partition.epochs.latest_epoch
         fetch_offset, log_start_offset = partition.log_end_offset, partition.log_start_offset
-        last_fetched_epoch = partition.epochs.latest_epoch
         if (
             asked is None
             or asked.fetch_offset != fetch_offset
