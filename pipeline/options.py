@@ -74,7 +74,10 @@ class TierOptions(BaseModel):
     brokers: str | None = Field(None, description="HOST:PORT,...: go on with what is not in the tier yet.")
     metadata: bool = Field(False, description="Also leader_epoch producer_id producer_epoch sequence segment_id.")
     splitbytes: int = Field(
-        SPLIT_BYTES, ge=1024, le=SPLIT_BYTES_MAX, description="Bytes of a segment that one task reads."
+        SPLIT_BYTES,
+        ge=1024,
+        le=SPLIT_BYTES_MAX,
+        description="Bytes of a segment that are read at once, and that one task reads.",
     )
     maxoffsetspertrigger: int | None = Field(None, ge=1, description="Offsets of one micro-batch, in all partitions.")
 

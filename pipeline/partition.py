@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from functools import cache
 
 import pyarrow as pa
@@ -18,20 +18,24 @@ from .table_plan import TableSplit
 
 
 class SplitPartition(InputPartition):
-    """A split; None where there is nothing to read, for Spark wants at least one."""
+    """The splits of a task; none where there is nothing to read, for Spark wants at least one task."""
 
-    def __init__(self, split: TableSplit | None) -> None:
+    def __init__(self, splits: Iterable[TableSplit] = ()) -> None:
         super().__init__(None)
-        self.split = split
+        self.splits = tuple(splits)
 
     def __repr__(self) -> str:
-        return f"SplitPartition({self.split})"
+        return f"SplitPartition({self.splits})"
 
     def read(self, options: TierOptions, columns: StructType) -> Iterator[pa.RecordBatch]:
         """In an executor; the errors are those of `read_split`."""
-        if self.split is not None:
-            yield from ahead(read_split(options, self.split, to_arrow_schema(columns, timezone="UTC")))
+        if self.splits:
+            yield from ahead(self._read(options, to_arrow_schema(columns, timezone="UTC")))
             _settle()
+
+    def _read(self, options: TierOptions, schema: pa.Schema) -> Generator[pa.RecordBatch, None, None]:
+        for split in self.splits:
+            yield from read_split(options, split, schema)
 
 
 @cache

@@ -36,7 +36,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One task: bytes [start, end) of a segment's `.log`, at batch borders, and the records wanted of them."""
+    """Read at once: bytes [start, end) of a segment's `.log`, at batch borders, and the records wanted of them."""
 
     segment: RemoteLogSegmentMetadata
     start: int

@@ -1,6 +1,6 @@
 """`spark.read.format("tierfetch")`: the Spark side. Everything that is decided is decided in the plans.
 
-    driver: options -> splits            executor: split -> one ranged GET -> decode -> Arrow batches
+    driver: options -> splits -> tasks   executor: split -> one ranged GET -> decode -> Arrow batches
 
 The executors need this package and the rights to read the tier; nothing else passes between them and the driver but the
 options and the splits.
@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from .columns import check_schema, schema
 from .options import TierOptions, parse
+from .packing import pack
 from .partition import SplitPartition
 from .planning import planning
 from .pruning import ALWAYS_KNOWN, EVERYTHING, NEVER_NULL
@@ -62,8 +63,8 @@ class TierReader(DataSourceReader):
         self._pruning = EVERYTHING
 
     def partitions(self) -> list[InputPartition]:
-        splits: list[TableSplit | None] = [*planning(self._options, _all_splits, pruning=self._pruning)]
-        return [SplitPartition(split) for split in splits or [None]]
+        splits = planning(self._options, _all_splits, pruning=self._pruning)
+        return [SplitPartition(task) for task in pack(splits, self._options.splitbytes) or [[]]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SplitPartition), partition

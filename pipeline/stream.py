@@ -22,6 +22,7 @@ from .batch_table import OFFSET_END
 from .catalog import TierCatalog
 from .columns import check_schema
 from .options import OptionError, TierOptions
+from .packing import pack
 from .partition import SplitPartition
 from .planning import Question, catalog_of, planning
 from .stream_offsets import (
@@ -91,7 +92,7 @@ class TierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         async def splits(planner: TablePlanner) -> list[TableSplit]:
             return await _splits(planner, self._seen, first, upto)
 
-        return [SplitPartition(split) for split in self._ask(splits)]
+        return [SplitPartition(task) for task in pack(self._ask(splits), self._options.splitbytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SplitPartition), partition

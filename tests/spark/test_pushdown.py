@@ -32,7 +32,7 @@ def session(spark: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 def table(session: Any, tier: GrowingTier) -> Any:
-    return session.read.format("tierfetch").options(location=tier.root, topics=TOPIC).load()
+    return session.read.format("tierfetch").options(location=tier.root, topics=TOPIC, splitBytes=1024).load()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,9 @@ def test_rows_are_the_same_and_the_tasks_fewer(
 
 
 def sample(session: Any) -> Any:
-    return session.read.format("tierfetch").options(location=samples.TIER.parent, topics="s-none").load()
+    return (
+        session.read.format("tierfetch").options(location=samples.TIER.parent, topics="s-none", splitBytes=30000).load()
+    )
 
 
 def test_segments_that_are_too_old_are_left_out(session: Any) -> None:

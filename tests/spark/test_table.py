@@ -172,9 +172,9 @@ def test_garbage_is_not_looked_for_among_what_a_worker_has_imported() -> None:
     options = parse({"location": str(samples.TIER.parent), "topics": "s-none"})
     first, *_ = planning(options, _all_splits)
     try:
-        assert sum(batch.num_rows for batch in SplitPartition(first).read(options, KAFKA_COLUMNS)) > 0
+        assert sum(batch.num_rows for batch in SplitPartition([first]).read(options, KAFKA_COLUMNS)) > 0
         assert gc.get_freeze_count() > 0
-        assert list(SplitPartition(None).read(options, KAFKA_COLUMNS)) == []
+        assert list(SplitPartition().read(options, KAFKA_COLUMNS)) == []
     finally:
         gc.unfreeze()
 
