@@ -33,6 +33,7 @@ from tierfetch.tests.sim.planted import (
     broker_bugs,
     controller_bugs,
     fetcher_bugs,
+    hardware_bugs,
     log_bugs,
     quorum_bugs,
     quorum_core_bugs,
@@ -46,7 +47,7 @@ FAULTS_ENOUGH = 6
 OTHERS_WEIGHT = 0.2
 """Of faults that a bug which needs quiet does not need: many leave it no time."""
 TABLE_FILE = Path(__file__).parents[3] / "docs" / "planted-bugs.md"
-MODULES = (quorum_core_bugs, quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs, broker_bugs, controller_bugs)
+MODULES = (quorum_core_bugs, quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs, broker_bugs, controller_bugs, hardware_bugs)
 OPTIONS = {"governed": GovernedOptions, "quorum": QuorumOptions}
 
 SHOWN_BY_A_TEST = "Found by a model checker, a model of the controller or a transcript, not by the seeds tried so far:"
