@@ -52,7 +52,7 @@ class CheckedSource:
         return data
 
     async def finish(self) -> None:
-        """After the upload: check what was not asked for. OSError, also if there are more, or less, than whole batches."""
+        """After the upload: check what was not asked for. OSError, also if it is more, or less, than whole batches."""
         async with self._turn:
             await self._check_up_to(self.size)
             if self._rest:
