@@ -53,6 +53,7 @@ class LossTracker:
         self._open: dict[TopicIdPartition, list[Excuse]] = {}
         self.losses: dict[TopicIdPartition, PartitionLosses] = {}
         observer.losses = self.losses
+        observer.is_assigned = self._is_assigned
         self._world = world
         self._cluster = cluster
         self._observer = observer
@@ -135,6 +136,10 @@ class LossTracker:
             from_offset = losses.excused_from(registration.isr, invariants.committed_end)
             if from_offset is not None:
                 self._excuse(name, from_offset, registration.replicas)
+
+    def _is_assigned(self, node_id: int, name: TopicIdPartition) -> bool:
+        registration = _registration(self._cluster.image, name)
+        return registration is not None and node_id in registration.replicas
 
     def elected_uncleanly(self, name: TopicIdPartition, leader: int) -> None:
         """An operator had a replica lead that is out of the ISR: what it has not is lost."""

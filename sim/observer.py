@@ -69,6 +69,8 @@ class ReplicaObserver:
         """Told when a leader begins to ask for new members of its ISR: who they are."""
         self.on_local_start: Callable[[TopicIdPartition, ReplicaStatus], None] = lambda *_: None
         """Told where a local log begins: when it is there, and when that rose."""
+        self.is_assigned: Callable[[int, TopicIdPartition], bool] = lambda *_: False
+        """Asked of a replica that is hosted no more."""
         self._pending_isrs: dict[Partition, frozenset[int] | None] = {}
         self._cut: dict[Partition, None] = {}
         """Whose truncation is under way."""
@@ -113,10 +115,11 @@ class ReplicaObserver:
             del self._watched[process]
 
     def _forget_what_left(self, node_id: int, hosted: set[TopicIdPartition]) -> None:
-        """Replicas that are hosted no more."""
+        """Replicas that are hosted no more. A broker that stops in order keeps the logs of those assigned to it."""
         for key in [key for key in self._replicas if key[0] == node_id and key[1] not in hosted]:
             self._forget(key)
-            self.of(key[1]).left(key[0])
+            if not self.is_assigned(*key):
+                self.of(key[1]).left(key[0])
 
     def _forget(self, key: tuple[int, TopicIdPartition]) -> None:
         partition = self._replicas.pop(key)

@@ -128,3 +128,16 @@ def test_who_is_asked_to_join_is_told_once() -> None:
     replicas.pending_isr = frozenset({2})
     scene.event()
     assert told == [(2, {1})]
+
+
+@pytest.mark.parametrize("is_assigned", [True, False])
+def test_who_stops_in_order_goes_on_believing_in_what_its_log_has(is_assigned: bool) -> None:
+    """Its log stays on its disk, unless another broker was assigned the replica, or the topic is gone."""
+    scene = Scene()
+    scene.observer.is_assigned = lambda node_id, name: is_assigned and (node_id, name) == (2, NAME)
+    invariants = scene.observer.of(NAME)
+    invariants.committed_end = 10
+    invariants.forgive(4, (2,))
+    scene.observer._watched[scene.process].hosted.clear()  # type: ignore[attr-defined]
+    scene.event()
+    assert invariants.has_doubts == is_assigned
