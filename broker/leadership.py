@@ -9,6 +9,7 @@ behind counts no more). The decision is `fetcher.leader_replicas`; here it is ca
         refused: another change was      stays pending until the image that is on its way tells what holds now: it may
           first, or we lead no more      be this change that was first, asked for again when its answer was lost
         outcome unknown                  stays pending and is asked again after a back-off, until it is known
+        an image was faster to tell      over: the answer is not for a change that is pending by then
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ class Leadership:
         self._rng = rng
         self._on_high_watermark = on_high_watermark
         self._on_low_watermark = on_low_watermark
-        self._altering: asyncio.Task[None] | None = None
+        self._altering: dict[asyncio.Task[None], None] = {}
+        """For the change that is pending, and for those that an image was faster to tell of than their answers."""
         self._followers = self._follower_epochs(registration)
         self.replicas = LeaderReplicas(
             leader_id=registration.leader,
@@ -188,9 +190,9 @@ class Leadership:
 
     async def close(self) -> None:
         """Stop; an ISR change whose outcome is unknown is left to the next leader epoch."""
-        if self._altering is not None:
-            self._altering.cancel()
-            await asyncio.gather(self._altering, return_exceptions=True)
+        for task in self._altering:
+            task.cancel()
+        await asyncio.gather(*self._altering, return_exceptions=True)
 
     def _after_isr_change(self, before: Collection[int]) -> None:
         if self.isr != before:
@@ -217,14 +219,14 @@ class Leadership:
     def _alter(self, isr: frozenset[int]) -> None:
         self.replicas.begin_change(isr)
         epochs = {member: known.broker_epoch for member, known in self.replicas.followers.items() if member in isr}
-        self._altering = asyncio.create_task(
-            self._ask(isr, epochs), name=f"alter-partition-{self.partition.topic_partition}"
-        )
+        task = asyncio.create_task(self._ask(isr, epochs), name=f"alter-partition-{self.partition.topic_partition}")
+        self._altering[task] = None
+        task.add_done_callback(self._altering.pop)
 
     async def _ask(self, isr: frozenset[int], stated_epochs: Mapping[int, int]) -> None:
         """Each time for the same incarnations: one that came meanwhile may have lost what the change relies on."""
         retry_s = ALTER_RETRY_MIN_S
-        while self.replicas.pending_isr == isr:
+        while self.replicas.pending_isr is isr:
             try:
                 registered = await self._view.alter_partition(
                     self.partition,
@@ -237,15 +239,15 @@ class Leadership:
                 code = failure.code if isinstance(failure, KafkaError) else None
                 if code in _NOT_MADE or code in _OVERTAKEN:
                     _log.info("%s: ISR %s was refused: %s", self.partition, sorted(isr), failure)
-                    if code in _NOT_MADE and self.replicas.pending_isr == isr:
+                    if code in _NOT_MADE and self.replicas.pending_isr is isr:
                         self.replicas.abandon_change()
                     return
                 _log.warning("%s: the outcome of ISR %s is not known: %s", self.partition, sorted(isr), failure)
                 await asyncio.sleep(retry_s * self._rng.uniform(0.5, 1.0))
                 retry_s = min(2 * retry_s, ALTER_RETRY_MAX_S)
             else:
-                before = self.isr
-                if registered.leader_epoch == self.leader_epoch:
+                if self.replicas.pending_isr is isr and registered.leader_epoch == self.leader_epoch:
+                    before = self.isr
                     self.replicas.commit_isr(registered.isr, registered.partition_epoch)
-                self._after_isr_change(before)
+                    self._after_isr_change(before)
                 return

@@ -102,7 +102,7 @@ async def test_C9_a_change_that_may_have_been_made_counts_until_the_image_says_o
     """Its first answer may be lost, and the retry refused by its own effect."""
     asked = Asked(KafkaError(code, "no"))
     leadership = grow(led, monkeypatch, asked)
-    await until(lambda: leadership._altering is not None and leadership._altering.done())
+    await until(lambda: asked.times and not leadership._altering)
     assert leadership.replicas.maximal_isr == GROWN
     assert led.registration is not None
     led.note_registration(replace(led.registration, isr=(1,), partition_epoch=led.registration.partition_epoch + 1))
@@ -122,6 +122,59 @@ async def test_C7_an_image_of_something_else_leaves_the_pending_change_alone(
     assert led.registration is not None
     led.note_registration(led.registration)
     assert leadership.replicas.maximal_isr == GROWN
+
+
+class Held:
+    """Stands for `alter_partition`, and makes every change; its answers come when they are asked for."""
+
+    def __init__(self) -> None:
+        self.answers: list[asyncio.Future[PartitionRegistration]] = []
+
+    async def __call__(self, *_: object, **__: object) -> PartitionRegistration:
+        self.answers.append(asyncio.get_running_loop().create_future())
+        return await self.answers[-1]
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+async def test_C9_an_answer_that_an_image_has_overtaken_leaves_the_next_change_pending(
+    host: Host, monkeypatch: pytest.MonkeyPatch, is_refused: bool
+) -> None:
+    """The member to be counts for the high watermark until it is known what became of it."""
+    partition = await host.topic("t", 1, 2, 3)
+    alone = await host.view.alter_partition(partition.partition, leader_epoch=0, partition_epoch=0, isr=[1])
+    alone = replace(alone, replicas=(1, 2, 3))
+    partition.note_registration(alone)
+    leadership, held = partition.leader(), Held()
+    monkeypatch.setattr(leadership._view, "alter_partition", held)
+    leadership.replicas.set_eligible({1: -1, 2: -1, 3: -1})
+    leadership.record_fetch(2, FollowerFetch(0))
+    await until(lambda: len(held.answers) == 1)
+    grown = replace(alone, isr=(1, 2), partition_epoch=alone.partition_epoch + 1)
+    partition.note_registration(grown)
+    leadership.replicas.set_eligible({1: -1, 2: -1, 3: -1})
+    leadership.record_fetch(3, FollowerFetch(0))
+    await until(lambda: len(held.answers) == 2)
+    if is_refused:
+        held.answers[0].set_exception(KafkaError(ErrorCode.ineligible_replica, "not any more"))
+    else:
+        held.answers[0].set_result(grown)
+    await until(lambda: len(leadership._altering) == 1)
+    assert leadership.replicas.maximal_isr == {1, 2, 3}
+    held.answers[1].set_result(replace(grown, isr=(1, 2, 3), partition_epoch=grown.partition_epoch + 1))
+    await until(lambda: leadership.isr == {1, 2, 3})
+
+
+async def test_C7_nobody_asks_once_the_leadership_is_over(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for the change that is pending, nor for one whose answer an image has overtaken."""
+    partition = await host.topic("t", 1, 2, 3)
+    leadership, held = partition.leader(), Held()
+    monkeypatch.setattr(leadership._view, "alter_partition", held)
+    for isr, number in ((frozenset({1, 2}), 1), (frozenset({1, 3}), 2)):
+        leadership.replicas.commit_isr(leadership.isr, leadership.replicas.partition_epoch + 1)
+        leadership._alter(isr)
+        await until(lambda number=number: len(held.answers) == number)  # type: ignore[misc]
+    await leadership.close()
+    assert [answer.cancelled() for answer in held.answers] == [True, True]
 
 
 async def test_C7_an_error_that_says_nothing_is_asked_again(led: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
