@@ -39,9 +39,6 @@ from .deadlines import MetadataWriter
 from .rate_limit import RateLimit
 from .view import LocalSegment, PartitionView
 
-_OURS = (RemoteLogSegmentState.COPY_SEGMENT_STARTED, RemoteLogSegmentState.COPY_SEGMENT_FINISHED)
-"""States in which nobody else has begun to delete a segment."""
-
 
 def describe_copy(
     view: PartitionView, segment: LocalSegment, segment_id: RemoteLogSegmentId, *, txn_index_empty: bool, now_ms: int
@@ -101,7 +98,7 @@ class SegmentCopier:
             _check_wanted(segment, is_wanted)
             await self._writer.update(segment.segment_id, RemoteLogSegmentState.COPY_SEGMENT_FINISHED, custom_metadata)
         except (RemoteStorageError, RemoteLogMetadataError, IllegalTransitionError, OSError):
-            if self._writer.state_of(segment.segment_id) not in _OURS:
+            if self._writer.is_given_up(segment.segment_id):
                 await self._storage.delete_log_segment_data(segment)
             raise
 

@@ -103,11 +103,15 @@ class MetadataWriter:
         self._timeout_ms = timeout_ms
         self._wall_clock_ms = wall_clock_ms
 
-    def state_of(self, segment_id: RemoteLogSegmentId) -> RemoteLogSegmentState | None:
-        """As the ledger has it now; None if it does not name the segment."""
+    def is_given_up(self, segment_id: RemoteLogSegmentId) -> bool:
+        """Whether the ledger tells that the segment is being deleted, or does not name it. Not while it is read anew: by
+        its end the segment may be a finished one.
+        """
         ledger = self._metadata.ledger(segment_id.topic_id_partition)
-        segment = None if ledger is None else ledger.get(segment_id)
-        return None if segment is None else segment.state
+        if ledger is None:
+            return False
+        segment = ledger.get(segment_id)
+        return segment is None or segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED
 
     async def start_copy(self, segment: RemoteLogSegmentMetadata) -> None:
         assert segment.state is RemoteLogSegmentState.COPY_SEGMENT_STARTED, segment

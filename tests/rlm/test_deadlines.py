@@ -91,7 +91,9 @@ async def test_metadata_that_is_not_committed_in_time_is_an_error() -> None:
     ):
         with pytest.raises(RemoteLogMetadataError, match="was not committed within 5 ms"):
             await write
-    assert writer.state_of(segment_id(1)) is None
+    assert not writer.is_given_up(segment_id(1)), "its ledger is not known"
+    metadata.release()
+    assert writer.is_given_up(segment_id(1))
 
 
 async def test_writer_signs_its_events() -> None:
@@ -104,7 +106,7 @@ async def test_writer_signs_its_events() -> None:
     await writer.update(segment_id(1), RemoteLogSegmentState.COPY_SEGMENT_FINISHED, b"custom")
     event = shared.events(PARTITION)[-1]
     assert (event.broker_id, event.event_timestamp_ms) == (8, 77)
-    assert writer.state_of(segment_id(1)) is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+    assert not writer.is_given_up(segment_id(1))
     ledger = metadata.ledger(PARTITION)
     assert ledger is not None
     assert ledger.finished()[0].custom_metadata == b"custom"

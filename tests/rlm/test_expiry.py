@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tierfetch.remote.ledger import IllegalTransitionError
-from tierfetch.remote.segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from tierfetch.rlm.deadlines import MetadataWriter
 from tierfetch.rlm.expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter
 from tierfetch.rlm.metrics import RemoteLogCounters
@@ -32,6 +32,16 @@ def writer_of(metadata: InMemoryRemoteLogMetadataManager) -> MetadataWriter:
     return MetadataWriter(metadata, broker_id=1, timeout_ms=1000, wall_clock_ms=lambda: 5)
 
 
+def state_of(
+    metadata: InMemoryRemoteLogMetadataManager, segment_id: RemoteLogSegmentId
+) -> RemoteLogSegmentState | None:
+    """None if the ledger does not name it."""
+    ledger = metadata.ledger(PARTITION)
+    assert ledger is not None
+    segment = ledger.get(segment_id)
+    return None if segment is None else segment.state
+
+
 async def test_R3_deletions_keep_to_the_expiration_pool(metadata: InMemoryRemoteLogMetadataManager) -> None:
     """`remote.log.manager.expiration.thread.pool.size`, over all partitions that a deleter works for."""
     storage, running, most = MemoryRemoteStorage(), 0, 0
@@ -52,7 +62,7 @@ async def test_R3_deletions_keep_to_the_expiration_pool(metadata: InMemoryRemote
     deleter = RemoteSegmentDeleter(storage, writer, 2)
     await asyncio.gather(deleter.delete_all(segments[:4]), deleter.delete_all(segments[4:]))
     assert (most, running) == (2, 0)
-    assert all(writer.state_of(segment.segment_id) is None for segment in segments)
+    assert all(state_of(metadata, segment.segment_id) is None for segment in segments)
 
 
 @pytest.mark.parametrize("is_finished", [False, True])
@@ -79,9 +89,7 @@ async def test_R3_an_orphan_that_was_finished_after_all_is_kept(is_finished: boo
     assert deleted == [], "nothing before it is known what was written"
     here.release()
     await abandoning
-    assert (len(deleted), writer_of(elsewhere).state_of(orphan.segment_id)) == (
-        (0, FINISHED) if is_finished else (1, None)
-    )
+    assert (len(deleted), state_of(elsewhere, orphan.segment_id)) == ((0, FINISHED) if is_finished else (1, None))
 
 
 @pytest.mark.parametrize("seen_as", [STARTED, FINISHED, DELETING])
@@ -101,7 +109,7 @@ async def test_R3_deletion_goes_on_from_any_state(
     if reached is not STARTED:
         await writer.update(segment_id(1), reached)
     await RemoteSegmentDeleter(MemoryRemoteStorage(), writer, 1).delete(remote(1, 0, 10, state=reached))
-    assert writer.state_of(segment_id(1)) is None
+    assert state_of(metadata, segment_id(1)) is None
 
 
 async def test_R3_refusal_for_another_reason_is_told(metadata: InMemoryRemoteLogMetadataManager) -> None:

@@ -20,6 +20,7 @@ from tierfetch.remote.metadata import RemoteLogMetadataError
 from tierfetch.remote.segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
@@ -213,6 +214,36 @@ async def test_R3_leader_that_was_swept_meanwhile_leaves_nothing() -> None:
     await until(lambda: zombie.manager.counters.errors["copy"] == 1)
     await zombie.close()
     await successor.close()
+
+
+class MetadataReadAnew(InMemoryRemoteLogMetadataManager):
+    """Learns, while the first FINISHED is on its way, that what it has read may be wrong. The event is there; what
+    holds is not known before `release`.
+    """
+
+    async def update_segment(self, update: RemoteLogSegmentMetadataUpdate) -> None:
+        if self._next_index[PARTITION] > 1 or update.state is not RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
+            await super().update_segment(update)
+            return
+        self.hold()
+        self._next_index[PARTITION] = 0
+        self._book.restart(PARTITION)
+        self._metadata.append(update)
+        raise RemoteLogMetadataError("not read back in time")
+
+
+async def test_R3_what_a_ledger_that_is_read_anew_may_call_finished_is_not_taken_back() -> None:
+    """Others may have let go of their local segments for it."""
+    shared = SharedMetadata()
+    metadata = MetadataReadAnew(shared)
+    broker = Broker(1, MemoryRemoteStorage(), shared, metadata=metadata)
+    produced = await tier_two_segments(broker)
+    await until(lambda: broker.manager.counters.errors["copy"] == 1)
+    metadata.release()
+    await check_outcome(broker, produced)
+    assert broker.manager.counters.disproven_segments == 0
+    assert sum(operation == "delete_log_segment_data" for operation, _ in broker.storage.calls) == 0
+    await broker.close()
 
 
 @pytest.mark.parametrize("tampered", [lambda data: data[:-1], lambda data: b"", lambda data: data + b"!"])
