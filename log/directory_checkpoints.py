@@ -49,6 +49,8 @@ logger = logging.getLogger(__name__)
 
 Offsets = dict[TopicPartition, int]
 
+ABSENT: Final = -1
+
 FILES: Final = (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -64,8 +66,10 @@ class _File:
     path: Path
     collect: Callable[[], Offsets]
     offsets: Offsets = field(default_factory=dict)
+    at_least: Offsets = field(default_factory=dict)
+    """The same, unless a write has failed: then the lowest of what each entry may be, ABSENT if it may be missing."""
     is_damaged: bool = False
-    """Or what is in it is not known, for a write of it has failed."""
+    """Or a write of it has failed."""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     next_write: asyncio.Task[None] | None = None
 
@@ -95,7 +99,8 @@ class DirectoryCheckpoints:
             if not await self._disk.exists(file.path):
                 continue
             try:
-                file.offsets = decode_offsets(await self._disk.read_file(file.path), name=str(file.path))
+                offsets = decode_offsets(await self._disk.read_file(file.path), name=str(file.path))
+                file.offsets = file.at_least = offsets
             except CorruptFileError as error:
                 file.is_damaged = True
                 logger.warning("%s; its logs are opened as without it, and it is written anew", error)
@@ -119,6 +124,12 @@ class DirectoryCheckpoints:
     async def save_log_start_offsets(self) -> None:
         """Make the log starts of this moment durable."""
         await self._save(self._files[LOG_START_OFFSET_CHECKPOINT])
+
+    async def ensure_log_start_saved(self, partition: TopicPartition) -> None:
+        """Of one log; nothing is written if it is durable as it is, whatever there is to say of others."""
+        file, log = self._files[LOG_START_OFFSET_CHECKPOINT], self._logs.get(partition)
+        if log is None or file.at_least.get(partition, ABSENT) < log.log_start_offset:
+            await self._save(file)
 
     async def save_recovery_points(self) -> None:
         """Make the recovery points and high watermarks of this moment durable."""
@@ -147,8 +158,9 @@ class DirectoryCheckpoints:
             offsets = file.collect()
             if offsets != file.offsets or file.is_damaged:
                 file.is_damaged = True
+                file.at_least = {name: min(least, offsets.get(name, ABSENT)) for name, least in file.at_least.items()}
                 await self._disk.write_file(file.path, encode_offsets(offsets))
-                file.offsets = offsets
+                file.offsets = file.at_least = offsets
                 file.is_damaged = False
 
     def _written(self, task: asyncio.Task[None]) -> None:

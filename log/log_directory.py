@@ -103,6 +103,9 @@ class LogDirectory:
     async def save_log_start_offsets(self) -> None:
         await self.checkpoints.save_log_start_offsets()
 
+    async def ensure_log_start_saved(self, partition: TopicPartition) -> None:
+        await self.checkpoints.ensure_log_start_saved(partition)
+
     async def save_recovery_points(self) -> None:
         await self.checkpoints.save_recovery_points()
 

@@ -48,6 +48,9 @@ class LogKeeper(Protocol):
     async def save_log_start_offsets(self) -> None:
         """Make the log start offsets of all logs durable."""
 
+    async def ensure_log_start_saved(self, partition: TopicPartition) -> None:
+        """Make that of one log durable; where it is already nothing is written, which a full disk may not take."""
+
     async def save_recovery_points(self) -> None:
         """Make the recovery points and high watermarks of all logs durable."""
 

@@ -59,7 +59,9 @@ class Trimming:
         state = self._state
         async with state.gate, state.flush_lock:
             state.check_usable()
-            return await self._remove_first(below_log_start(state.segments.as_tuple(), up_to_offset).count)
+            # First what needs nothing of a disk that may be full: all behind it was flushed.
+            removed = await self._remove_below(min(up_to_offset, state.recovery_point - 1))
+            return removed + await self._remove_below(up_to_offset)
 
     async def delete_old_segments_by_log_start(self) -> int:
         """Remove closed segments that lie wholly below the log start."""
@@ -82,6 +84,9 @@ class Trimming:
             await state.keeper.save_log_start_offsets()
             await state.save_epochs()
             return count
+
+    async def _remove_below(self, offset: int) -> int:
+        return await self._remove_first(below_log_start(self._state.segments.as_tuple(), offset).count)
 
     def _expired(self) -> Expired:
         state = self._state
@@ -128,7 +133,7 @@ class Trimming:
         if count == 0:
             return 0
         if state.config.remote_storage_enable:
-            await state.keeper.save_log_start_offsets()
+            await state.keeper.ensure_log_start_saved(state.topic_partition)
             await self._flush_up_to(state.segments.as_tuple()[count].base_offset)
         else:
             with suppress(OSError):

@@ -107,6 +107,9 @@ class _RecoveryPoint:
     async def save_log_start_offsets(self) -> None:
         """The log start is a snapshot's end."""
 
+    async def ensure_log_start_saved(self, partition: TopicPartition) -> None:
+        """The same."""
+
     async def save_recovery_points(self) -> None:
         await self._save(sync=True)
 

@@ -35,6 +35,9 @@ class Keeper:
     async def save_log_start_offsets(self) -> None:
         self.calls.append("log start")
 
+    async def ensure_log_start_saved(self, partition: TopicPartition) -> None:
+        await self.save_log_start_offsets()
+
     async def save_recovery_points(self) -> None:
         self.calls.append("recovery point")
 

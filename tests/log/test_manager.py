@@ -460,6 +460,46 @@ async def test_a_full_disk_is_freed_by_retention() -> None:
     await manager.close()
 
 
+async def test_a_full_disk_is_freed_of_what_the_tier_has() -> None:
+    """Whatever else there is to be written: where this log begins is on the disk already."""
+    disk = MemoryDisk()
+    manager = await loaded(disk, config=TIERED)
+    log, other = await manager.create(TP, TOPIC_ID), await manager.create(TopicPartition("u", 1), OTHER_ID)
+    for each in (log, other):
+        for _ in range(10):
+            each.update_high_watermark((await append(each, value=bytes(100))).last_offset + 1)
+    await log.flush()
+    await manager.save_checkpoints()
+    for _ in range(10):
+        log.update_high_watermark((await append(log, value=bytes(100))).last_offset + 1)
+    disk.capacity_bytes = sum(map(len, disk.files().values()))
+    for raised in (other.increment_log_start_offset(9), log.increment_log_start_offset(1)):
+        with pytest.raises(OSError, match="No space left"):
+            await raised
+    assert await log.delete_local_segments(20) == 9
+    assert (log.log_start_offset, log.local_log_start_offset) == (0, 18)
+    assert checkpoint(disk, "log-start") == {"t-0": 0, "u-1": 0}
+    await manager.close()
+    again = (await loaded(disk, config=TIERED)).get(TP)
+    assert again is not None
+    assert (again.log_start_offset, offsets_of(await read_bytes(again, 18))) == (0, [18, 19])
+
+
+async def test_a_log_start_that_may_not_be_on_the_disk_is_written_before_segments_go() -> None:
+    disk = MemoryDisk()
+    manager, log = await with_data(disk, config=TIERED)
+    await log.flush()
+    for operation in ("sync_directory", "write_file"):
+        disk.faults = FailNth(1, only=frozenset({operation}))
+        with pytest.raises(OSError, match=operation):
+            await log.delete_local_segments(7)
+    disk.faults = None
+    assert log.local_log_start_offset == 0
+    assert await log.delete_local_segments(7) > 0
+    assert checkpoint(disk, "log-start") == {"t-0": 0}
+    await manager.close()
+
+
 # Checkpoints.
 
 
