@@ -49,11 +49,11 @@ def alter_configs(state: ControllerState, request: Any) -> ControllerResult:
 def _alter(state: ControllerState, request: Any, changes_of: Any) -> ControllerResult:
     records: list[MetadataRecord] = []
     responses = []
-    names = [(resource.resource_type, resource.resource_name) for resource in request.resources]
+    twice = find_duplicates([(resource.resource_type, resource.resource_name) for resource in request.resources])
     for resource in request.resources:
         code, message = ErrorCode.none, None
         try:
-            if names.count((resource.resource_type, resource.resource_name)) > 1:
+            if (resource.resource_type, resource.resource_name) in twice:
                 raise KafkaError(ErrorCode.invalid_request, f"{resource.resource_name!r} is given twice")
             records += _alter_one(state, resource, changes_of)
         except KafkaError as error:

@@ -18,7 +18,7 @@ from ..protocol.errors import ErrorCode, KafkaError
 from .config import KRAFT_VERSION, FeatureRange
 from .image import METADATA_VERSION
 from .records import BrokerFeature, FeatureLevelRecord, MetadataRecord
-from .state import ControllerResult, ControllerState, KRaftUpgrade, Plain
+from .state import ControllerResult, ControllerState, KRaftUpgrade, Plain, find_duplicates
 
 UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2
@@ -76,9 +76,9 @@ def request_flag(request: Any, name: str) -> bool:
 
 def _checked_updates(state: ControllerState, request: Any) -> list[MetadataRecord]:
     records: list[MetadataRecord] = []
-    names = [update.feature for update in request.feature_updates]
+    twice = find_duplicates([update.feature for update in request.feature_updates])
     for update in request.feature_updates:
-        if names.count(update.feature) > 1:
+        if update.feature in twice:
             raise KafkaError(ErrorCode.invalid_request, f"feature {update.feature!r} is given twice")
         level = update.max_version_level
         _check_update(state, update.feature, level, _upgrade_type(update))

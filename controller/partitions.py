@@ -29,19 +29,19 @@ from .image import TOPIC_RESOURCE
 from .placement import ReplicaPlacer
 from .records import MetadataRecord, RemovePartitionsRecord
 from .registrations import TopicRegistration
-from .state import ControllerResult, ControllerState, Moment
+from .state import ControllerResult, ControllerState, Moment, find_duplicates
 
 
 def create_partitions(state: ControllerState, request: Any, moment: Moment) -> ControllerResult:
     """CreatePartitions; each topic is done, or refused, by itself."""
     records: list[MetadataRecord] = []
     results = []
-    names = [topic.name for topic in request.topics]
+    twice = find_duplicates([topic.name for topic in request.topics])
     budget = state.config.partitions_per_request_max
     for topic in request.topics:
         code, message = ErrorCode.none, None
         try:
-            if names.count(topic.name) > 1:
+            if topic.name in twice:
                 raise KafkaError(ErrorCode.invalid_request, f"topic {topic.name!r} is asked for twice")
             changes = _change_count(state, topic, budget, moment)
             budget -= len(changes)
@@ -85,7 +85,7 @@ def _change_count(state: ControllerState, asked: Any, budget: int, moment: Momen
 
 def _assignments(state: ControllerState, topic: TopicRegistration, asked: Any, count: int) -> Sequence[tuple[int, ...]]:
     first = min(topic.partitions, default=None)
-    factor = len(topic.partitions[first].replicas) if first is not None else state.config.default_replication_factor
+    factor = state.config.default_replication_factor if first is None else topic.partitions[first].replication_factor
     if asked.assignments is None:
         return ReplicaPlacer(state.image.brokers.values(), state.random).place(count, factor)
     if len(asked.assignments) != count:

@@ -91,11 +91,11 @@ def _begin(
     may_change_factor: bool,
 ) -> ReplicaTarget:
     check_assignment(state, replicas, None, state.image.name(key))
-    factor = len(before.replicas) - len(before.adding_replicas)
-    if not may_change_factor and len(replicas) != factor:
+    if not may_change_factor and len(replicas) != before.replication_factor:
         raise KafkaError(
             ErrorCode.invalid_replication_factor,
-            f"{state.image.name(key)}: {len(replicas)} replicas where {factor} are, and changing that was not allowed",
+            f"{state.image.name(key)}: {len(replicas)} replicas where {before.replication_factor} are, and changing"
+            " that was not allowed",
         )
     return begin(before, replicas)
 

@@ -68,6 +68,11 @@ class PartitionRegistration(NamedTuple):
         return self.replicas[0] if self.replicas else NO_LEADER
 
     @property
+    def replication_factor(self) -> int:
+        """While it is being reassigned, what it was before."""
+        return len(self.replicas) - len(self.adding_replicas)
+
+    @property
     def is_reassigning(self) -> bool:
         return bool(self.adding_replicas or self.removing_replicas)
 

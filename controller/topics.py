@@ -32,13 +32,13 @@ def create_topics(state: ControllerState, request: Any) -> ControllerResult:
     """CreateTopics."""
     records: list[MetadataRecord] = []
     placer = ReplicaPlacer(state.image.brokers.values(), state.random)
-    names = [topic.name for topic in request.topics]
-    taken = {_collision_key(name): name for name in state.image.topic_ids} if names else {}
+    twice = find_duplicates([topic.name for topic in request.topics])
+    taken = {_collision_key(name): name for name in state.image.topic_ids} if request.topics else {}
     results = []
     budget = state.config.partitions_per_request_max
     for topic in request.topics:
         try:
-            if names.count(topic.name) > 1:
+            if topic.name in twice:
                 raise KafkaError(ErrorCode.invalid_request, f"topic {topic.name!r} is asked for twice")
             created = _create(state, topic, placer, taken, budget)
         except KafkaError as error:

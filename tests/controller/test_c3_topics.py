@@ -208,6 +208,14 @@ def test_C8_a_topic_grows(cluster: Harness) -> None:
     assert [cluster.partition("t", number).replicas for number in (4, 5)] == [(3, 1), (2, 3)]
 
 
+def test_C8_a_topic_that_grows_while_it_is_moved_keeps_its_replication_factor(cluster: Harness) -> None:
+    cluster.create("t", [1])
+    cluster.reassign("t", [2, 3])
+    assert len(cluster.partition("t").replicas) == 3, "both sides of the move"
+    assert change_count(cluster, 2)["error_code"] is ErrorCode.none
+    assert len(cluster.partition("t", 1).replicas) == 1
+
+
 @pytest.mark.parametrize(
     ("count", "values", "code"),
     [
