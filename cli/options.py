@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -43,6 +44,20 @@ def window_option(text: str) -> Callable[[Command], Command]:
 def wave_option(text: str) -> Callable[[Command], Command]:
     """How much moves at a time."""
     return click.option("--partitions-per-broker", type=click.IntRange(min=1), default=50, show_default=True, help=text)
+
+
+class OutputFile(click.Path):
+    """What a command makes at its end: that there is no place for it is said at the beginning."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, dir_okay=False, writable=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        directory = path.absolute().parent
+        if not directory.is_dir() or not os.access(directory, os.W_OK):
+            raise click.ClickException(f"{path}: cannot be written: {directory} is no directory that may be written to")
+        return path
 
 
 def write_text(path: Path, text: str) -> None:

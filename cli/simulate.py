@@ -23,6 +23,7 @@ from rich.table import Table
 from ..sim.report import REPORTS, RunReport
 from ..sim.runner import SCENARIOS, run_seed, shrink_failure
 from ..sim.schedule import Schedule, UnfitScheduleError
+from .options import OutputFile, write_text
 
 SHRINK_RUNS: Final = 40
 SHRUNK_MAX: Final = 2
@@ -45,10 +46,9 @@ The same seed gives the same run, event for event, with the same commit, depende
 @click.option("--scenario", type=click.Choice(sorted(SCENARIOS)), help="Default: the seed's.")
 @click.option("--schedule", "schedule_file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="Faults from this file in place of the seed's.")  # fmt: skip
-@click.option("--events", "events_file", type=click.Path(dir_okay=False, path_type=Path),
-              help="Write the lines of one seed to this file.")  # fmt: skip
+@click.option("--events", "events_file", type=OutputFile(), help="Write the lines of one seed to this file.")
 @click.option("--logs", is_flag=True, help="Show also what the nodes log.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write all reports.")
+@click.option("--json", "json_file", type=OutputFile(), help="Write all reports.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
 @click.option("--time-limit", type=click.FloatRange(0), help="Begin no more seeds after so many seconds.")
 @click.option("--shrink/--no-shrink", default=True, show_default=True, help="Shorten the schedule of a failure.")
@@ -84,7 +84,7 @@ def simulate(
             raise click.ClickException(f"no seed was run: the time limit of {time_limit} s was over before the first")
         _print_summary(reports, seeds)
     if json_file is not None:
-        json_file.write_bytes(REPORTS.dump_json(reports, indent=1))
+        write_text(json_file, REPORTS.dump_json(reports, indent=1).decode())
     failed = [report for report in reports if report.has_failed]
     for number, report in enumerate(failed):
         _explain(report, schedule_file, shrinks=shrink and number < SHRUNK_MAX)
@@ -207,7 +207,7 @@ def _shrink(report: RunReport) -> None:
         )
         return
     path = Path(f"simulate-{report.scenario}-{report.seed}.json")
-    path.write_text(shrunk.schedule.to_json())
+    write_text(path, shrunk.schedule.to_json())
     click.echo(
         f"with {len(shrunk.schedule.faults)} of its {len(report.schedule.faults)} faults it still fails "
         f"(found in {shrunk.runs} runs): --schedule {path}"

@@ -25,11 +25,13 @@ _SOURCES: Final = {
 
 def _resource(topic: str | None, broker: str | None) -> tuple[int, str]:
     """The broker "default" stands for all of them."""
-    if (topic is None) == (broker is None):
-        raise click.UsageError("name one --topic or one --broker")
-    if topic is not None:
+    if topic is not None and broker is None:
         return ResourceType.TOPIC, topic
-    return ResourceType.BROKER, "" if broker == "default" else str(broker)
+    if broker is None or topic is not None:
+        raise click.UsageError("name one --topic or one --broker")
+    if broker != "default" and not (broker.isascii() and broker.isdecimal()):
+        raise click.UsageError(f'--broker {broker}: expected the id of a broker, or "default"')
+    return ResourceType.BROKER, "" if broker == "default" else broker
 
 
 @click.group("configs")

@@ -26,7 +26,16 @@ from ..model.estimate import TIER_UNKNOWN, UNKNOWN_TO_ALL, capture
 from ..model.inputs import policy_option
 from ..model.observe import Observer
 from ..model.quantities import clause, count, duration, rate, size
-from ..options import FiniteRange, json_option, table_console, throttle_rate, wave_option, window_option, write_text
+from ..options import (
+    FiniteRange,
+    OutputFile,
+    json_option,
+    table_console,
+    throttle_rate,
+    wave_option,
+    window_option,
+    write_text,
+)
 from .session import Admin, run
 
 BROKERS_SHOWN_MAX: Final = 40
@@ -93,7 +102,7 @@ def _id_option(name: str, text: str) -> Callable[[Command], Command]:
 )
 @click.option("--repair-racks", is_flag=True, help="Also move replicas that share a rack.")
 @click.option("--keep-leaders", is_flag=True, help="Do not make preferred leaders even.")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the plan here.")
+@click.option("--out", type=OutputFile(), help="Write the plan here.")
 @json_option
 def plan(cluster_path: Path | None, bootstrap: tuple[str, ...], window_s: float, **options: Any) -> None:
     """Plan with as few moves and bytes as possible, and say how few any plan needs.

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from ..local_cluster import TierSettings
+from ..options import OutputFile, write_text
 from ..processes import free_ports, poll
 from . import scenario
 from .proof import consume_all
@@ -44,11 +45,11 @@ def size(value: str | int) -> int:
 @click.option(
     "--size", "size_bytes", type=size, metavar="SIZE", default="512M", show_default=True, help="How much to produce."
 )
-@click.option("--json", "json_path", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures here.")
+@click.option("--json", "json_path", type=OutputFile(), help="Write the figures here.")
 @click.option(
     "--html",
     "html_path",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OutputFile(),
     default="demo-report.html",
     show_default=True,
     help="Write the chart here.",
@@ -81,7 +82,7 @@ def demo(
     write_chart(report, html_path)
     console.print(f"Chart: {html_path}")
     if json_path is not None:
-        json_path.write_text(report.model_dump_json(indent=1) + "\n")
+        write_text(json_path, report.model_dump_json(indent=1) + "\n")
     if not report.passed:
         console.print("[red]A check failed.[/]")
         sys.exit(1)

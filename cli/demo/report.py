@@ -10,6 +10,8 @@ from pydantic import BaseModel, Field
 from rich.console import Console
 from rich.table import Table
 
+from ..options import write_text
+
 MIB = 1 << 20
 
 
@@ -107,4 +109,4 @@ def write_chart(report: DemoReport, path: Path) -> None:
     )
     figure.update_xaxes(rangemode="tozero")
     figure.update_yaxes(autorange="reversed", ticksuffix="  ")
-    path.write_text(figure.to_html(include_plotlyjs=True, full_html=True), encoding="utf-8")
+    write_text(path, figure.to_html(include_plotlyjs=True, full_html=True))

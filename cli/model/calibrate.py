@@ -19,7 +19,7 @@ from ...remote.registry import PluginError, load_remote_storage
 from ...remote.storage import RemoteStorageError
 from ...sim.cluster.calibration import CalibrationError, Calibrations, MachineRates, System
 from ..admin.session import Admin, run
-from ..options import pairs, table_console
+from ..options import OutputFile, pairs, table_console
 from . import probes
 from .observe import Observer
 from .pace import LeaderPace, paces
@@ -47,9 +47,7 @@ class Steps:
 
 
 @click.command("calibrate")
-@click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Write the calibration here."
-)
+@click.option("--out", type=OutputFile(), required=True, help="Write the calibration here.")
 @click.option(
     "--base",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from ..admin.session import Admin, bootstrap_option, run
-from ..options import pairs, window_option, write_text
+from ..options import OutputFile, pairs, window_option, write_text
 from .estimate import FILL_IN, TIER_UNKNOWN, UNKNOWN_TO_ALL, Captured, capture
 from .observe import Observer
 from .snapshot import Snapshot
@@ -29,9 +29,7 @@ Wait = Callable[[float], Awaitable[None]]
 
 @click.command("capture")
 @bootstrap_option
-@click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write it here (.yaml, .json), not to stdout."
-)
+@click.option("--out", type=OutputFile(), help="Write it here (.yaml, .json), not to stdout.")
 @click.option("--name", default="cluster", show_default=True, help="What reports call the cluster.")
 @window_option("Seconds between the two looks that produce rates come from; 0: none are measured.")
 @click.option(

@@ -15,7 +15,7 @@ from rich.markup import escape
 from ...sim.cluster.arrays import ClusterArrays
 from ...sim.cluster.calibration import CalibrationError, Calibrations
 from ...sim.cluster.inventory import Inventory, InventoryError, Policy
-from ..options import json_option, throttle_rate
+from ..options import OutputFile, json_option, throttle_rate
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -49,7 +49,7 @@ def cluster_options(command: Command) -> Command:
         click.option(
             "--html",
             "html_path",
-            type=click.Path(path_type=Path, dir_okay=False),
+            type=OutputFile(),
             help="Write a report with charts here: one file, nothing is loaded from elsewhere.",
         ),
     )

@@ -72,6 +72,19 @@ def test_wrong_configuration_is_exit_code_1_with_the_keys(tmp_path: Path) -> Non
     assert "log.dirs is missing" in result.output
 
 
+@pytest.mark.parametrize("command", [("demo", "--json"), ("demo", "--html"), ("simulate", "--seed", "1", "--json")])
+def test_a_file_that_cannot_be_written_is_said_before_the_work(command: tuple[str, ...], tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "no" / "file")
+    result = CliRunner().invoke(cli, [*command, nowhere], catch_exceptions=False)
+    assert (result.exit_code, f"{nowhere}: cannot be written" in result.output) == (1, True), result.output
+
+
+@pytest.mark.parametrize("command", [("describe",), ("alter", "--set", "log.retention.ms=1")])
+def test_a_broker_goes_by_its_id(command: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(cli, ["configs", *command, "--broker", "kafka-1"], catch_exceptions=False)
+    assert (result.exit_code, "--broker kafka-1: expected the id" in result.output) == (2, True), result.output
+
+
 def test_missing_option_is_wrong_usage() -> None:
     result = CliRunner().invoke(cli, ["broker"])
     assert result.exit_code == 2
