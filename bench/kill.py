@@ -31,7 +31,7 @@ BROKERS: Final = (1, 2, 3)
 RECORDS_PER_S: Final = 200
 VALUE: Final = b"v" * 100
 SESSION_TIMEOUT_S: Final = 9.0
-"""A controller that has just taken over fences nobody before that."""
+"""The default of both: by then the controller has heard every broker."""
 SETTLE_S: Final = 2.0
 LOOK_INTERVAL_S: Final = 0.01
 
