@@ -24,21 +24,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Final
 from uuid import UUID
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition, check_topic_name
 from .adoption import resolve_adoptions
 from .checkpoints import PARTITION_METADATA, decode_partition_metadata, encode_partition_metadata
 from .cleaner import CleanerSettings, LogCleaner
-from .config import LogConfig
+from .config import INT64_MAX, LogConfig
 from .directory_lock import lock_directory
 from .disk import Disk
 from .errors import CorruptFileError
@@ -110,7 +110,8 @@ class LogManager:
         """(due on the loop's clock, directory)."""
         self._gone: list[PartitionLog] = []
         """Logs that were put aside while readers held slices of them."""
-        self._flushed_at: dict[TopicPartition, float] = {}
+        self._flushed_at: WeakKeyDictionary[PartitionLog, float] = WeakKeyDictionary()
+        """When a log was flushed here last, or first looked at."""
         self.on_offline: Callable[[], None] = lambda: None
         """Called when a directory went offline."""
         self.broker_epoch = NO_BROKER_EPOCH
@@ -396,6 +397,7 @@ class LogManager:
         upkeep = self._upkeep
         async with asyncio.TaskGroup() as group:
             group.create_task(self._flush_loop())
+            group.create_task(self._every(upkeep.flush_check_interval_ms, self.remove_due))
             group.create_task(self._every(upkeep.checkpoint_interval_ms, self.save_checkpoints))
             group.create_task(self._every(upkeep.retention_check_interval_ms, self.clean_up))
             group.create_task(self.cleaner.run())
@@ -404,20 +406,24 @@ class LogManager:
 
     async def flush_due(self) -> None:
         """Flush every log that has a closed segment to flush, or whose `flush.ms` is over."""
-        now, logs = asyncio.get_running_loop().time(), self.logs
-        self._flushed_at = {partition: self._flushed_at.get(partition, now) for partition in logs}
-        for partition, log in logs.items():
-            since_ms = (now - self._flushed_at[partition]) * 1000
-            is_due = log.has_unflushed_segments or since_ms >= log.config.flush_ms
-            if is_due and self._is_here(log):
-                self._flushed_at[partition] = now
+        now = asyncio.get_running_loop().time()
+        for log in [log for log in self._logs() if log.has_unflushed_segments or self._is_flush_ms_over(log, now)]:
+            if self._is_here(log):
+                self._flushed_at[log] = now
                 await self._attempt(log, log.flush())
+
+    def _is_flush_ms_over(self, log: PartitionLog, now: float) -> bool:
+        flush_ms = log.config.flush_ms
+        return flush_ms < INT64_MAX and (now - self._flushed_at.setdefault(log, now)) * 1000 >= flush_ms
 
     async def clean_up(self) -> None:
         """Let every log remove what its retention lets go of."""
-        for log in self.logs.values():
+        for log in list(self._logs()):
             if self._is_here(log):
                 await self._attempt(log, log.delete_old_segments())
+
+    def _logs(self) -> Iterator[PartitionLog]:
+        return (log for directory in self.directories for log in directory.logs.values())
 
     def _is_here(self, log: PartitionLog) -> bool:
         """It may have been deleted, or moved, while others were looked after."""
@@ -457,24 +463,21 @@ class LogManager:
                 await self.services.disk.remove_tree(path)
             except OSError as error:
                 logger.error("%s was not removed, the next start does it: %s", path, error)
-        for log in (*self.logs.values(), *self._gone):
-            if log.has_readers:
-                await self._attempt(log, log.reap())
+        for log in [log for log in (*self._logs(), *self._gone) if log.has_readers]:
+            await self._attempt(log, log.reap())
         self._gone = [log for log in self._gone if log.has_readers]
 
     async def _flush_loop(self) -> None:
         wanted, interval_s = self.services.flush_wanted, self._upkeep.flush_check_interval_ms / 1000
         while True:
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(interval_s):
                     await wanted.wait()
-            except TimeoutError:
-                await self.remove_due()
             wanted.clear()
             await self.flush_due()
 
     async def _expire_producers(self) -> None:
-        for log in self.logs.values():
+        for log in self._logs():
             log.expire_producers()
 
     async def _every(self, interval_ms: int, action: Callable[[], Awaitable[None]]) -> None:

@@ -607,6 +607,21 @@ async def test_upkeep_flushes_closed_segments_and_cleans_up() -> None:
     assert checkpoint(disk, "replication") == {"t-0": 10}
 
 
+async def test_files_go_however_often_segments_are_rolled() -> None:
+    disk = MemoryDisk()
+    config = LogConfig(segment_bytes=400, file_delete_delay_ms=0)
+    manager, _ = await with_data(disk, config=config, upkeep=Upkeep(flush_check_interval_ms=1))
+    busy = await manager.create(TopicPartition("u", 1), OTHER_ID)
+    await manager.delete(TP)
+    upkeep = asyncio.create_task(manager.run())
+    async with asyncio.timeout(10):
+        while any(name.endswith("-delete") for name in names_in(disk)):
+            await append(busy, value=bytes(400 - 100))
+    upkeep.cancel()
+    await asyncio.gather(upkeep, return_exceptions=True)
+    await manager.close()
+
+
 async def test_flush_ms_flushes_the_active_segment_too() -> None:
     disk = MemoryDisk()
     manager, log = await with_data(disk, config=LogConfig(flush_ms=0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 from pathlib import Path
 from uuid import UUID
@@ -11,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.log.checkpoints import CLEAN_SHUTDOWN, META_PROPERTIES, RECOVERY_POINT_CHECKPOINT
+from tierfetch.log.config import LogConfig
 from tierfetch.log.manager import LogManager
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicPartition
@@ -209,8 +211,12 @@ async def test_one_log_that_failed_once_takes_no_directory_offline() -> None:
 
 async def test_nothing_is_remembered_of_logs_that_are_gone() -> None:
     manager = await filled(MemoryDisk())
+    for partition in PARTITIONS:
+        manager.logs[partition].update_config(LogConfig(flush_ms=0))
     await manager.flush_due()
+    assert len(manager._flushed_at) == len(PARTITIONS)
     for partition in PARTITIONS[1:]:
         await manager.delete(partition)
-    await manager.flush_due()
-    assert (len(manager._locks), list(manager._flushed_at)) == (0, PARTITIONS[:1])
+    await manager.remove_due()
+    gc.collect()
+    assert (len(manager._locks), [log.topic_partition for log in manager._flushed_at]) == (0, PARTITIONS[:1])
