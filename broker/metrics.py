@@ -76,6 +76,11 @@ LED: Final[tuple[Quantity[LeaderReplicas], ...]] = (
 COPY_LAGS: Final[tuple[Quantity[CopyLag], ...]] = (
     Quantity("tierfetch_remote_copy_lag_segments", "Closed segments that are not in the tier.", lambda of: of.segments),
     Quantity("tierfetch_remote_copy_lag_bytes", "Size of these segments.", lambda of: of.bytes),
+    Quantity(
+        "tierfetch_remote_copy_held_up",
+        "1 if the first of these segments is damaged, and holds up all others, else 0.",
+        lambda of: of.is_held_up,
+    ),
 )
 FOLLOWED: Final[tuple[Quantity[ReplicaProgress], ...]] = (
     Quantity(

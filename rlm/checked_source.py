@@ -21,8 +21,12 @@ CHECK_BYTES: Final = 256 * 1024
 """Checked at a time: the event loop waits for that, which for the smallest batches takes some milliseconds."""
 
 
+class DamagedSegmentError(OSError):
+    """A local segment is not what was appended to it."""
+
+
 class CheckedSource:
-    """A `SegmentSource` in front of another one."""
+    """A `SegmentSource` in front of another one, whose `name` says what is damaged."""
 
     def __init__(self, name: str, source: SegmentSource) -> None:
         self._name = name
@@ -44,7 +48,7 @@ class CheckedSource:
         return self._source.path
 
     async def read(self, offset: int, count: int) -> bytes:
-        """OSError if a batch is damaged, too."""
+        """DamagedSegmentError if a batch is damaged; OSError."""
         async with self._turn:
             await self._check_up_to(offset)
             data = await self._source.read(offset, count)
@@ -52,7 +56,7 @@ class CheckedSource:
         return data
 
     async def finish(self) -> None:
-        """After the upload: check what was not asked for. OSError, also if it is more, or less, than whole batches."""
+        """Check what was not asked for. DamagedSegmentError, also if it is no number of whole batches; OSError."""
         async with self._turn:
             await self._check_up_to(self.size)
             if self._rest:
@@ -86,8 +90,9 @@ class CheckedSource:
         if len(rest) >= BATCH_HEADER_SIZE:
             self._needed = parse_header(rest).size_bytes
 
-    def _damage(self, what: str) -> OSError:
-        return OSError(errno.EIO, f"{what}: the segment is damaged, and is not copied to the tier", self._name)
+    def _damage(self, what: str) -> DamagedSegmentError:
+        message = f"{what}: the segment is damaged, and is not copied to the tier"
+        return DamagedSegmentError(errno.EIO, message, self._name)
 
 
 def _end_of_batches(data: bytearray) -> int:

@@ -40,6 +40,10 @@ from .rate_limit import RateLimit
 from .view import LocalSegment, PartitionView
 
 
+def check(data: LogSegmentData) -> CheckedSource:
+    return CheckedSource(str(data.log.path or "a segment"), data.log)
+
+
 def describe_copy(
     view: PartitionView, segment: LocalSegment, segment_id: RemoteLogSegmentId, *, txn_index_empty: bool, now_ms: int
 ) -> RemoteLogSegmentMetadata:
@@ -103,7 +107,7 @@ class SegmentCopier:
             raise
 
     async def _upload(self, segment: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes | None:
-        checked = CheckedSource(str(segment.segment_id), data.log)
+        checked = check(data)
         custom_metadata = await self._storage.copy_log_segment_data(segment, replace(data, log=checked))
         await checked.finish()
         self._check_custom_metadata(segment, custom_metadata)

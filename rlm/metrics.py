@@ -29,3 +29,5 @@ class CopyLag:
 
     segments: int = 0
     bytes: int = 0
+    is_held_up: bool = False
+    """The first of them is damaged: it is not copied, nor what comes behind it, for the tier must have no gap."""

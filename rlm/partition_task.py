@@ -14,6 +14,8 @@ Rules:
 
 * A loop survives every error: it waits, longer each time, and looks again. What failed is in the next view.
 * A plan that comes out as the one just performed has no effect: it waits for the next reason to look.
+* A segment that was found damaged on its way is read and checked before it is tried again: until somebody mends it, or
+  another replica leads, nothing is uploaded in vain, and nothing behind it either.
 * The task belongs to one leadership. When that ends it is cancelled, and what it was copying is an orphan in the
   ledger for whoever leads next.
 * While the ledger is not ready, nothing is known and nothing is done. A log that lost its log start takes it from the
@@ -37,8 +39,9 @@ from ..remote.ledger import IllegalTransitionError
 from ..remote.metadata import RemoteLogMetadataError, RemoteLogMetadataManager
 from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ..remote.storage import IndexType, RemoteStorageError
+from .checked_source import DamagedSegmentError
 from .config import RemoteLogManagerConfig
-from .copier import SegmentCopier, describe_copy
+from .copier import SegmentCopier, check, describe_copy
 from .expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter, raise_if_cancelled
 from .metrics import CopyLag, RemoteLogCounters
 from .plan import Prove, Upkeep, first_offset_of_tier, is_overtaken, pending_copies, plan_upkeep
@@ -94,6 +97,7 @@ class PartitionTask:
         self._upkeep_wake = asyncio.Event()
         self._copying: RemoteLogSegmentId | None = None
         self._copy_task: asyncio.Task[None] | None = None
+        self._damaged_base_offset: int | None = None
         self._seen_active_base_offset = -1
         self._awaited_stable_offset: int | None = None
         self._ledger_version = -1
@@ -196,7 +200,8 @@ class PartitionTask:
         """The view and its oldest pending segment; without one, remember what could bring one."""
         view = self._look()
         pending = pending_copies(view) if view else []
-        self.lag = CopyLag(len(pending), sum(segment.size_bytes for segment in pending))
+        is_held_up = bool(pending) and pending[0].base_offset == self._damaged_base_offset
+        self.lag = CopyLag(len(pending), sum(segment.size_bytes for segment in pending), is_held_up)
         if view is None:
             return None
         if pending:
@@ -221,6 +226,8 @@ class PartitionTask:
         self._copying = RemoteLogSegmentId(self.partition, UUID(int=services.random.getrandbits(128), version=4))
         try:
             async with open_segment_data(self._log, source) as data:
+                if segment.base_offset == self._damaged_base_offset:
+                    await check(data).finish()
                 view = self._look()  # of the same moment as the epochs in `data`: the log start may have been raised
                 if view is None or segment not in pending_copies(view):
                     return
@@ -230,9 +237,13 @@ class PartitionTask:
                     view, segment, self._copying, txn_index_empty=is_txn_index_empty, now_ms=now_ms
                 )
                 await services.copier.copy(metadata, data, lambda: self._is_wanted(segment, metadata.segment_id))
+        except DamagedSegmentError:
+            self._damaged_base_offset = segment.base_offset
+            raise
         finally:
             self._copying = None
             self._upkeep_wake.set()
+        self._damaged_base_offset = None
         services.counters.copied_segments += 1
         services.counters.copied_bytes += segment.size_bytes
 

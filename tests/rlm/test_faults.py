@@ -26,6 +26,7 @@ from tierfetch.remote.segment import (
 )
 from tierfetch.remote.storage import LogSegmentData, RemoteStorageError
 from tierfetch.rlm.config import RemoteLogManagerConfig
+from tierfetch.rlm.metrics import CopyLag
 from tierfetch.tests.fakes.disk import DiskCrash
 from tierfetch.tests.fakes.faults import FailNth, failures
 from tierfetch.tests.fakes.remote_metadata import InMemoryRemoteLogMetadataManager, SharedMetadata
@@ -285,6 +286,33 @@ async def test_R4_local_disk_that_fails_at_any_read_of_an_upload_costs_one_attem
         broker.disk.faults = None
         await check_outcome(broker, produced)
         await broker.close()
+
+
+async def test_R4_a_damaged_segment_is_tried_once_said_and_copied_once_it_was_mended(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shared = SharedMetadata()
+    broker = Broker(1, MemoryRemoteStorage(), shared)
+    await broker.open(SHRINKING)
+    await broker.lead(0)
+    await broker.fill(3, commit=False)
+    produced = await read_bytes(broker.log, 0)
+    damaged = broker.log.segments[1]
+    with damaged.pinned():
+        file = await damaged.file()
+        (byte,) = await file.read(70, 1)
+        await file.write(70, bytes([byte ^ 1]))
+        broker.log.update_high_watermark(broker.log.log_end_offset)
+        await until(lambda: broker.manager.counters.errors["copy"] > 3)
+        lag = broker.manager.copy_lag(PARTITION)
+        assert (lag.segments, lag.is_held_up, broker.tiered_to()) == (2, True, damaged.base_offset)
+        await until(lambda: len(broker.ledger) == 1)
+        assert sum(operation == "copy_log_segment_data" for operation, _ in broker.storage.calls) == 2
+        assert f"the segment is damaged, and is not copied to the tier: '{damaged.path}'" in caplog.text
+        await file.write(70, bytes([byte]))
+    await check_outcome(broker, produced)
+    await until(lambda: broker.manager.copy_lag(PARTITION) == CopyLag())
+    await broker.close()
 
 
 async def grown(fault: FailNth | None) -> Broker:
