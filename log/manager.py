@@ -320,12 +320,12 @@ class LogManager:
     async def put_aside(self, directory: LogDirectory, partition: TopicPartition, marker: str = DELETE_SUFFIX) -> None:
         """Close the log and move its directory to a marked name, durably; nothing happens where there is neither."""
         log = directory.logs.pop(partition, None)
-        if log is not None:
-            await log.abandon()
-            self._gone.append(log)
         live = directory.path / str(partition)
         going = marked_directory(live, self.unique(), marker)
         try:
+            if log is not None:
+                self._gone.append(log)
+                await log.abandon()
             if await self.services.disk.exists(live):
                 await self.services.disk.rename(live, going)
                 await self.services.disk.sync_directory(directory.path)

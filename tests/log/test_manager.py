@@ -406,6 +406,25 @@ async def test_a_deletion_that_fails_leaves_a_failed_partition_that_can_be_opene
     assert not manager.failures
 
 
+async def test_a_log_that_cannot_be_closed_in_order_to_be_deleted_is_not_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its directory would be taken for that of the next topic of that name."""
+    manager, log = await with_data(MemoryDisk())
+
+    async def fail() -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "abandon", fail)
+        with pytest.raises(OSError, match="Input/output"):
+            await manager.delete(TP)
+    assert TP in manager.found
+    again = await manager.create(TP, OTHER_ID)
+    assert (again.topic_id, again.log_end_offset) == (OTHER_ID, 0)
+    await manager.close()
+
+
 async def test_a_log_that_a_full_disk_kept_closed_may_be_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = MemoryDisk()
     await with_data(disk)
