@@ -40,7 +40,7 @@ from .rate_limit import RateLimit
 from .view import LocalSegment, PartitionView
 
 
-def check(data: LogSegmentData) -> CheckedSource:
+def checked_log(data: LogSegmentData) -> CheckedSource:
     return CheckedSource(str(data.log.path or "a segment"), data.log)
 
 
@@ -107,7 +107,7 @@ class SegmentCopier:
             raise
 
     async def _upload(self, segment: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes | None:
-        checked = check(data)
+        checked = checked_log(data)
         custom_metadata = await self._storage.copy_log_segment_data(segment, replace(data, log=checked))
         await checked.finish()
         self._check_custom_metadata(segment, custom_metadata)

@@ -41,7 +41,7 @@ from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ..remote.storage import IndexType, RemoteStorageError
 from .checked_source import DamagedSegmentError
 from .config import RemoteLogManagerConfig
-from .copier import SegmentCopier, check, describe_copy
+from .copier import SegmentCopier, checked_log, describe_copy
 from .expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter, raise_if_cancelled
 from .metrics import CopyLag, RemoteLogCounters
 from .plan import Prove, Upkeep, first_offset_of_tier, is_overtaken, pending_copies, plan_upkeep
@@ -227,7 +227,7 @@ class PartitionTask:
         try:
             async with open_segment_data(self._log, source) as data:
                 if segment.base_offset == self._damaged_base_offset:
-                    await check(data).finish()
+                    await checked_log(data).finish()
                 view = self._look()  # of the same moment as the epochs in `data`: the log start may have been raised
                 if view is None or segment not in pending_copies(view):
                     return
