@@ -1,11 +1,12 @@
-"""Reads and writes the `.index` and `.timeindex` files of one segment."""
+"""Reads, makes anew and writes the `.index` and `.timeindex` files of one segment."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
-from .disk import Disk
+from .batch_scan import HeaderScan
+from .disk import Disk, DiskFile
 from .errors import CorruptFileError
 from .file_names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, offset_file
 from .index import TimeIndex, TimestampOffset
@@ -23,6 +24,18 @@ async def read_indexes(disk: Disk, directory: Path, indexes: SegmentIndexes, log
         log_bytes=log_bytes,
         name=str(offset_file(directory, base_offset, "")),
     )
+
+
+async def rebuild_indexes(
+    disk: Disk, directory: Path, indexes: SegmentIndexes, file: DiskFile, log_bytes: int, *, is_closed: bool
+) -> SegmentIndexes:
+    """Fill new `indexes` from the batches of the log, and write both files. CorruptRecordError if one cannot be."""
+    async for position, header in HeaderScan(file, 0, log_bytes):
+        indexes.account((header,), position)
+    if is_closed:
+        indexes.close()
+    await write_indexes(disk, directory, indexes)
+    return indexes
 
 
 async def write_indexes(disk: Disk, directory: Path, indexes: SegmentIndexes) -> None:

@@ -19,7 +19,6 @@ Invariants:
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -39,8 +38,9 @@ from .file_names import (
     TRANSACTION_INDEX_SUFFIX,
     offset_file,
 )
+from .held_slices import HeldSlices
 from .index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX, AbortedTransaction, TransactionIndex
-from .index_files import read_indexes, read_largest_timestamp, write_indexes
+from .index_files import read_indexes, read_largest_timestamp, rebuild_indexes, write_indexes
 from .open_segments import OpenSegments
 from .recent_batches import RecentBatches
 from .segment_indexes import SegmentIndexes
@@ -74,9 +74,7 @@ class LogSegment:
         "_indexes_saved",
         "_open_segments",
         "_recent",
-        "_slices",
         "_transaction_index",
-        "_waiter",
         "base_offset",
         "created_ms",
         "first_timestamp_ms",
@@ -88,6 +86,7 @@ class LogSegment:
         "next_offset",
         "pins",
         "size_bytes",
+        "slices",
         "written_bytes",
     )
 
@@ -114,8 +113,7 @@ class LogSegment:
         self._indexes_saved = True
         self._transaction_index: TransactionIndex | None = None
         self._recent: RecentBatches | None = None
-        self._slices: dict[LogSlice, None] = {}
-        self._waiter: asyncio.Future[None] | None = None
+        self.slices = HeldSlices()
         self.base_offset = base_offset
         self.next_offset = base_offset if next_offset is None else next_offset
         self.size_bytes = size_bytes
@@ -365,14 +363,11 @@ class LogSegment:
             return await self._rebuild_indexes()
 
     async def _rebuild_indexes(self) -> SegmentIndexes:
-        indexes = self._new_indexes()
         with self.pinned():
-            async for position, header in HeaderScan(await self.file(), 0, self.size_bytes):
-                indexes.account((header,), position)
-        if not self.is_active:
-            indexes.close()
-        await write_indexes(self._disk, self._directory, indexes)
-        return indexes
+            file = await self.file()
+            return await rebuild_indexes(
+                self._disk, self._directory, self._new_indexes(), file, self.size_bytes, is_closed=not self.is_active
+            )
 
     # Reading.
 
@@ -446,7 +441,7 @@ class LogSegment:
         log_slice = LogSlice(
             self, self._file, position, end - position, first_offset=first_offset, end_offset=end_offset
         )
-        self._slices[log_slice] = None
+        self.slices.add(log_slice)
         self.pins += 1
         return log_slice
 
@@ -462,23 +457,8 @@ class LogSegment:
     def slice_changed(self, log_slice: LogSlice, *, released: bool) -> None:
         """Called by a slice of this segment."""
         if released:
-            self._slices.pop(log_slice, None)
             self.pins -= 1
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def slices_above(self, position: int) -> list[LogSlice]:
-        """The held slices that reach beyond a byte position."""
-        return [log_slice for log_slice in self._slices if log_slice.end_position > position]
-
-    async def wait_for_slices(self) -> None:
-        """Until one of them ends a transfer or is released; for one caller at a time."""
-        assert self._waiter is None, self
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        self.slices.changed(log_slice, released=released)
 
     # Going.
 

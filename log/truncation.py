@@ -136,12 +136,13 @@ class Truncation:
 
     async def _wait_for_readers(self, segment: LogSegment, position: int) -> None:
         """Until nobody reads bytes of the segment from `position` on."""
+        slices = segment.slices
         try:
             async with asyncio.timeout(READER_WAIT_S):
-                while segment.slices_above(position):
-                    await segment.wait_for_slices()
+                while slices.above(position):
+                    await slices.wait()
         except TimeoutError:
-            for log_slice in segment.slices_above(position):
+            for log_slice in slices.above(position):
                 log_slice.abort()
-        while any(log_slice.is_busy for log_slice in segment.slices_above(position)):
-            await segment.wait_for_slices()
+        while any(log_slice.is_busy for log_slice in slices.above(position)):
+            await slices.wait()
