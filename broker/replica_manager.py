@@ -6,9 +6,11 @@ One change at a time a partition, in this order, so that nothing acts on a log t
     ------------------------  ---------------------------------------------------------------------------------------
     hosted, no log            make the log; what another incarnation has left here is put aside, and what the tier holds
                               of that deleted
-    hosted, the log failed    open it anew; if it was led here, lead under a new epoch
-    hosted, the disk failed   open it; damage in its files is left to the operator
+    hosted, the log failed    open it anew; if it was led here, lead under a new epoch, or have another replica lead
+    hosted, the disk failed   open it
       when it was to be opened
+    hosted, its files are     put them aside and begin anew, or leave them to the operator (`damaged_logs`)
+      damaged
     led here, a new epoch     stop its fetcher, make the epoch durable, lead; the tier's task starts
     led elsewhere             stop leading, stop the fetcher of the old epoch, follow the new leader
     led by nobody             stop leading, stop the fetcher
@@ -34,6 +36,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from ..log.damage import damage_of
 from ..log.errors import CorruptFileError
 from ..log.manager import LogManager
 from ..log.segment_recovery import CorruptLogError
@@ -41,6 +44,7 @@ from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition, TopicPartition
 from ..rlm.manager import RemoteLogManager
 from .cluster_view import NO_LEADER, ClusterImage, PartitionRegistration
+from .damaged_logs import DamagedLogs
 from .fetcher_pool import FetcherPool
 from .followed_partition import FollowedPartition
 from .groups.coordinator import GroupCoordinator
@@ -69,6 +73,16 @@ class _Role:
     leader_epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class _FailedLog:
+    """Of a partition that was hosted: the leader epoch in which it was led, NO_EPOCH if it was not, and the newest one
+    under which it may have been.
+    """
+
+    led_epoch: int
+    last_epoch: int
+
+
 class ReplicaManager:
     """`tier` is None on a broker without a remote storage system."""
 
@@ -91,8 +105,8 @@ class ReplicaManager:
         self._tier = tier
         self._groups = groups
         self._roles: dict[TopicPartition, _Role] = {}
-        self._to_open_anew: dict[TopicIdPartition, int] = {}
-        """Failed logs, with the leader epoch in which they were led, NO_EPOCH if they were not."""
+        self._to_open_anew: dict[TopicIdPartition, _FailedLog] = {}
+        self._damaged = DamagedLogs(logs, services.node_id)
         self._without_log_start: set[TopicIdPartition] = set()
         """To be led, as soon as their log start is known."""
         self._thin = thin
@@ -227,15 +241,17 @@ class ReplicaManager:
         partition = self._hosted.partitions.get(name)
         if partition is not None and partition.has_failed:
             leadership = partition.leadership
-            self._to_open_anew[key] = leadership.leader_epoch if leadership is not None else NO_EPOCH
+            led_epoch = leadership.leader_epoch if leadership is not None else NO_EPOCH
+            self._to_open_anew[key] = _FailedLog(led_epoch, partition.leader_epoch)
             await self._let_go(key)
             partition = None
+        is_to_reopen = partition is None and (self._logs.may_open_again(name) or await self._treat_damage(key))
         if key in self._to_open_anew:
             await self._open_anew(key)
             self._again[key] = None
             self._changed.set()
             return  # what holds by now is in the next image, not in the registration that was looked at before
-        if partition is None and self._logs.may_open_again(name):
+        if is_to_reopen:
             await self._logs.reopen(name)
         if partition is None:
             await self._bury_predecessor(key)
@@ -249,6 +265,20 @@ class ReplicaManager:
         self._configure(partition)
         self._tell_directory(key, registration)
         await self._set_role(partition, registration)
+
+    async def _treat_damage(self, key: TopicIdPartition) -> bool:
+        """Whether a damaged log shall be opened once more. KafkaError if it is to be left alone."""
+        name, failed = key.topic_partition, self._to_open_anew.get(key)
+        registration = self._hosted.image.partition(name)  # as it is now: who is put aside is no candidate any more
+        is_damaged = damage_of(self._logs, name) is not None
+        if registration is None or not is_damaged or await self._logs.topic_id_of(name) not in (None, key.topic_id):
+            return False
+        if failed is not None:
+            await self._renew_leadership(key)
+        if await self._damaged.is_to_reopen(name, registration, NO_EPOCH if failed is None else failed.last_epoch):
+            return True
+        self._to_open_anew.pop(key, None)
+        return False
 
     async def _bury_predecessor(self, key: TopicIdPartition) -> None:
         """The log that is here may be of a topic of the same name, which was deleted while this broker was down, and
@@ -266,19 +296,29 @@ class ReplicaManager:
 
     async def _open_anew(self, key: TopicIdPartition) -> None:
         """After a failed write, once the disk works again; KafkaError or OSError until then. A log that was led and may
-        end earlier now is not led again under the same epoch: its followers could not see where it diverges.
+        end earlier now is not led again under the same epoch: its followers could not see where it diverges. One that
+        turns out to be damaged is not led at all, if another replica can.
         """
         name = key.topic_partition
-        await self._logs.reopen(name)
+        try:
+            await self._logs.reopen(name)
+        except CorruptLogError:
+            self._changed.set()
+            raise
         _log.warning("%s was opened anew after a failure of its log", name)
-        led_epoch = self._to_open_anew[key]
-        if led_epoch != NO_EPOCH:
+        await self._renew_leadership(key)
+        del self._to_open_anew[key]
+
+    async def _renew_leadership(self, key: TopicIdPartition) -> None:
+        """Of a log that was led when it failed: once."""
+        failed = self._to_open_anew[key]
+        if failed.led_epoch != NO_EPOCH:
             try:
-                await self._services.view.renew_leadership(key, led_epoch)
+                await self._services.view.renew_leadership(key, failed.led_epoch)
             except KafkaError as refusal:
                 if refusal.code is not ErrorCode.fenced_leader_epoch:
                     raise
-        del self._to_open_anew[key]
+            self._to_open_anew[key] = replace(failed, led_epoch=NO_EPOCH)
 
     def _configure(self, partition: Partition) -> None:
         config = self._configs.config_of(partition.partition.topic)
