@@ -51,6 +51,9 @@ __all__ = ["Host", "World"]
 COLLECTIONS_MAX: Final = 10
 """Each may bring a few more clean-ups to their end, which leaves more to collect."""
 
+CLOSINGS_MAX: Final = 100
+"""Of one coroutine: each gets it past one more `await` on its way out."""
+
 PACKAGE: Final = __package__.partition(".")[0]
 
 
@@ -174,8 +177,17 @@ class World:
         for task in tasks:
             if not task.done():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
-                with suppress(BaseException):
-                    task.get_coro().close()
+                _close(task.get_coro())
+
+
+def _close(coroutine: Any) -> None:
+    """A task group waits for its tasks also when it is closed, and so may a `finally`: what has not come to its end
+    would be closed again, loudly, when it is collected. So it is closed again here, each time from where it waits.
+    """
+    for _ in range(CLOSINGS_MAX):
+        with suppress(BaseException):
+            coroutine.close()
+            return
 
 
 @contextmanager

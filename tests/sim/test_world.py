@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import subprocess
 import sys
 import weakref
 from collections import Counter
+from collections.abc import Coroutine
 from contextlib import suppress
 
 import pytest
@@ -185,3 +187,26 @@ def test_what_refers_to_a_world_goes_with_it() -> None:
     gone = run()
     with World(2):
         assert gone() is None
+
+
+def test_what_outlives_a_world_has_come_to_its_end() -> None:
+    """Whoever failed refers to the tasks that were under way: what is collected later must not begin to clean up."""
+
+    async def cleaning_up() -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(asyncio.sleep(1000))
+                await asyncio.sleep(1000)
+        finally:
+            await asyncio.sleep(1)
+
+    async def scenario(coroutine: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(coroutine)
+        await asyncio.sleep(1)
+        return task
+
+    coroutine = cleaning_up()
+    with World(1) as world:
+        task = world.run(scenario(coroutine))
+        assert not task.done()
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
