@@ -42,6 +42,8 @@ def on_vote_request(replica: Replica, token: object, request: VoteRequest) -> No
     if error is not None:
         _answer(replica, token, error, is_granted=False)
         return
+    if request.voter is not None:  # by the listener that the asker's voter set names: this is the voter
+        replica.is_refused = False
     if request.epoch > replica.epoch:
         become_unattached(replica, request.epoch)
     is_granted = can_grant_pre_vote(replica, request) if request.pre_vote else can_grant_vote(replica, request)

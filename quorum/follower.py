@@ -12,8 +12,8 @@ done: a slow disk starts no election.
     another leader or epoch     follow that one
     INCONSISTENT_CLUSTER_ID     stop for good: this log belongs elsewhere
     DUPLICATE_VOTER             again after a quarter of a fetch timeout, and stand for no election: two nodes that
-                                stand as one voter could both win one. Until a leader has asked this very directory by
-                                the listener that the voter set names (`identity`)
+                                stand as one voter could both win one. Until another voter asks for its vote, or a
+                                leader for this very directory (`identity`), by the listener that the voter set names
     other errors, none at all   again after `retry.backoff`, until the fetch timeout has passed
 
 A truncation below the high watermark would undo what is committed: the leader, or this log, is not of this quorum.

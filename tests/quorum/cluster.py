@@ -33,6 +33,7 @@ from tierfetch.quorum.effects import (
     Reply,
     Send,
     SetTimer,
+    ShutdownCompleted,
     SnapshotChunkAppend,
     VoterProven,
 )
@@ -44,6 +45,7 @@ from tierfetch.quorum.events import (
     RequestFailed,
     RequestReceived,
     ResponseReceived,
+    Shutdown,
     SnapshotChunkWritten,
     SnapshotInstalled,
     SnapshotTaken,
@@ -95,13 +97,17 @@ def voters_of(ids: Iterable[int], kraft_version: int = 1) -> VotersAt:
 
 @dataclass(frozen=True)
 class Faults:
-    """Probabilities for each message or disk operation; times in ms."""
+    """Probabilities for each message or disk operation; times in ms. `late`: requests that come after up to `late_ms`,
+    most of them when who asked has given up; `repeat`: those that come twice."""
 
     drop: float = 0.0
     latency_ms: int = 5
     disk_ms: int = 3
     slow_disk: float = 0.0
     slow_disk_ms: int = 300
+    late: float = 0.0
+    late_ms: int = 5_000
+    repeat: float = 0.0
 
 
 @dataclass(eq=False)
@@ -216,6 +222,12 @@ class Cluster:
             if other.core is not None and other is not node:
                 self._later(self.random.randint(1, 20), other, ConnectionLost(node_id))
 
+    def shut_down(self, node_id: int) -> None:
+        """In good order: a leader hands over first. It is down when that is done."""
+        node = self.nodes[node_id]
+        if node.core is not None:
+            self.step(node, Shutdown())
+
     def wipe(self, node_id: int, incarnation: int) -> None:
         """An empty directory, which has the directory id of that incarnation; marked, as the shell does it."""
         node = self.nodes[node_id]
@@ -231,7 +243,7 @@ class Cluster:
 
     def heal(self) -> None:
         self.cuts.clear()
-        self.faults = replace(self.faults, drop=0.0, slow_disk=0.0)
+        self.faults = replace(self.faults, drop=0.0, slow_disk=0.0, late=0.0, repeat=0.0)
 
     def leader(self) -> Node | None:
         """The leader of the highest epoch."""
@@ -306,6 +318,8 @@ class Cluster:
         elif isinstance(effect, AppendCompleted):
             records = self.unanswered.pop(effect.token)
             self.acknowledged += enumerate(records, effect.last_offset + 1 - len(records))
+        elif isinstance(effect, ShutdownCompleted):
+            self.at(0, lambda: self.crash(node.id, is_machine=False))
 
     def _check_leader(self, node: Node, effect: BecameLeader) -> None:
         first = self.leaders.setdefault(effect.epoch, node.key)
@@ -371,9 +385,15 @@ class Cluster:
         if self._is_lost(node.id, target_id):
             self._fail(call, self.random.randint(1, 400))
             return
-        delay_ms = self.random.randint(0, self.faults.latency_ms)
-        self.at(delay_ms, lambda: self._arrive(self.nodes[target_id], call))
+        self.at(self._delay_ms(), lambda: self._arrive(self.nodes[target_id], call))
+        if self.faults.repeat and self.random.random() < self.faults.repeat:
+            self.at(self._delay_ms(), lambda: self._arrive(self.nodes[target_id], call))
         self._fail(call, node.config.request_timeout_ms)
+
+    def _delay_ms(self) -> int:
+        if self.faults.late and self.random.random() < self.faults.late:
+            return self.random.randint(0, self.faults.late_ms)
+        return self.random.randint(0, self.faults.latency_ms)
 
     def _arrive(self, target: Node, call: Call) -> None:
         if target.core is None or target.fatal is not None:
