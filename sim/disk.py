@@ -12,8 +12,10 @@ process paused. A crash of the process cuts off its queues: what has not taken e
 calls next in line, which the kernel may have had already.
 
 Faults (`DiskFaults`) are set from outside while it runs. A failed write leaves a part of its data, and what was queued
-behind it fails undone. A failed sync poisons the handles that the file is open by, as `OsDisk` does; opened anew it can
-be synced again, which does not bring back what was given up (`filesystem`).
+behind it fails undone. A failed sync is told to each handle that the file was open by, as Linux does: to the one whose
+call it was at once, to the others by their own next sync; until then they take writes. Whoever was told refuses all
+changes, as `OsDisk` does; opened anew the file can be synced again, which does not bring back what was given up
+(`filesystem`).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, field
@@ -223,6 +225,8 @@ class _Sync:
     end_s: float
     covered: int
     skipped_before: int
+    handles: list[SimFile] = field(default_factory=list)
+    """Through which it was asked for."""
     done: asyncio.Future[None] = field(init=False)
 
 
@@ -257,8 +261,9 @@ class SimFile:
         self._queue = disk.queues.setdefault(inode, FileQueue())
         self._queue.handles += 1
         self._is_closed = False
-        self._failed_syncs = inode.failed_syncs
-        """When it was opened."""
+        self._is_poisoned = False
+        self._failed_before = inode.failed_syncs
+        """When it was opened: who opens a file now is told of nothing that somebody was told before."""
 
     @property
     def path(self) -> Path:
@@ -271,12 +276,11 @@ class SimFile:
             return await self._read_at(settled_s, _EVERYTHING, lambda: len(self._inode.content))
         return len(self._inode.content)
 
-    async def write(self, offset: int, data: Buffer) -> None:
+    def write(self, offset: int, data: Buffer) -> Awaitable[None]:
         assert offset >= 0, (self._path, offset)
         content = bytes(data)
         self._refuse_change()
-        if content:
-            await self._change("write", offset, content)
+        return self._change("write", offset, content) if content else asyncio.sleep(0)
 
     async def truncate(self, size: int) -> None:
         assert size >= 0, (self._path, size)
@@ -314,7 +318,10 @@ class SimFile:
             error = disk.take_fault("sync", self._path)
             wanted.done = disk.schedule(end_s, lambda: self._sync(wanted, error), is_change=True)
             queue.busy_until_s = max(queue.busy_until_s, end_s)
+        last.handles.append(self)
         await asyncio.shield(last.done)
+        if self._is_poisoned:
+            raise os_error(errno.EIO, self._path, ": an fsync through another handle failed before")
 
     async def close(self) -> None:
         if self._is_closed:
@@ -375,10 +382,15 @@ class SimFile:
     def _sync(self, wanted: _Sync, error: OSError | None) -> None:
         if self._queue.skipped_up_to != wanted.skipped_before:
             raise self._skipped()
+        inode, covered = self._inode, min(wanted.covered, self._inode.changes)
+        if error is None:
+            inode.sync(covered)
+        else:
+            inode.fail_sync(covered, self._disk.rng)
+        for handle in wanted.handles:
+            handle._is_poisoned = inode.failed_syncs > handle._failed_before
         if error is not None:
-            self._inode.fail_sync(min(wanted.covered, self._inode.changes), self._disk.rng)
             raise error
-        self._inode.sync(min(wanted.covered, self._inode.changes))
 
     def _skipped(self) -> OSError:
         return os_error(errno.ECANCELED, self._path, ": not done, because an earlier write failed")
@@ -410,7 +422,7 @@ class SimFile:
 
     def _refuse_change(self) -> None:
         self._refuse_closed()
-        if self._inode.failed_syncs != self._failed_syncs:
+        if self._is_poisoned:
             raise os_error(errno.EIO, self._path, ": refused after a failed fsync")
 
 

@@ -43,7 +43,7 @@ class Inode:
     changes: int = 0
     """How many there were so far."""
     failed_syncs: int = 0
-    """How many have failed so far: who has the file open since before it is told so by its next one."""
+    """How many have failed so far: who has the file open since before is told so by its own next one."""
     is_stale: bool = False
     """The page cache has bytes that no sync will write any more."""
     rotten: dict[int, int] = field(default_factory=dict)

@@ -218,6 +218,47 @@ def test_a_failed_sync_poisons_the_file():
     run(work())
 
 
+def test_each_handle_is_told_of_a_failed_sync_by_its_own_next_one():
+    async def work():
+        disk = await made()
+        one = await disk.open(FILE, create=True)
+        other = await disk.open(FILE)
+        await one.write(0, b"x")
+        disk.faults.fail_calls = {1}
+        with pytest.raises(OSError, match="injected into sync"):
+            await one.sync()
+        later = await disk.open(FILE)
+        await other.write(1, b"y")
+        for call, why in ((other.sync, "another handle"), (other.sync, "refused"), (one.sync, "refused")):
+            with pytest.raises(OSError, match=why) as told:
+                await call()
+            assert told.value.errno == errno.EIO
+        await later.write(2, b"z")
+        await later.sync()
+        assert bytes(disk.files.inode(FILE).durable)[1:] == b"yz", "what was written since is there"
+
+    run(work())
+
+
+def test_handles_that_share_a_failed_sync_are_told_alike():
+    async def work():
+        disk = await made()
+        one = await disk.open(FILE, create=True)
+        other = await disk.open(FILE)
+        await one.write(0, b"x")
+        first = asyncio.ensure_future(one.sync())
+        await asyncio.sleep(0)
+        disk.faults.fail_calls = {1}
+        calls = [asyncio.ensure_future(each.sync()) for each in (one, other)]
+        results = await asyncio.gather(first, *calls, return_exceptions=True)
+        assert [result is None for result in results] == [True, False, False]
+        for each in (one, other):
+            with pytest.raises(OSError, match="refused"):
+                await each.write(1, b"y")
+
+    run(work())
+
+
 def test_a_full_disk_refuses_what_grows():
     async def work():
         disk = await made()
