@@ -128,6 +128,13 @@ class Administrator:
             await self._fill(name)
             self.changed["topics replaced"] += name in self._truth.image.topics
 
+    async def keep_for_ever(self, name: str) -> None:
+        """Nothing of a topic expires any more, once this returns."""
+        for key in ("retention.ms", "retention.bytes"):
+            while self._truth.image.topics[name].configs.get(key) != "-1":
+                await self._set(ResourceType.TOPIC, name, key, "-1")
+                await asyncio.sleep(0.1)
+
     async def move_replica(self, broker_id: int) -> None:
         """Some partition gets a replica on this broker, in the place of its last one."""
         without = [

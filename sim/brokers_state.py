@@ -73,6 +73,9 @@ def _unrest(name: TopicPartition, brokers: Brokers, image: ClusterImage) -> Iter
         elif (replica.log.log_end_offset, replica.log.high_watermark) != (end, end):
             log = replica.log
             yield f"replica {node_id} is at {log.high_watermark}/{log.log_end_offset}, the leader's log ends at {end}"
+        elif replica.log.log_start_offset != led.log.log_start_offset:
+            log = replica.log
+            yield f"replica {node_id} starts at {log.log_start_offset}, the leader at {led.log.log_start_offset}"
 
 
 def replica_anomalies(

@@ -10,6 +10,7 @@
 | poll skip            | a reader was led past a record that it should have been given: a read-committed one where   |
 |                      | nothing was lost, past one of no transaction, or of one that was to be committed            |
 | nonmonotonic send    | a producer's later send, made after the earlier was acknowledged, is at a lower offset      |
+| broken sequence      | of one producer id, a batch in the final log is not the one that follows the one before it  |
 | aborted read         | a value was read whose send failed, that nobody sent, or (read committed) that was aborted  |
 | uncommitted read     | a value of a transaction without a commit marker was read by a read-committed reader        |
 | truncated start      | the final log begins above 0 although nothing may expire                                    |
@@ -88,6 +89,7 @@ def check_history(
         anomalies += _polls_in_order(log, polls, forgiven)
         anomalies += _skipped(log, polls, forgiven, _for_committed_readers(history, log, sends, forgiven))
         anomalies += _sends_in_order(partition, sends, forgiven)
+        anomalies += _sequences(log, sends)
         anomalies += _aborted_reads(history, log, sends, polls, forgiven)
         if log.start_offset > 0 and not expires:
             anomalies.append(Anomaly("truncated start", partition, f"it begins at {log.start_offset}"))
@@ -205,6 +207,23 @@ def _sends_in_order(partition: str, sends: list[Send], forgiven: _Forgiven) -> I
                 detail = f"{send.process} was told {before.base_offset}, then {send.base_offset}"
                 yield Anomaly("nonmonotonic send", partition, detail)
         last[send.process] = send
+
+
+def _sequences(log: FinalLog, sends: list[Send]) -> Iterator[Anomaly]:
+    """The first one that is there may be any: those before it were lost, or have expired. No excuse covers the rest:
+    whoever lost a batch has lost those behind it, too.
+    """
+    sent = {send.values[0]: send for send in sends if send.producer_id >= 0}
+    expected: dict[int, int] = {}
+    for offset, value in sorted(log.values.items()):
+        send = sent.get(value)
+        if send is None:
+            continue
+        wanted = expected.get(send.producer_id, send.sequence)
+        if send.sequence != wanted:
+            detail = f"{send.process}'s batch of sequence {send.sequence} is at {offset}, where {wanted} is the next"
+            yield Anomaly("broken sequence", log.partition, detail)
+        expected[send.producer_id] = send.sequence + len(send.values)
 
 
 def _aborted_reads(

@@ -1,16 +1,18 @@
-"""Whether every offset of a log is somewhere: judged when a local log is opened, and when its beginning goes.
+"""Whether every offset of a log is somewhere: judged when a local log is opened, when its beginning goes, and (by
+`retention_judge`) when records go from the tier.
 
 | invariant   | violated when                                                                                       |
 |-------------|-----------------------------------------------------------------------------------------------------|
 | some tier   | an offset of [log start, local log start) of a replica is in no object that the store has           |
 
 The store is read, not the ledger: what is said to be tiered must be there. Of which lineage an object is, and what is
-in it, is judged at the end (`replica_checkers`).
+in it, is judged at the end (`replica_checkers`). Of a replica that is not in the ISR only what lies above `floor_of` is
+demanded: it has not heard yet what has expired meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from ..plugins.layout import LOG_SUFFIX, partition_directory
 from ..protocol.errors import CorruptRecordError
@@ -22,18 +24,21 @@ _Range = tuple[int, int]
 
 
 class CoverageJudge:
-    """`objects` of the store, by key."""
+    """`objects` of the store, by key. `floor_of`: partition and node."""
 
-    def __init__(self, objects: Mapping[str, bytes]) -> None:
+    def __init__(
+        self, objects: Mapping[str, bytes], floor_of: Callable[[TopicIdPartition, int], int] = lambda *_: 0
+    ) -> None:
         self._objects = objects
+        self._floor_of = floor_of
         self._ranges: dict[str, tuple[bytes, _Range | None]] = {}
         """What was found in which object."""
 
     def begins_at(self, name: TopicIdPartition, now: ReplicaStatus) -> None:
         """InvariantViolationError."""
-        if now.log_start_offset == now.local_log_start_offset:
+        end = max(now.log_start_offset, self._floor_of(name, now.node_id))
+        if end >= now.local_log_start_offset:
             return
-        end = now.log_start_offset
         for first, next_offset in sorted(self._tiered(name)):
             if first <= end:
                 end = max(end, next_offset)

@@ -8,14 +8,15 @@ store, clients, an administrator who changes the cluster, and the faults of a sc
 
 Nothing stands in for a node: who leads, who is in sync and who is fenced is decided by the production controllers. What
 differs from seed to seed beside the faults is `GovernedOptions`. Segments are small and local retention short, so that
-most of a log lies in the tier soon; nothing expires there, so every record of the main topic must be found.
+most of a log lies in the tier soon. Where the main topic expires, its retention ends with the faults: every record that
+no retention was allowed to take (`retention_judge`) must be found.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import asdict
 from typing import Final
@@ -34,7 +35,6 @@ from ..quorum.state import RaftState
 from .administrator import Administrator
 from .brokers_state import DIRECTORY, directory_id, replica_anomalies
 from .checkers import Anomaly, FinalLog, check_history
-from .client import SimClient
 from .combined import CombinedProcess, broker_in
 from .controller_taps import tap_isr_changes
 from .controllers import CLUSTER_ID, ControllerProcess
@@ -44,13 +44,15 @@ from .excuses import Excuses
 from .fence_judge import FenceJudge
 from .final_reads import FinalReads
 from .ghosts import Ghosts
-from .governed_options import BROKERS, CLIENTS, PORT, READERS_RACK, GovernedOptions
+from .governed_clients import GovernedClients, Work
+from .governed_options import BROKERS, CLIENTS, PORT, GovernedOptions
 from .governed_state import unrest
 from .heartbeats import Heartbeats
-from .history import ACKS_ALL, History
+from .history import History
 from .injector import FaultInjector
 from .invariants import InvariantViolationError
 from .isr_judge import IsrJudge
+from .leave_judge import LeaveJudge
 from .loss_tracker import LossTracker
 from .metadata_trace import news
 from .observer import ReplicaObserver
@@ -58,12 +60,13 @@ from .pace import keep_pace
 from .process import Process, current_process
 from .quorum_watch import QuorumWatch
 from .report import Tallies
+from .retention_judge import RecentClock, RetentionJudge
 from .schedule import Fault, FaultKind, Schedule
 from .tasks import first_error
 from .thin_judge import ThinJudge
 from .tier_judge import TierJudge
 from .truth import ClusterTruth, Tap
-from .workload import Pace, Producer, Reader, Shared
+from .workload import Shared
 from .world import World
 
 TOPIC: Final = "orders"
@@ -74,8 +77,6 @@ RUN_LIMIT_S: Final = 600.0
 IDLE_S: Final = 2.0
 IDLE_EVENTS_MAX: Final = 600
 """A second of one host, when nothing is to be done."""
-
-Work = Callable[[], Coroutine[None, None, None]]
 
 
 class GovernedRun:
@@ -95,11 +96,11 @@ class GovernedRun:
         self.observer = ReplicaObserver(self._broker_of, world.record)
         disks = DurableLogs(lambda host: world.host(host).files)
         hosts = {node_id: name for name, node_id in BROKERS.items()}
-        self.isr_judge = IsrJudge(self.observer, lambda: self.truth.image, disks, hosts, DIRECTORY)
+        image, lag_ms = (lambda: self.truth.image), self.options.lag_time_max_ms
+        self.isr_judge = IsrJudge(self.observer, image, disks, hosts, DIRECTORY)
+        self.leave_judge = LeaveJudge(self.observer, image, world.loop.time, lag_time_max_ms=lag_ms)
         self.losses = LossTracker(world, self.truth, self.observer, BROKERS, DIRECTORY)
-        self._tier_judge = TierJudge(self._stable_end_of, self._finished_in, world.store.put_ever)
-        world.store.on_upload = self._tier_judge.begins
-        self.observer.on_local_start = CoverageJudge(world.store.objects).begins_at
+        self._judge_tier()
         self.quorum = QuorumWatch(self._controller_ids, self._replica, disks, world.record)
         starters = {name: self._starter(name) for name in self._names}
         self.injector = FaultInjector(world, starters, (*starters, *CLIENTS), self, self)
@@ -110,24 +111,38 @@ class GovernedRun:
         self._started_s: dict[str, float] = {}
         self._combined: dict[str, CombinedProcess] = {}
         self._judge_controllers(hosts)
-        self._readers: list[SimClient] = []
         self._shared = Shared(self.history, lambda: int(world.now_s * 1000), asyncio.Event())
         self._shared.on_committed = self._check_committed
         self._shared.on_damage = self._check_damage
         self._addresses = [Address(name, PORT) for name in BROKERS]
+        self.clients = GovernedClients(world, self.options, self._addresses, self._shared)
         self._idle_events: Counter[str] | None = None
         self.administrator = Administrator(
             self.truth,
             self._brokers,
             self._addresses,
             world.rng("administrator"),
-            side_configs=self.options.topic_configs,
+            side_configs=self.options.side_configs,
             pace_s=self.options.administrator_pace_ms / 1000,
             record=world.record,
         )
+        self.injector.on_fault = lambda: self.retention_judge.note_clocks(world.now_s)
         self.injector.deeds |= self._deeds()
         self.injector.check(self.schedule)
         self._doing: dict[asyncio.Task[None], None] = {}
+
+    def _judge_tier(self) -> None:
+        """By what is put into the store, and goes from it."""
+        world, store = self.world, self.world.store
+        self._tier_judge = TierJudge(self._stable_end_of, self._finished_in, store.put_ever)
+        store.on_upload = self._tier_judge.begins
+        coverage = CoverageJudge(store.objects, self._covered_from)
+        self.observer.on_local_start = coverage.begins_at
+        hosts = {node_id: world.host(name) for name, node_id in BROKERS.items()}
+        machines = {node_id: (RecentClock(host.clock), host.files) for node_id, host in hosts.items()}
+        self.retention_judge = RetentionJudge(
+            self.observer, lambda: self.truth.image, store, coverage, machines, DIRECTORY
+        )
 
     def _judge_controllers(self, hosts: Mapping[int, str]) -> None:
         """By what their listeners are told."""
@@ -179,11 +194,6 @@ class GovernedRun:
             dict(+self.administrator.changed),
         )
 
-    @property
-    def follower_reads(self) -> int:
-        """Fetches of consumers that followers have answered with records."""
-        return sum(client.follower_reads for client in self._readers)
-
     def option_texts(self) -> dict[str, str]:
         return {key: str(value) for key, value in asdict(self.options).items()}
 
@@ -194,6 +204,7 @@ class GovernedRun:
             return
         self.truth.check()
         self._tier_judge.check()
+        self.retention_judge.check()
         self.losses.follow_cluster()
         if self._idle_events is not None:
             self._idle_events[process.host] += 1
@@ -205,6 +216,8 @@ class GovernedRun:
     def _on_metadata(self, metadata: MetadataImage, before: ClusterImage, after: ClusterImage) -> None:
         """A batch of the metadata log was applied first."""
         self.isr_judge.changed(before, after)
+        self.leave_judge.changed(before, after)
+        self.retention_judge.changed(before, after)
         self._fences.changed(self.truth.batch, before, after)
         self.thin_judge.changed(self.truth.batch, before, after)
         self._ghosts.changed(before, after)
@@ -214,6 +227,12 @@ class GovernedRun:
     def _check_committed(self, partition: TopicPartition, end_offset: int, who: str, asked_ms: int) -> None:
         """InvariantViolationError."""
         self.losses.check_told(self._name(partition), end_offset, who, asked_ms)
+
+    def _covered_from(self, name: TopicIdPartition, node_id: int) -> int:
+        """Below it a replica may name offsets that have expired: outside of the ISR, or if it was brought back."""
+        now = self.truth.image.partition(name.topic_partition)
+        is_member = now is not None and node_id in now.isr and not self.losses.excuses_of(name)
+        return 0 if is_member else self.retention_judge.highest_start(name)
 
     def _name(self, partition: TopicPartition) -> TopicIdPartition:
         return self.truth.image.topics[partition.topic].id_partition(partition.partition)
@@ -235,7 +254,8 @@ class GovernedRun:
         upkeep = [asyncio.create_task(self.injector.keep(name)) for name in self._names]
         upkeep.append(asyncio.create_task(self._administer(self.administrator.rescue)))
         changes = asyncio.create_task(self._administer(self.administrator.run))
-        clients = [asyncio.create_task(self._run_client(host, work), name=name) for name, host, work in self._clients()]
+        works = [work for partition in self.partitions for work in self.clients.of(partition)]
+        clients = [asyncio.create_task(self._run_client(host, work), name=name) for name, host, work in works]
         try:
             await first_error(self.injector.run(self.schedule), [*upkeep, changes, *clients])
             self.world.record("faults", "all over: the liveness phase begins")
@@ -256,7 +276,11 @@ class GovernedRun:
         await self.administrator.close()
 
     async def _calm_down(self, clients: Sequence[asyncio.Task[None]]) -> None:
-        """Clients go on for a moment without faults, end, and everything converges."""
+        """Clients go on for a moment without faults, end, and everything converges. Nothing expires any more, or
+        there would be nothing left to judge.
+        """
+        if self.options.expires:
+            await self._administer(lambda: self.administrator.keep_for_ever(TOPIC))
         await asyncio.sleep(2.0)
         self._shared.stopping.set()
         deadline_s = self.world.now_s + CONVERGE_S
@@ -303,7 +327,7 @@ class GovernedRun:
             excuses[str(partition)] = self.losses.excuses_of(self._name(partition))
             if not excuses[str(partition)]:
                 self.anomalies += await reads.committed(partition)
-        verdict = check_history(self.history, logs, excuses)
+        verdict = check_history(self.history, logs, excuses, expires=self.options.expires)
         self.anomalies += verdict.anomalies
         self.records_checked, self.records_excused = verdict.records_checked, verdict.records_excused
         self.anomalies += self.administrator.anomalies()
@@ -448,36 +472,6 @@ class GovernedRun:
         if not task.cancelled() and (error := task.exception()) is not None:
             assert isinstance(error, Exception), error
             self.truth.report(error)
-
-    def _clients(self) -> list[tuple[str, str, Work]]:
-        """Name, host, and what the client process does."""
-        options = self.options
-        works: list[tuple[str, str, Work]] = []
-        for partition in self.partitions:
-            for number in range(options.producers + options.weak_producers):
-                acks = ACKS_ALL if number < options.producers else 1
-                name = f"producer-{partition}-{number}"
-                works.append((name, "producers", self._producer(name, partition, acks).run))
-            for number in range(options.transactional_producers):
-                name = f"transactions-{partition}-{number}"
-                works.append((name, "producers", self._producer(name, partition, ACKS_ALL).run_transactions))
-            reader, committed = f"reader-{partition}", f"committed-{partition}"
-            works.append((reader, "readers", self._reader(reader, partition).run))
-            works.append((committed, "readers", self._reader(committed, partition, committed=True).run))
-            sweeper = f"sweeper-{partition}"
-            works.append((sweeper, "readers", self._reader(sweeper, partition).sweep))
-        return works
-
-    def _producer(self, name: str, partition: TopicPartition, acks: int) -> Producer:
-        rng = self.world.rng(name)
-        pace = Pace(gap_s=self.options.gap_ms / 1000)
-        return Producer(name, partition, acks, SimClient(name, self._addresses, rng), self._shared, rng, pace)
-
-    def _reader(self, name: str, partition: TopicPartition, *, committed: bool = False) -> Reader:
-        rng = self.world.rng(name)
-        client = SimClient(name, self._addresses, rng, READERS_RACK if self.options.racks else "")
-        self._readers.append(client)
-        return Reader(name, partition, client, self._shared, rng, is_read_committed=committed)
 
     async def _run_client(self, host: str, work: Work) -> None:
         await self.world.host(host).run(work())

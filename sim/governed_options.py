@@ -35,6 +35,11 @@ FREQUENT_BYTES: Final = 300
 FREQUENT_SHARE: Final = 0.25
 NEWCOMER_SHARE: Final = 0.5
 """Of seeds in which a broker gets an empty disk once everything is at rest."""
+PIPELINED_SHARE: Final = 0.4
+"""Of seeds whose producers keep several batches in flight."""
+RETENTION_SHARE: Final = 0.4
+"""Of seeds in which the main topic expires."""
+NO_LIMIT: Final = -1
 WARMS_SHARE: Final = 0.2
 WARMER_BYTES_A_SECOND: Final = 20_000
 
@@ -44,7 +49,8 @@ class GovernedOptions:
     """`replication_factor` is the main topic's; the metadata topic's is 3. Times in ms unless they say otherwise.
 
     `combined` of the nodes are broker and controller in one process. Where thin replicas are warmed (`warms`) local
-    retention is long, or nothing would be missing. With `racks`, readers in one read from followers (KIP-392).
+    retention is long, or nothing would be missing. With `racks`, readers in one read from followers (KIP-392). The main
+    topic has one of the two retentions, or none.
     """
 
     partitions: int
@@ -73,6 +79,9 @@ class GovernedOptions:
     racks: bool = False
     combined: int = 0
     newcomer: bool = False
+    pipelined: bool = False
+    retention_ms: int = NO_LIMIT
+    retention_bytes: int = NO_LIMIT
 
     @classmethod
     def drawn(cls, chance: Chance) -> GovernedOptions:
@@ -83,12 +92,13 @@ class GovernedOptions:
             racks=rng.random() < 0.3,
             combined=rng.choice((0, 0, 0, 1, 3)),
             newcomer=chance("newcomer").random() < NEWCOMER_SHARE,
+            pipelined=chance("pipelined").random() < PIPELINED_SHARE,
         )
         warms = rng.random() < WARMS_SHARE
         if rng.random() < FREQUENT_SHARE:
             drawn = replace(drawn, snapshot_bytes=FREQUENT_BYTES)
         if not warms:
-            return drawn
+            return drawn._with_retention(chance("retention"))
         return replace(
             drawn,
             warms=True,
@@ -98,6 +108,20 @@ class GovernedOptions:
             bootstrap_policy="tier-first",
             follows_tier=True,
         )
+
+    def _with_retention(self, rng: Random) -> GovernedOptions:
+        if rng.random() >= RETENTION_SHARE:
+            return self
+        if rng.random() < 0.5:
+            return replace(self, retention_bytes=rng.choice((8_000, 20_000)))
+        retention_ms = rng.choice((3_000, 6_000))
+        local_ms = min(self.local_retention_ms, retention_ms)
+        return replace(self, retention_ms=retention_ms, local_retention_ms=local_ms)
+
+    @property
+    def expires(self) -> bool:
+        """Whether the main topic loses its beginning."""
+        return (self.retention_ms, self.retention_bytes) != (NO_LIMIT, NO_LIMIT)
 
     @classmethod
     def _drawn(cls, rng: Random) -> GovernedOptions:
@@ -168,6 +192,13 @@ class GovernedOptions:
 
     @property
     def topic_configs(self) -> dict[str, str]:
+        """Of the main topic."""
+        retention = {"retention.ms": str(self.retention_ms), "retention.bytes": str(self.retention_bytes)}
+        return self.side_configs | retention
+
+    @property
+    def side_configs(self) -> dict[str, str]:
+        """Of the others, where nothing expires."""
         return {
             "remote.storage.enable": "true",
             "internal.segment.bytes": str(self.segment_bytes),

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ..broker.node import Broker
+from ..broker.tier import manager_config
 from ..controller.service import ControllerService
 from ..controller.snapshot import snapshot_records
-from ..plugins.layout import partition_directory
-from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition, TopicPartition
+from ..log.partition_log import PartitionLog
+from ..plugins.layout import partition_directory, segment_keys
+from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ..quorum.state import RaftState
+from ..remote.ledger import RemoteLogLedger
+from ..remote.segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from .brokers_state import Brokers, not_converged
+from .clock import EPOCH_MS
 from .objects import SimObjectStore
 from .truth import ClusterTruth
 
@@ -26,7 +32,9 @@ def unrest(
         *_of_controllers(truth, controllers),
         *_of_metadata(truth),
         *not_converged(brokers, truth.image),
+        *_of_configs(truth, brokers),
         *_of_tier(truth, brokers),
+        *_of_leftovers(truth, brokers, store),
         *_of_deleted_topics(truth, brokers, store),
     ]
 
@@ -58,20 +66,71 @@ def _of_metadata(truth: ClusterTruth) -> Iterator[tuple[str, str]]:
 
 
 def _of_tier(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, str]]:
-    """Everything that is closed and stable is copied."""
+    """Everything that is closed and stable is copied, or has expired."""
+    for name, _, log, ledger in _ledgers(truth, brokers):
+        tiered_end = max([log.log_start_offset, *(each.end_offset + 1 for each in ledger.finished())])
+        wanted = min(log.active_segment.base_offset, log.last_stable_offset)
+        if tiered_end < wanted:
+            yield str(name.topic_partition), f"is tiered up to {tiered_end}, closed segments end at {wanted}"
+
+
+def _of_leftovers(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) -> Iterator[tuple[str, str]]:
+    """Of topics that are there: nothing that has expired, no copy that was given up, once nobody can be at it any more,
+    and no object that no remote log metadata names, but what was deleted while it was uploaded.
+    """
+    now_ms = EPOCH_MS + int(store.network.loop.time() * 1000)
+    for name, leader, log, ledger in _ledgers(truth, brokers):
+        where = str(name.topic_partition)
+        for segment in ledger.segments():
+            reason = _leftover(segment, leader, log, now_ms)
+            if reason is not None:
+                yield where, f"remote segment {segment.segment_id.id} {reason}"
+        named = {key for segment in ledger.segments() for key in segment_keys(segment)}
+        prefix = partition_directory(name) + "/"
+        left = [
+            key for key in store.objects if key.startswith(prefix) and key not in named and key not in store.orphans
+        ]
+        if left:
+            yield where, f"{len(left)} objects that no remote log metadata names are left, as {left[0]}"
+
+
+def _leftover(segment: RemoteLogSegmentMetadata, leader: Broker, log: PartitionLog, now_ms: int) -> str | None:
+    """Why the segment should be gone."""
+    if segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED:
+        return "is still being deleted"
+    if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
+        is_expired = segment.end_offset < log.log_start_offset
+        return f"ends at {segment.end_offset}, the log starts at {log.log_start_offset}" if is_expired else None
+    age_ms = now_ms - segment.event_timestamp_ms
+    deadline_ms = manager_config(leader.config).copy_deadline.of_size_ms(segment.segment_size_in_bytes)
+    is_own = segment.broker_id == leader.config.node_id
+    return (
+        f"is a copy that was begun {age_ms} ms ago by {segment.broker_id}" if is_own or age_ms > deadline_ms else None
+    )
+
+
+def _ledgers(
+    truth: ClusterTruth, brokers: Brokers
+) -> Iterator[tuple[TopicIdPartition, Broker, PartitionLog, RemoteLogLedger]]:
+    """Of all tiered partitions that have a leader, as that one has it."""
     for topic in truth.image.topics.values():
-        if topic.name == REMOTE_LOG_METADATA_TOPIC:
-            continue
         for number, now in topic.partitions.items():
-            leader = brokers.get(now.leader)
-            hosted = None if leader is None else leader.hosted.partitions.get(TopicPartition(topic.name, number))
-            if leader is None or hosted is None or leader.tier is None:
+            name, leader = topic.id_partition(number), brokers.get(now.leader)
+            hosted = None if leader is None else leader.hosted.partitions.get(name.topic_partition)
+            if topic.name == REMOTE_LOG_METADATA_TOPIC or leader is None or hosted is None or leader.tier is None:
                 continue
-            ledger = leader.tier.manager.ledger(topic.id_partition(number))
-            tiered_end = 1 + max((each.end_offset for each in ledger.finished()), default=-1) if ledger else 0
-            wanted = min(hosted.log.active_segment.base_offset, hosted.log.last_stable_offset)
-            if tiered_end < wanted:
-                yield f"{topic.name}-{number}", f"is tiered up to {tiered_end}, closed segments end at {wanted}"
+            yield name, leader, hosted.log, leader.tier.manager.ledger(name) or RemoteLogLedger(name)
+
+
+def _of_configs(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, str]]:
+    """Every log obeys its topic's."""
+    for node_id, broker in brokers.items():
+        for name, partition in () if broker is None else broker.hosted.partitions.items():
+            topic = truth.image.topics.get(name.topic)
+            wanted = None if topic is None else topic.configs.get("retention.ms")
+            found = partition.log.config.retention_ms
+            if wanted is not None and int(wanted) != found:
+                yield str(name), f"retention.ms is {wanted}, broker {node_id} goes by {found}"
 
 
 def _of_deleted_topics(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) -> Iterator[tuple[str, str]]:

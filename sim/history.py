@@ -33,7 +33,7 @@ class Send:
     """One batch that a producer sent, retries included. `base_offset` is -1 unless the outcome is ok; the attempt that
     was answered began at `asked_ms`.
 
-    `transaction` numbers the transaction that the batch is part of.
+    `transaction` numbers the transaction that the batch is part of; `sequence` is the batch's, of that producer id.
     """
 
     process: str
@@ -47,6 +47,8 @@ class Send:
     completed_ms: int = -1
     base_offset: int = -1
     reason: str = ""
+    producer_id: int = -1
+    sequence: int = -1
 
     def ok(self, base_offset: int, asked_ms: int, now_ms: int) -> None:
         self.outcome, self.base_offset = Outcome.OK, base_offset

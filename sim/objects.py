@@ -78,10 +78,14 @@ class SimObjectStore:
         self.put_ever: set[str] = set()
         """Keys of all objects that there ever were."""
         self.orphans: set[str] = set()
-        """Keys that were deleted while their upload hung: nobody knows of what is there later."""
+        """Keys that were deleted while their upload was under way, or hung: nobody knows of what is there later, unless
+        whoever uploads it lives on.
+        """
         self._hung: set[str] = set()
         self.on_upload: Callable[[str, str], UploadEnds | None] = lambda *_: None
         """Told the host and the key when an upload begins."""
+        self.on_remove: Callable[[str], None] = lambda _: None
+        """Told the key of an object that is gone."""
         self.faults = StoreFaults()
         self.network = network
         self.rng = rng
@@ -110,10 +114,11 @@ class SimObjectStore:
         self.put(key, data)
 
     def remove(self, key: str) -> None:
-        if key in self._hung:
+        if key in self._hung or key in self.unfinished:
             self.orphans.add(key)
         if self.objects.pop(key, None) is not None:
             self._change_listing(key, None)
+            self.on_remove(key)
 
     def listing(self) -> list[tuple[str, int]]:
         """(key, size) as a listing shows them now, sorted."""

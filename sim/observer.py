@@ -67,6 +67,12 @@ class ReplicaObserver:
         """Told when a log became shorter: before and after."""
         self.on_joiners: Callable[[TopicIdPartition, ReplicaStatus, Collection[int]], None] = lambda *_: None
         """Told when a leader begins to ask for new members of its ISR: who they are."""
+        self.on_leavers: Callable[[TopicIdPartition, ReplicaStatus, Collection[int]], None] = lambda *_: None
+        """The same of members that it wants out."""
+        self.on_leader: Callable[[TopicIdPartition, ReplicaStatus], None] = lambda *_: None
+        """Told of a leader in which something has moved."""
+        self.on_log_start: Callable[[TopicIdPartition, ReplicaStatus | None, ReplicaStatus], None] = lambda *_: None
+        """Told where a log begins: when it is there, and when that rose; before and after."""
         self.on_local_start: Callable[[TopicIdPartition, ReplicaStatus], None] = lambda *_: None
         """Told where a local log begins: when it is there, and when that rose."""
         self.is_assigned: Callable[[int, TopicIdPartition], bool] = lambda *_: False
@@ -160,15 +166,23 @@ class ReplicaObserver:
         losses = self.losses.get(name)
         if losses is not None:
             losses.is_running(node_id, now.log_end_offset, invariants.committed_end)
-        if before is None or now.local_log_start_offset > before.local_log_start_offset:
-            self.on_local_start(name, now)
-        if now.leads_epoch is not None and (before is None or now.high_watermark > before.high_watermark):
-            self.on_commit(name, now)
-        if now.leads_epoch is not None and (before is None or before.leads_epoch != now.leads_epoch):
-            self.on_lead(node_id)
+        self._tell(name, before, now)
         if before is not None and before.incarnation == now.incarnation and now.log_end_offset < before.log_end_offset:
             self._cut[partition] = None
             self.on_truncation(name, before, now)
+
+    def _tell(self, name: TopicIdPartition, before: ReplicaStatus | None, now: ReplicaStatus) -> None:
+        if before is None or now.log_start_offset > before.log_start_offset:
+            self.on_log_start(name, before, now)
+        if before is None or now.local_log_start_offset > before.local_log_start_offset:
+            self.on_local_start(name, now)
+        if now.leads_epoch is None:
+            return
+        self.on_leader(name, now)
+        if before is None or now.high_watermark > before.high_watermark:
+            self.on_commit(name, now)
+        if before is None or before.leads_epoch != now.leads_epoch:
+            self.on_lead(now.node_id)
 
     def _look_at_joiners(
         self, key: tuple[int, TopicIdPartition], partition: Partition, replicas: LeaderReplicas
@@ -176,6 +190,8 @@ class ReplicaObserver:
         pending = self._pending_isrs[partition] = replicas.pending_isr
         if pending is not None and (joiners := pending - replicas.isr):
             self.on_joiners(key[1], self._statuses[key], joiners)
+        if pending is not None and (leavers := replicas.isr - pending):
+            self.on_leavers(key[1], self._statuses[key], leavers)
 
     def _look_at_cut(self, hosted: Mapping[TopicPartition, Partition]) -> None:
         """Those whose truncation is over: producer state was rebuilt."""

@@ -8,7 +8,7 @@
 | segment mismatch   | a finished remote segment does not hold just the offsets that its metadata says               |
 | epoch mismatch     | at some offset of the log, or of a remote segment, a leader-epoch cache has another epoch     |
 |                    | than the batch there; or its entries do not rise, or go beyond the end                        |
-| producer mismatch  | a producer's state is not what the batches of the whole log say                               |
+| producer mismatch  | a producer's state is not what the batches of the whole log say, as far as none has expired    |
 | aborted mismatch   | the transaction indexes have other aborted transactions than the markers of the local batches |
 | not converged      | replicas end at different offsets, or below it, or an ISR is not whole                        |
 
@@ -257,17 +257,34 @@ def _producer_mismatches(replica: ReplicaState, reference: Mapping[int, StoredBa
     expected = producers_of(batch for batch in reference.values() if batch.next_offset <= replica.log_end_offset)
     for producer_id in sorted(expected.keys() | replica.producers.keys()):
         stated, right = replica.producers.get(producer_id), expected.get(producer_id)
-        if stated is None or right is None or stated != right or not stated.known <= right.known:
+        if not _is_right(stated, right, replica.log_start_offset):
             detail = f"replica {replica.node_id}: producer {producer_id} is {stated}, the batches say {right}"
             yield Anomaly("producer mismatch", replica.partition, detail)
 
 
+def _is_right(stated: ProducerView | None, right: ProducerView | None, log_start_offset: int) -> bool:
+    """Whether a replica says of a producer what the batches say. Of expired ones it may know, or have forgotten."""
+    if stated is None:
+        return right is None
+    if right is None or right.last_offset < 0:
+        is_same = right is None or (stated.producer_epoch, stated.transaction_start) == (right.producer_epoch, None)
+        return is_same and stated.last_offset < log_start_offset and stated.transaction_start is None
+    known = frozenset(each for each in stated.known if each[1] >= log_start_offset)
+    return stated == right and known <= right.known
+
+
 def _aborted_mismatches(replica: ReplicaState, reference: Mapping[int, StoredBatch]) -> Iterator[Anomaly]:
-    """Where the first local batch begins the transaction indexes do, too."""
+    """Where the first local batch begins the transaction indexes do, too. Of a transaction whose beginning has expired
+    the batches do not tell where it was, or that it was there at all.
+    """
     start = replica.batches[0].base_offset if replica.batches else replica.log_end_offset
     batches = [batch for batch in reference.values() if batch.next_offset <= replica.log_end_offset]
-    right = sorted(each for each in aborted_of(batches) if each.marker_offset >= start)
     stated = sorted(each for each in replica.aborted if each.marker_offset >= start)
+    cut = {each.marker_offset for each in stated if each.first_offset < replica.log_start_offset}
+    right = sorted(
+        each for each in aborted_of(batches) if each.marker_offset >= start and each.marker_offset not in cut
+    )
+    stated = [each for each in stated if each.marker_offset not in cut]
     if stated != right:
         detail = f"replica {replica.node_id} has {stated} in its transaction indexes, the batches say {right}"
         yield Anomaly("aborted mismatch", replica.partition, detail)

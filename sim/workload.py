@@ -3,7 +3,8 @@
 | client                 | does, until it is told to stop                                                            |
 |------------------------|-------------------------------------------------------------------------------------------|
 | producer               | one idempotent batch after the other to one partition, each until it is known what became |
-|                        | of it; its sequences begin anew, with a new producer id, where the broker lost some       |
+|                        | of it; its sequences begin anew, with a new producer id, where the broker lost some; in   |
+|                        | some seeds several at a time (`pipelined`)                                                |
 | transactional producer | the same in transactions of a few batches, each committed or aborted                      |
 | reader                 | follows one partition from its start, read committed or not                               |
 | sweeper                | reads all of a partition from its start, again and again, read committed every other      |
@@ -11,7 +12,8 @@
 
 A send that is answered with an error that may mean "it was appended" is repeated under the same sequence until the
 answer is certain. Error codes that no fault explains end the run: `UnexpectedError`; and so does a producer id that
-somebody has already ("new producer id").
+somebody has already ("new producer id"), or an answer with an offset below the log start that it states ("reads what is
+kept"). A reader whose offset is out of range goes to the nearest one that is in it.
 """
 
 from __future__ import annotations
@@ -152,16 +154,11 @@ class Producer:
 
     async def _send(self, transaction: int | None) -> bool:
         """Send one batch; whether it is in the log."""
-        values = tuple(next(self._shared.values) for _ in range(self._rng.randint(1, self._pace.records_max)))
-        producer = await self._producer_id()
-        batch = self._batch(values, producer, is_transactional=transaction is not None)
-        send = Send(self._name, str(self._partition), values, self._acks, self._shared.now_ms(), transaction)
-        self._shared.history.sends.append(send)
-        attempt = _Retries(self._rng)
+        send, batch = await self._prepare(transaction)
+        attempt = Retries(self._rng)
         while True:
-            asked_ms = self._shared.now_ms()
             try:
-                base_offset = await self._client.produce(self._partition, batch, self._acks)
+                await self._attempt(send, batch)
             except AttemptFailedError:
                 await attempt.back_off()
             except KafkaError as error:
@@ -172,16 +169,39 @@ class Producer:
                 attempt.check(error)
                 await attempt.back_off()
             else:
-                send.ok(base_offset, asked_ms, self._shared.now_ms())
-                if self._acks == ACKS_ALL:
-                    self._shared.on_committed(self._partition, base_offset + len(values), self._name, asked_ms)
-                self._sequence += len(values)
+                self._sequence += len(send.values)
                 return True
+
+    async def _prepare(self, transaction: int | None) -> tuple[Send, bytes]:
+        """The next batch."""
+        values = tuple(next(self._shared.values) for _ in range(self._rng.randint(1, self._pace.records_max)))
+        producer = await self._producer_id()
+        batch = self._batch(values, producer, is_transactional=transaction is not None)
+        send = Send(
+            self._name,
+            str(self._partition),
+            values,
+            self._acks,
+            self._shared.now_ms(),
+            transaction,
+            producer_id=producer[0],
+            sequence=self._sequence,
+        )
+        self._shared.history.sends.append(send)
+        return send, batch
+
+    async def _attempt(self, send: Send, batch: bytes) -> None:
+        """Send it once. AttemptFailedError, KafkaError."""
+        asked_ms = self._shared.now_ms()
+        base_offset = await self._client.produce(self._partition, batch, self._acks)
+        send.ok(base_offset, asked_ms, self._shared.now_ms())
+        if self._acks == ACKS_ALL:
+            self._shared.on_committed(self._partition, base_offset + len(send.values), self._name, asked_ms)
 
     async def _end(self, transaction: int, producer: tuple[int, int], *, commit: bool) -> None:
         end = TransactionEnd(transaction, commit, str(self._partition), self._shared.now_ms())
         self._shared.history.ends.append(end)
-        attempt = _Retries(self._rng)
+        attempt = Retries(self._rng)
         while True:
             try:
                 return await self._client.write_marker(self._partition, *producer, commit=commit)
@@ -192,7 +212,7 @@ class Producer:
                 await attempt.back_off()
 
     async def _producer_id(self) -> tuple[int, int]:
-        attempt = _Retries(self._rng)
+        attempt = Retries(self._rng)
         while self._producer is None:
             try:
                 self._producer = await self._client.init_producer_id()
@@ -283,7 +303,12 @@ class Reader:
     async def _poll(self, process: str, position: int) -> int:
         fetched = await self._fetch(position)
         if fetched is None:
-            return min(position, await self._offset(LATEST))
+            return max(await self._offset(EARLIEST), min(position, await self._offset(LATEST)))
+        if position < fetched.log_start_offset:
+            detail = (
+                f"{process} was given {self._partition} from {position} on: {fetched.log_start_offset} is its start"
+            )
+            raise InvariantViolationError("reads what is kept", detail)
         try:
             records, end = records_of(fetched, position, is_read_committed=self._is_read_committed)
         except CorruptRecordError as damage:
@@ -307,7 +332,7 @@ class Reader:
 
     async def _fetch(self, position: int) -> Fetched | None:
         """None if the position is out of range."""
-        attempt = _Retries(self._rng)
+        attempt = Retries(self._rng)
         while True:
             self._asked_ms = self._shared.now_ms()
             try:
@@ -324,7 +349,7 @@ class Reader:
                 await attempt.back_off()
 
     async def _offset(self, timestamp: int) -> int:
-        attempt = _Retries(self._rng)
+        attempt = Retries(self._rng)
         while True:
             try:
                 return await self._client.list_offset(self._partition, timestamp)
@@ -335,8 +360,8 @@ class Reader:
                 await attempt.back_off()
 
 
-class _Retries:
-    """Back-off that doubles, with jitter."""
+class Retries:
+    """Back-off that doubles, with jitter; `check` raises what no fault explains."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng

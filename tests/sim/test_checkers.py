@@ -173,3 +173,18 @@ def test_nothing_may_expire_unless_told() -> None:
 
 def test_a_partition_that_cannot_be_read_is_an_anomaly() -> None:
     assert kinds(History([sent(1, at=0)]), {}) == ["unobserved"]
+
+
+def of_producer(*sends: tuple[int, int, int]) -> History:
+    """Value, offset (-1: no answer) and sequence of the batches of one producer id."""
+    made = [sent(value, at=at) for value, at, _ in sends]
+    for send, (_, _, sequence) in zip(made, sends, strict=True):
+        send.producer_id, send.sequence = 7, sequence
+    return History(made)
+
+
+def test_batches_of_a_producer_follow_each_other() -> None:
+    assert kinds(of_producer((1, 0, 0), (2, -1, 1), (3, 2, 2)), log(1, 2, 3)) == []
+    assert kinds(of_producer((1, -1, 0), (2, 0, 1), (3, 1, 2)), log(2, 3)) == []
+    assert kinds(of_producer((1, 0, 0), (2, -1, 1), (3, 1, 2)), log(1, 3)) == ["broken sequence"]
+    assert kinds(of_producer((1, -1, 0), (2, -1, 1)), log(2, 1)) == ["broken sequence"]

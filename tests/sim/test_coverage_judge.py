@@ -69,3 +69,11 @@ def test_an_object_that_is_replaced_is_read_again() -> None:
     assert list(judge._tiered(NAME)) == [(0, 4)]
     objects[key(0)] = segment(0, 8)
     assert list(judge._tiered(NAME)) == [(0, 8)]
+
+
+def test_who_is_not_in_the_isr_may_not_have_heard_what_expired() -> None:
+    now = ReplicaStatus(2, 1, 0, None, 0, 8, 20, 20, (EpochEntry(0, 0),))
+    objects = {key(4): segment(4, 4)}
+    CoverageJudge(objects, lambda *_: 4).begins_at(NAME, now)
+    with pytest.raises(InvariantViolationError, match="offset 3 is in no object"):
+        CoverageJudge(objects, lambda *_: 3).begins_at(NAME, now)

@@ -24,6 +24,9 @@ QUIET = replace(
     racks=False,
     warms=False,
     combined=0,
+    pipelined=False,
+    retention_ms=-1,
+    retention_bytes=-1,
 )
 WARMS = replace(
     QUIET,
@@ -52,6 +55,9 @@ def test_every_choice_is_drawn_by_some_seed() -> None:
     drawn = [GovernedOptions.drawn(partial(derived, seed)) for seed in range(60)]
     assert {options.combined for options in drawn} == {0, 1, 3}
     assert {options.warms for options in drawn} == {options.racks for options in drawn} == {False, True}
+    assert {options.pipelined for options in drawn} == {False, True}
+    assert {options.retention_ms for options in drawn} == {-1, 3_000, 6_000}
+    assert {options.retention_bytes for options in drawn} == {-1, 8_000, 20_000}
     for options in drawn:
         for name in BROKERS:
             config = (
@@ -63,8 +69,8 @@ def test_every_choice_is_drawn_by_some_seed() -> None:
 
 @pytest.mark.slow
 def test_consumers_in_a_rack_read_from_followers() -> None:
-    assert run(replace(QUIET, racks=True), 2_000)[0].follower_reads > 20
-    assert run(QUIET, 1_000)[0].follower_reads == 0
+    assert run(replace(QUIET, racks=True), 2_000)[0].clients.follower_reads > 20
+    assert run(QUIET, 1_000)[0].clients.follower_reads == 0
 
 
 @pytest.mark.slow
@@ -83,3 +89,12 @@ def test_processes_with_both_roles_fail_and_come_back(combined: int) -> None:
     )
     governed, _ = run(replace(QUIET, combined=combined), 6_000, *crashes)
     assert governed.injector.injected == {"process crash": 1, "machine crash": 1, "power failure": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("retention", [{"retention_ms": 3_000}, {"retention_bytes": 8_000}])
+def test_the_main_topic_expires_and_producers_keep_batches_in_flight(retention: dict[str, int]) -> None:
+    options = replace(QUIET, pipelined=True, segment_bytes=3_000, local_retention_ms=500, **retention)
+    governed, _ = run(options, 8_000, Fault(4_000, FaultKind.MOVE_LEADER))
+    assert governed.retention_judge.rises > 2
+    assert governed.world.store.put_ever - governed.world.store.objects.keys()

@@ -172,3 +172,43 @@ def test_producers_of_transactions() -> None:
     )[0]
     assert producers_of([open_batch]) == {9: ProducerView(0, 1, 1, 0)}
     assert producers_of([open_batch, marker]) == {9: ProducerView(0, 1, 1, None)}
+
+
+EXPIRED = {"log_start_offset": 4, "epochs": EPOCHS[1:]}
+
+
+def test_of_producers_whose_batches_have_expired_a_replica_may_know_or_not() -> None:
+    old = {8: ProducerView(0, 1, 1, None, frozenset({(1, 1)}))}
+    knows = {9: ProducerView(0, 7, 7, None, frozenset({(7, 7), (3, 3)}))}
+    assert kinds(replica(1, 2, **EXPIRED), replica(2, 2, producers=knows | old, **EXPIRED), tier=()) == []
+    for producers in ({}, knows | {8: ProducerView(0, 5, 5, None)}, knows | {8: ProducerView(0, 1, 1, 2)}):
+        other = replica(2, 2, producers=producers, **EXPIRED)
+        assert kinds(replica(1, 2, **EXPIRED), other, tier=()) == ["producer mismatch"]
+
+
+def test_of_a_transaction_whose_beginning_has_expired_an_index_tells_more_than_the_batches() -> None:
+    marker = batches_of(
+        build_end_transaction_batch(
+            EndTransactionMarker(ControlType.ABORT, 3),
+            base_offset=4,
+            timestamp_ms=1,
+            producer_id=9,
+            producer_epoch=0,
+            partition_leader_epoch=0,
+        )
+    )[0]
+    whole = replica(
+        1,
+        batches=(batch(2, sequence=2, is_transactional=True), marker),
+        log_start_offset=2,
+        local_log_start_offset=2,
+        high_watermark=5,
+        log_end_offset=5,
+        epochs=(EpochEntry(0, 2),),
+        producers={9: ProducerView(0, 3, 3, None)},
+        aborted=(Aborted(9, 0, 4),),
+    )
+    other = replace(whole, node_id=2)
+    assert kinds(whole, other, tier=()) == []
+    assert kinds(whole, replace(other, aborted=(Aborted(9, 2, 4),)), tier=()) == []
+    assert kinds(whole, replace(other, aborted=()), tier=()) == ["aborted mismatch"]

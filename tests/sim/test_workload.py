@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.sim.workload import RETRIABLE, UnexpectedError, _Retries
+from tierfetch.sim.workload import RETRIABLE, Retries, UnexpectedError
 
 
 @pytest.mark.parametrize("code", sorted(RETRIABLE))
 def test_what_a_fault_explains_is_tried_again(code: ErrorCode) -> None:
-    _Retries.check(KafkaError(code, "because of a fault"))
+    Retries.check(KafkaError(code, "because of a fault"))
 
 
 def test_a_leader_whose_clock_is_far_behind_takes_no_records() -> None:
@@ -20,4 +20,4 @@ def test_a_leader_whose_clock_is_far_behind_takes_no_records() -> None:
 @pytest.mark.parametrize("code", [ErrorCode.corrupt_message, ErrorCode.invalid_record, ErrorCode.unknown_server_error])
 def test_what_no_fault_explains_ends_the_run(code: ErrorCode) -> None:
     with pytest.raises(UnexpectedError, match=code.name):
-        _Retries.check(KafkaError(code, "for no reason"))
+        Retries.check(KafkaError(code, "for no reason"))

@@ -1,0 +1,121 @@
+"""Whether who leaves an ISR had to: judged when its leader asks for that, and when it is decided.
+
+| invariant        | violated when                                                                                     |
+|------------------|---------------------------------------------------------------------------------------------------|
+| left behind      | a leader asks for an ISR without a member that was level with it within `replica.lag.time.max.ms` |
+| asked to leave   | a member leaves that is assigned still, though its broker serves on, and its leader did not ask   |
+
+Who is level is told by the leader's high watermark: it reaches the end of the log once every member has fetched from
+there, so after the last append before. That is later than the leader can know of the member, never earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from ..broker.cluster_view import ClusterImage, PartitionRegistration
+from ..protocol.topics import TopicIdPartition
+from .invariants import InvariantViolationError, ReplicaStatus
+from .observer import ReplicaObserver
+
+
+@dataclass(slots=True)
+class _Led:
+    """A partition under one leader epoch. `level_s`: the last append before its members were level; None until then."""
+
+    leader_epoch: int
+    end_offset: int
+    appended_s: float
+    level_s: float | None = None
+    members: frozenset[int] = frozenset()
+    asked: set[int] = field(default_factory=set)
+    """Who was to leave."""
+
+
+class LeaveJudge:
+    """Of the leaders that `observer` sees, by the cluster's newest image. `now_s` is the event loop's time."""
+
+    def __init__(
+        self,
+        observer: ReplicaObserver,
+        image: Callable[[], ClusterImage],
+        now_s: Callable[[], float],
+        *,
+        lag_time_max_ms: int,
+    ) -> None:
+        self._image = image
+        self._now_s = now_s
+        self._lag_time_max_ms = lag_time_max_ms
+        self._led: dict[TopicIdPartition, _Led] = {}
+        observer.on_leader = self.moved
+        observer.on_leavers = self.asked_for
+
+    def moved(self, name: TopicIdPartition, leader: ReplicaStatus) -> None:
+        """Something of a leader."""
+        led = self._of(name, leader)
+        if led is None:
+            return
+        if led.end_offset != leader.log_end_offset:
+            led.end_offset, led.appended_s = leader.log_end_offset, self._now_s()
+        if leader.high_watermark == leader.log_end_offset:
+            registration = self._image().partition(name.topic_partition)
+            assert registration is not None, name
+            led.level_s, led.members = led.appended_s, frozenset(registration.isr)
+
+    def asked_for(self, name: TopicIdPartition, leader: ReplicaStatus, leavers: Collection[int]) -> None:
+        """A leader wants these to leave. InvariantViolationError."""
+        led, registration = self._of(name, leader), self._image().partition(name.topic_partition)
+        if led is None or registration is None:
+            return
+        led.asked |= set(leavers)
+        for member in sorted(led.members.intersection(leavers, registration.replicas)):
+            assert led.level_s is not None, led
+            since_ms = (self._now_s() - led.level_s) * 1000
+            if since_ms < self._lag_time_max_ms - 1:
+                detail = f"{name.topic_partition}: {leader.node_id} wants {member} out of the ISR of {registration}"
+                raise InvariantViolationError("left behind", f"{detail}, which was level {since_ms:.0f} ms ago")
+
+    def changed(self, before: ClusterImage, after: ClusterImage) -> None:
+        """InvariantViolationError."""
+        for topic in after.topics.values():
+            old = before.topics.get(topic.name)
+            if old is None or old.topic_id != topic.topic_id or old.partitions is topic.partitions:
+                continue
+            for number, now in topic.partitions.items():
+                then = old.partitions.get(number)
+                if then is not None and then.isr != now.isr:
+                    for member in sorted(set(then.isr) - set(now.isr)):
+                        self._check_left(topic.id_partition(number), member, then, now, (before, after))
+
+    def _check_left(
+        self,
+        name: TopicIdPartition,
+        member: int,
+        then: PartitionRegistration,
+        now: PartitionRegistration,
+        images: tuple[ClusterImage, ClusterImage],
+    ) -> None:
+        was, broker = (image.brokers.get(member) for image in images)
+        serves = was is not None and broker is not None and broker.may_join_isr and was.epoch == broker.epoch
+        is_moved = then.directory_of(member) != now.directory_of(member)
+        is_unclean = now.leader not in then.isr and now.isr == (now.leader,)
+        led = self._led.get(name)
+        was_asked = led is not None and led.leader_epoch == then.leader_epoch and member in led.asked
+        if serves and member in now.replicas and not (is_moved or is_unclean or was_asked):
+            raise InvariantViolationError(
+                "asked to leave",
+                f"{name.topic_partition}: {member} leaves the ISR, which {then.leader} did not ask for: "
+                f"{then} -> {now}",
+            )
+
+    def _of(self, name: TopicIdPartition, leader: ReplicaStatus) -> _Led | None:
+        """None of a leader of the past."""
+        image = self._image()
+        now = image.partition(name.topic_partition) if image.topic_names.get(name.topic_id) == name.topic else None
+        if now is None or leader.leads_epoch != now.leader_epoch:
+            return None
+        led = self._led.get(name)
+        if led is None or led.leader_epoch != now.leader_epoch:
+            led = self._led[name] = _Led(now.leader_epoch, leader.log_end_offset, self._now_s())
+        return led

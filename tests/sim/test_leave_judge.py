@@ -1,0 +1,104 @@
+"""Who leaves an ISR had fallen behind, or its broker did not serve any more."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from tierfetch.broker.cluster_view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
+from tierfetch.log.epochs import EpochEntry
+from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.sim.invariants import InvariantViolationError, ReplicaStatus
+from tierfetch.sim.leave_judge import LeaveJudge
+from tierfetch.sim.observer import ReplicaObserver
+
+NAME = TopicIdPartition(UUID(int=1), "t", 0)
+LAG_MS = 1_000
+
+
+def image(*isr: int, leader: int = 1, epoch: int = 3, replicas: tuple[int, ...] = (1, 2, 3), **broker) -> ClusterImage:
+    brokers = {
+        node_id: BrokerRegistration(node_id, "h", 9, epoch=7, **(broker if node_id == 2 else {}))
+        for node_id in (1, 2, 3)
+    }
+    registration = PartitionRegistration(leader, epoch, 5, replicas, isr)
+    return ClusterImage("c", brokers, {"t": TopicImage("t", NAME.topic_id, {}, {0: registration})}, {})
+
+
+class Scene:
+    """Node 1 leads epoch 3."""
+
+    def __init__(self, now: ClusterImage | None = None) -> None:
+        self.image = now or image(1, 2, 3)
+        self.now_s = 0.0
+        self.observer = ReplicaObserver(lambda _: None, lambda *_: None)
+        self.judge = LeaveJudge(self.observer, lambda: self.image, lambda: self.now_s, lag_time_max_ms=LAG_MS)
+
+    def at(self, seconds: float, end: int, high_watermark: int, epoch: int = 3) -> Scene:
+        self.now_s = seconds
+        self.leader = ReplicaStatus(1, 1, 3, epoch, 0, 0, high_watermark, end, (EpochEntry(3, 0),))
+        self.observer.on_leader(NAME, self.leader)
+        return self
+
+    def asks(self, seconds: float, *leavers: int) -> None:
+        self.now_s = seconds
+        self.observer.on_leavers(NAME, self.leader, leavers)
+
+
+def refuses(why: str):
+    return pytest.raises(InvariantViolationError, match=why)
+
+
+def test_a_member_that_was_level_lately_stays() -> None:
+    scene = Scene().at(1.0, 10, 5).at(1.2, 10, 10).at(1.5, 12, 10)
+    scene.asks(2.1, 2)
+    with refuses(r"left behind: t-0: 1 wants 2 out .* was level 900 ms ago"):
+        scene.asks(1.9, 2)
+
+
+def test_of_who_never_was_level_nothing_is_known() -> None:
+    Scene().at(1.0, 10, 5).asks(1.1, 2)
+
+
+def test_of_who_was_not_a_member_then_nothing_is_known() -> None:
+    scene = Scene(image(1, 3)).at(1.0, 10, 10)
+    scene.image = image(1, 2, 3)
+    scene.asks(1.1, 2)
+
+
+def test_a_leader_of_the_past_asks_for_what_it_likes() -> None:
+    scene = Scene().at(1.0, 10, 10)
+    scene.image = image(1, 2, 3, leader=3, epoch=4)
+    scene.asks(1.1, 2)
+
+
+def test_whoever_is_not_assigned_any_more_goes_at_once() -> None:
+    scene = Scene().at(1.0, 10, 10)
+    scene.image = image(1, 2, 3, replicas=(1, 3))
+    scene.asks(1.1, 2)
+
+
+def test_who_serves_leaves_only_when_its_leader_has_asked_for_that() -> None:
+    scene = Scene().at(1.0, 10, 5)
+    with refuses("asked to leave: t-0: 2 leaves the ISR"):
+        scene.judge.changed(image(1, 2, 3), image(1, 3))
+    scene.asks(5.0, 2)
+    scene.judge.changed(image(1, 2, 3), image(1, 3))
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        image(1, 3, fenced=True),
+        image(1, 3, is_leaving=True),
+        image(1, 3, replicas=(1, 3)),
+        image(1, 3, leader=3, epoch=4, fenced=True),
+    ],
+)
+def test_who_is_fenced_or_stops_or_is_moved_leaves(after: ClusterImage) -> None:
+    Scene().judge.changed(image(1, 2, 3, fenced=False), after)
+
+
+def test_an_unclean_leader_is_alone() -> None:
+    Scene().judge.changed(image(2), image(3, leader=3, epoch=4))
