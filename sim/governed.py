@@ -4,7 +4,7 @@ store, clients, an administrator who changes the cluster, and the faults of a sc
     start -> clients and administrator begin -> safety phase: the schedule's faults -> heal, and start what is down
           -> clients and administrator end -> converge, within `CONVERGE_S` -> idle, measured
           -> in half of the seeds a broker loses its disk, and they converge again
-          -> read everything, look at every file -> judge
+          -> read everything, converge, look at every file -> judge
 
 Nothing stands in for a node: who leads, who is in sync and who is fenced is decided by the production controllers. What
 differs from seed to seed beside the faults is `GovernedOptions`. Segments are small and local retention short, so that
@@ -334,6 +334,11 @@ class GovernedRun:
         for filled in self.administrator.filled:
             log = await reads.everything(filled.topic_partition)
             self.anomalies += self.administrator.lost_from(filled, log, self.losses.excuses_of(filled))
+        await self._converge(self.world.now_s + CONVERGE_S)
+        self._look_at_files()
+
+    def _look_at_files(self) -> None:
+        """At rest: a leader that was elected meanwhile may have had to read the remote log metadata first."""
         files = {node_id: self.world.host(name).files for name, node_id in BROKERS.items()}
         image = self.truth.image
         for topic in image.topics.values():
