@@ -13,7 +13,7 @@ Rules of an implementation:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -48,6 +48,9 @@ class DiskFile(Protocol):
 
     async def write(self, offset: int, data: Buffer) -> None:
         """Write all of `data` at `offset`, or raise OSError (then the content from `offset` on is undefined)."""
+
+    def begin_write(self, offset: int, data: Buffer) -> Awaitable[None]:
+        """The same, begun when this returns if the disk can: it takes no task to go on meanwhile. `data` not empty."""
 
     async def read(self, offset: int, count: int) -> bytes:
         """Up to `count` bytes; fewer only at the end of the file."""

@@ -31,7 +31,7 @@ import asyncio
 import errno
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -112,6 +112,12 @@ class OsFile:
         view = memoryview(data)
         if view.nbytes:
             await self._change(offset, offset + view.nbytes, lambda: self._write_all(offset, view))
+
+    def begin_write(self, offset: int, data: Buffer) -> Awaitable[None]:
+        if self._refusal(changes=True) is not None or not self._threads.try_enter():
+            return self.write(offset, data)
+        view = memoryview(data)
+        return self._begin_change(offset, offset + view.nbytes, lambda: self._write_all(offset, view))
 
     async def truncate(self, size: int) -> None:
         assert size >= 0, (self._path, size)
@@ -214,12 +220,17 @@ class OsFile:
 
     async def _change(self, offset: int, end: int, run: Callable[[], None], *, is_cut: bool = False) -> None:
         await self._enter(changes=True)
+        await self._begin_change(offset, end, run, is_cut=is_cut)
+
+    def _begin_change(
+        self, offset: int, end: int, run: Callable[[], None], *, is_cut: bool = False
+    ) -> asyncio.Future[None]:
         first = min(offset, self._size)
         self._size = end if is_cut else max(self._size, end)
         change = _Change(self._next_number(), first, run, asyncio.get_running_loop().create_future())
         self._changes.append(change)
         self._start_changes()
-        await change.future
+        return change.future
 
     async def _begin_read(self, end: int) -> _Read:
         await self._enter()

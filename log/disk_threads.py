@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
@@ -105,19 +106,40 @@ class DiskThreads:
 
     def __init__(self, threads: int) -> None:
         self._pools = {pool: _Workers(pool.value, threads) for pool in Pool}
-        self._slots = asyncio.Semaphore(CALLS_MAX)
         self.queue_depth = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self.send_buffer = memoryview(bytearray(BUFFER_BYTES))
         """Shared by all sends, which run on the one loop of the disk."""
 
+    def try_enter(self) -> bool:
+        """Take a free place, if nobody waits for one."""
+        if self.queue_depth >= CALLS_MAX or self._waiting:
+            return False
+        self.queue_depth += 1
+        return True
+
     async def enter(self) -> None:
         """Wait for a free place; does not yield to the loop if there is one."""
-        await self._slots.acquire()
-        self.queue_depth += 1
+        if self.try_enter():
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self.leave()
+            raise
 
     def leave(self) -> None:
+        """Give the place to who waits first."""
         self.queue_depth -= 1
-        self._slots.release()
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self.queue_depth += 1
+                turn.set_result(None)
+                return
 
     def start(self, pool: Pool, call: Callable[[], T], done: Callable[[Job[T]], None]) -> None:
         """Run `call` on a thread, then `done` on the loop, whatever became of those who wait."""

@@ -418,6 +418,12 @@ class LogSegment:
                     return position
         return end
 
+    @property
+    def open_file(self) -> DiskFile:
+        """The `.log` of the active segment, or of one that is not written whole."""
+        assert self._file is not None, self
+        return self._file
+
     async def file(self) -> DiskFile:
         """The open `.log`; pin the segment before. FileNotFoundError if the segment was removed meanwhile."""
         assert self.is_active or self.pins, self

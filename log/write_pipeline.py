@@ -14,6 +14,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -44,42 +45,51 @@ class WritePipeline:
         self._publish = publish
         self._fail = fail
         self._queue: deque[_Write] = deque()
-        self._runner: asyncio.Task[None] | None = None
+        self._under_way: asyncio.Future[None] | None = None
+        """The disk's, of the write that takes the first of the queue."""
         self.queued_bytes = 0
 
     def submit(self, segment: LogSegment, data: Buffer) -> asyncio.Future[None]:
         """Queue what the active segment has just accounted for; the future is done once it is published."""
-        loop = asyncio.get_running_loop()
         published = segment.accounted
-        write = _Write(segment, published.end_position - len(data), data, published, loop.create_future())
-        self._queue.append(write)
+        done = asyncio.get_running_loop().create_future()
+        self._queue.append(_Write(segment, published.end_position - len(data), data, published, done))
         self.queued_bytes += len(data)
-        if self._runner is None or self._runner.done():
-            self._runner = loop.create_task(self._run())
-        return write.done
+        if self._under_way is None:
+            self._begin()
+        return done
 
     async def drain(self) -> None:
         """Wait until everything submitted so far is written or has failed."""
-        while self._runner is not None and not self._runner.done():
-            await asyncio.wait([self._runner])
+        while self._under_way is not None:
+            await asyncio.wait([self._under_way])
 
-    async def _run(self) -> None:
-        """Until nothing is queued, or a write failed: whoever waits for one is told why."""
+    def _begin(self) -> None:
+        """Write what is first in the queue. Without a task: nobody's cancellation reaches it."""
+        group = self._take_group()
+        first = group[0]
+        data = first.data if len(group) == 1 else b"".join(write.data for write in group)
         try:
-            while self._queue:
-                group = self._take_group()
-                first, last = group[0], group[-1]
-                data = first.data if len(group) == 1 else b"".join(write.data for write in group)
-                with first.segment.pinned():
-                    file = await first.segment.file()
-                    await file.write(first.position, data)
-                self._publish(first.segment, last.published)
-                self._settle(group, None)
-        except Exception as error:  # noqa: BLE001 - the supervisor of the writes
-            self._settle_all(self._fail(error))
-        except BaseException as error:
-            self._settle_all(self._fail(error))
-            raise
+            self._under_way = asyncio.ensure_future(first.segment.open_file.begin_write(first.position, data))
+        except Exception as error:  # noqa: BLE001 - as from the write itself
+            self._settle(list(self._queue), self._fail(error))
+            return
+        first.segment.pins += 1
+        self._under_way.add_done_callback(partial(self._ended, group))
+
+    def _ended(self, group: list[_Write], written: asyncio.Future[None]) -> None:
+        """Publish it and go on; or tell all who wait why it failed."""
+        segment, error = group[0].segment, None
+        segment.pins -= 1
+        try:
+            written.result()
+            self._publish(segment, group[-1].published)
+        except BaseException as failure:  # noqa: BLE001 - the supervisor of the writes
+            group, error = list(self._queue), self._fail(failure)
+        self._under_way = None
+        self._settle(group, error)
+        if self._queue:
+            self._begin()
 
     def _take_group(self) -> list[_Write]:
         group = [self._queue[0]]
@@ -104,6 +114,3 @@ class WritePipeline:
             else:
                 write.done.set_exception(error)
                 write.done.exception()  # mark it as seen: who waited for it may have been cancelled
-
-    def _settle_all(self, error: BaseException) -> None:
-        self._settle(list(self._queue), error)

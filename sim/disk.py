@@ -276,11 +276,16 @@ class SimFile:
             return await self._read_at(settled_s, _EVERYTHING, lambda: len(self._inode.content))
         return len(self._inode.content)
 
-    def write(self, offset: int, data: Buffer) -> Awaitable[None]:
+    async def write(self, offset: int, data: Buffer) -> None:
         assert offset >= 0, (self._path, offset)
         content = bytes(data)
         self._refuse_change()
-        return self._change("write", offset, content) if content else asyncio.sleep(0)
+        if content:
+            await self._change("write", offset, content)
+
+    def begin_write(self, offset: int, data: Buffer) -> Awaitable[None]:
+        self._refuse_change()
+        return self._change("write", offset, bytes(data))
 
     async def truncate(self, size: int) -> None:
         assert size >= 0, (self._path, size)

@@ -167,6 +167,9 @@ class MemoryFile:
             self._inode.write(offset, written)
         await asyncio.sleep(0)
 
+    def begin_write(self, offset: int, data: Buffer) -> Awaitable[None]:
+        return self.write(offset, data)
+
     async def read(self, offset: int, count: int) -> bytes:
         assert offset >= 0, (self._path, offset)
         assert count >= 0, (self._path, count)

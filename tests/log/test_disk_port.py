@@ -208,3 +208,14 @@ def test_calls_that_nobody_waits_for_do_as_if_each_had_been_waited_for(kind):
         if isinstance(disk, OsDisk):
             assert disk.queue_depth == 0
             runner.run(disk.close())
+
+
+async def test_a_write_that_was_begun_goes_on_without_anybody_who_waits(disk: Disk, tmp_path: Path):
+    file = await disk.open(tmp_path / "a", create=True)
+    written = [asyncio.ensure_future(file.begin_write(3 * i, b"%03d" % i)) for i in range(10)]
+    await written[-1]
+    assert all(each.done() for each in written)
+    assert await file.read(0, 100) == b"".join(b"%03d" % i for i in range(10))
+    await file.close()
+    with pytest.raises(OSError, match="closed"):
+        await file.begin_write(0, b"x")
