@@ -11,9 +11,14 @@
 |                        | time: what lies in the tier, too                                                          |
 
 A send that is answered with an error that may mean "it was appended" is repeated under the same sequence until the
-answer is certain. Error codes that no fault explains end the run: `UnexpectedError`; and so does a producer id that
-somebody has already ("new producer id"), or an answer with an offset below the log start that it states ("reads what is
-kept"). A reader whose offset is out of range goes to the nearest one that is in it.
+answer is certain. A reader whose offset is out of range goes to the nearest one that is in it. Error codes that no
+fault explains end the run: `UnexpectedError`; and so do, as violated invariants:
+
+| invariant          | violated when                                                        |
+|--------------------|----------------------------------------------------------------------|
+| new producer id    | a producer is given the id of another one                            |
+| reads what is kept | records are given from below the log start that is told with them    |
+| told in order      | the last stable offset that is told is above the high watermark      |
 """
 
 from __future__ import annotations
@@ -304,11 +309,7 @@ class Reader:
         fetched = await self._fetch(position)
         if fetched is None:
             return max(await self._offset(EARLIEST), min(position, await self._offset(LATEST)))
-        if position < fetched.log_start_offset:
-            detail = (
-                f"{process} was given {self._partition} from {position} on: {fetched.log_start_offset} is its start"
-            )
-            raise InvariantViolationError("reads what is kept", detail)
+        self._check_offsets(process, position, fetched)
         try:
             records, end = records_of(fetched, position, is_read_committed=self._is_read_committed)
         except CorruptRecordError as damage:
@@ -329,6 +330,16 @@ class Reader:
             )
             self._shared.history.polls.append(poll)
         return end
+
+    def _check_offsets(self, process: str, position: int, fetched: Fetched) -> None:
+        """What an answer says beside its records. InvariantViolationError."""
+        where = f"{process} asked {self._partition} from {position} on"
+        start, stable, watermark = fetched.log_start_offset, fetched.last_stable_offset, fetched.high_watermark
+        if position < start:
+            raise InvariantViolationError("reads what is kept", f"{where}, and was answered that it starts at {start}")
+        if stable > watermark:
+            detail = f"{where}: the last stable offset is {stable}, the high watermark {watermark}"
+            raise InvariantViolationError("told in order", detail)
 
     async def _fetch(self, position: int) -> Fetched | None:
         """None if the position is out of range."""

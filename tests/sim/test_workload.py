@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.sim.workload import RETRIABLE, Retries, UnexpectedError
+from tierfetch.protocol.topics import TopicPartition
+from tierfetch.sim.client import EARLIEST, Fetched
+from tierfetch.sim.history import History
+from tierfetch.sim.invariants import InvariantViolationError
+from tierfetch.sim.workload import RETRIABLE, Reader, Retries, Shared, UnexpectedError
 
 
 @pytest.mark.parametrize("code", sorted(RETRIABLE))
@@ -21,3 +30,38 @@ def test_a_leader_whose_clock_is_far_behind_takes_no_records() -> None:
 def test_what_no_fault_explains_ends_the_run(code: ErrorCode) -> None:
     with pytest.raises(UnexpectedError, match=code.name):
         Retries.check(KafkaError(code, "for no reason"))
+
+
+def reader_of(fetched: Fetched | None, starts: int = 0, ends: int = 0) -> Reader:
+    """Of a partition that answers so."""
+
+    async def fetch(*_: object, **__: object) -> Fetched:
+        if fetched is None:
+            raise KafkaError(ErrorCode.offset_out_of_range, "outside")
+        return fetched
+
+    async def list_offset(_: object, timestamp: int) -> int:
+        return starts if timestamp == EARLIEST else ends
+
+    client: Any = SimpleNamespace(fetch=fetch, list_offset=list_offset)
+    shared = Shared(History(), lambda: 0, asyncio.Event())
+    return Reader("r", TopicPartition("t", 0), client, shared, Random(1))
+
+
+@pytest.mark.parametrize(("position", "goes_to"), [(3, 5), (7, 7), (12, 9)])
+def test_a_reader_out_of_range_goes_to_the_nearest_offset_in_it(position: int, goes_to: int) -> None:
+    assert asyncio.run(reader_of(None, 5, 9)._poll("r", position)) == goes_to
+
+
+@pytest.mark.parametrize(
+    ("fetched", "why"),
+    [
+        (Fetched(b"", 9, 9, 5, ()), "reads what is kept: r asked t-0 from 4 on, and was answered that it starts at 5"),
+        (Fetched(b"", 9, 10, 0, ()), "told in order: .*: the last stable offset is 10, the high watermark 9"),
+    ],
+)
+def test_what_an_answer_tells_beside_its_records_is_in_order(fetched: Fetched, why: str) -> None:
+    with pytest.raises(InvariantViolationError, match=why):
+        asyncio.run(reader_of(fetched)._poll("r", 4))
+    in_order = Fetched(b"", 9, 9, 4, ())
+    assert asyncio.run(reader_of(in_order)._poll("r", 4)) == 4
