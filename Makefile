@@ -54,7 +54,7 @@ $(VENV)/.spark: $(STAMP)
 ifneq ($(UV),)
 	$(UV) pip install -q --python $(BIN)/python -c constraints.txt -e '.[spark]'
 else
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[spark]'
+	PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[spark]'
 endif
 	@touch $@
 
