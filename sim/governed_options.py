@@ -113,7 +113,7 @@ class GovernedOptions:
         if rng.random() >= RETENTION_SHARE:
             return self
         if rng.random() < 0.5:
-            return replace(self, retention_bytes=rng.choice((8_000, 20_000)))
+            return replace(self, retention_bytes=rng.choice((4_000, 12_000)))
         retention_ms = rng.choice((3_000, 6_000))
         local_ms = min(self.local_retention_ms, retention_ms)
         return replace(self, retention_ms=retention_ms, local_retention_ms=local_ms)

@@ -57,7 +57,7 @@ def test_every_choice_is_drawn_by_some_seed() -> None:
     assert {options.warms for options in drawn} == {options.racks for options in drawn} == {False, True}
     assert {options.pipelined for options in drawn} == {False, True}
     assert {options.retention_ms for options in drawn} == {-1, 3_000, 6_000}
-    assert {options.retention_bytes for options in drawn} == {-1, 8_000, 20_000}
+    assert {options.retention_bytes for options in drawn} == {-1, 4_000, 12_000}
     for options in drawn:
         for name in BROKERS:
             config = (
@@ -92,7 +92,7 @@ def test_processes_with_both_roles_fail_and_come_back(combined: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("retention", [{"retention_ms": 3_000}, {"retention_bytes": 8_000}])
+@pytest.mark.parametrize("retention", [{"retention_ms": 3_000}, {"retention_bytes": 4_000}])
 def test_the_main_topic_expires_and_producers_keep_batches_in_flight(retention: dict[str, int]) -> None:
     options = replace(QUIET, pipelined=True, segment_bytes=3_000, local_retention_ms=500, **retention)
     governed, _ = run(options, 8_000, Fault(4_000, FaultKind.MOVE_LEADER))
