@@ -55,6 +55,9 @@ class DiskFile(Protocol):
     async def read(self, offset: int, count: int) -> bytes:
         """Up to `count` bytes; fewer only at the end of the file."""
 
+    def read_at_once(self, offset: int, count: int) -> bytes | None:
+        """As `read`, if the bytes are in memory and no earlier call has to end before; None otherwise."""
+
     async def send(self, offset: int, count: int, transport: asyncio.WriteTransport) -> None:
         """Send exactly `count` bytes to the transport without a copy where the platform can; OSError if the file is
         shorter.

@@ -140,6 +140,10 @@ class OsFile:
             return data
         return await self._job(Pool.OTHER, lambda: self._read_up_to(offset, count), lambda: self._end_read(read))
 
+    def read_at_once(self, offset: int, count: int) -> bytes | None:
+        waits = any(change.offset < offset + count for change in chain(self._running_changes, self._changes))
+        return None if waits or self._closing is not None else self.read_on_loop(offset, count)
+
     async def send(self, offset: int, count: int, transport: asyncio.WriteTransport) -> None:
         assert offset >= 0, (self._path, offset)
         assert count >= 0, (self._path, count)

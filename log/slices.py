@@ -93,6 +93,13 @@ class LogSlice:
         self._refuse_if_aborted()
         return data
 
+    def at_once(self) -> bytes | None:
+        """All bytes if they are in memory; None if they have to be read or sent, or that would fail."""
+        if self._file is None:
+            return b""
+        data = None if self._aborted else self._file.read_at_once(self.position, self.size)
+        return data if data is not None and len(data) == self.size else None
+
     async def send(self, transport: asyncio.WriteTransport) -> None:
         """Send the bytes without a copy where the platform can; on any error the caller closes the transport."""
         if self._file is None:

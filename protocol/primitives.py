@@ -36,7 +36,8 @@ BUFFER_TYPES: Final = (bytes, bytearray, memoryview)
 
 ZERO_UUID: Final = UUID(int=0)
 INLINE_RECORDS_SIZE_MAX: Final = 4096
-"""Records up to this size are copied into the part before them: cheaper than a system call of their own."""
+"""Records up to this size are copied into the part before them, those of a slice if they are in memory: cheaper than
+system calls of their own."""
 
 ELEMENTS_MAX: Final = 1_000_000
 """Array elements of one message. A two-byte element becomes an object of a hundred bytes and takes microseconds."""
@@ -75,6 +76,9 @@ class Sendable(Protocol):
     @property
     def size(self) -> int:
         """In bytes."""
+
+    def at_once(self) -> bytes | None:
+        """All bytes, if they are in memory; else they have to be sent."""
 
     async def send(self, transport: asyncio.WriteTransport) -> None:
         """Send exactly `size` bytes; nothing else writes to the transport meanwhile. Any error: close the transport.
@@ -317,9 +321,12 @@ class Writer:
             return
         size = part_size(records)
         self._length(INT32, size)
-        if isinstance(records, BUFFER_TYPES) and size <= INLINE_RECORDS_SIZE_MAX:
-            self.out += records
-        elif size > 0:
+        if size <= INLINE_RECORDS_SIZE_MAX:
+            small = records if isinstance(records, BUFFER_TYPES) else records.at_once()
+            if small is not None:
+                self.out += small
+                return
+        if size > 0:
             self._parts += (self.out, records)
             self.out = bytearray()
 

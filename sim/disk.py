@@ -300,6 +300,9 @@ class SimFile:
         found = None if settled_s else self.read_on_loop(offset, count)
         return found if found is not None else await self._read_later(settled_s, offset, count)
 
+    def read_at_once(self, offset: int, count: int) -> bytes | None:
+        return None if self._is_closed or self._settled_s(offset + count) else self.read_on_loop(offset, count)
+
     async def send(self, offset: int, count: int, transport: asyncio.WriteTransport) -> None:
         self._refuse_closed()
         settled_s = self._settled_s(offset + count)

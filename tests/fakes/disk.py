@@ -179,6 +179,9 @@ class MemoryFile:
         await asyncio.sleep(0)
         return data
 
+    def read_at_once(self, offset: int, count: int) -> bytes | None:
+        return None
+
     async def send(self, offset: int, count: int, transport: asyncio.WriteTransport) -> None:
         data = await self.read(offset, count)
         transport.write(data)

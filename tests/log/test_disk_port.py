@@ -219,3 +219,16 @@ async def test_a_write_that_was_begun_goes_on_without_anybody_who_waits(disk: Di
     await file.close()
     with pytest.raises(OSError, match="closed"):
         await file.begin_write(0, b"x")
+
+
+async def test_a_read_at_once_waits_for_nothing(disk: Disk, tmp_path: Path):
+    file = await disk.open(tmp_path / "a", create=True)
+    await file.write(0, b"before")
+    assert file.read_at_once(0, 6) in (b"before", None)
+    change = asyncio.ensure_future(file.begin_write(2, b"later"))
+    assert file.read_at_once(0, 3) is None
+    assert file.read_at_once(0, 2) in (b"be", None)
+    await change
+    assert file.read_at_once(0, 9) in (b"belater", None)
+    await file.close()
+    assert file.read_at_once(0, 2) is None

@@ -215,6 +215,19 @@ async def test_a_slice_says_when_the_file_became_shorter() -> None:
     log_slice.release()
 
 
+def test_a_slice_gives_all_of_its_bytes_at_once_or_none() -> None:
+    class InMemory(MemoryFile):
+        def read_at_once(self, offset: int, count: int) -> bytes | None:
+            return b"0123456789"[offset : offset + count]
+
+    file = InMemory.__new__(InMemory)
+    whole, short = (LogSlice(None, file, 4, size, first_offset=0, end_offset=1) for size in (6, 7))
+    assert (whole.at_once(), short.at_once()) == (b"456789", None)
+    whole.abort()
+    assert whole.at_once() is None
+    assert LogSlice.empty(0).at_once() == b""
+
+
 async def test_an_empty_slice_needs_nothing() -> None:
     with LogSlice.empty(7) as nothing:
         assert (nothing.size, nothing.first_offset, nothing.end_offset, await nothing.read()) == (0, 7, 7, b"")

@@ -75,6 +75,9 @@ class Slice:
         self.size = size
         self.is_released = False
 
+    def at_once(self) -> bytes | None:
+        return None
+
     async def send(self, transport: Any) -> None:
         raise AssertionError("dropped answers are not sent")
 

@@ -46,6 +46,9 @@ class FakeSlice:
         self.size = size
         self.releases = 0
 
+    def at_once(self) -> bytes | None:
+        return None
+
     async def send(self, transport: Any) -> None:
         raise AssertionError("not in these tests")
 

@@ -20,7 +20,7 @@ from tierfetch.protocol.primitives import (
     error_code,
     part_size,
 )
-from tierfetch.tests.protocol.wire_fakes import joined
+from tierfetch.tests.protocol.wire_fakes import MemorySlice, joined
 
 
 def reader(data: bytes | bytearray, *, flexible: bool) -> Reader:
@@ -103,6 +103,18 @@ def test_only_small_records_are_copied(kind: Callable[[bytes], Any]) -> None:
     first, second, third = writer.finish()
     assert second is large
     assert [part_size(first), part_size(third)] == [4 + len(small) + 4, 0]
+
+
+@pytest.mark.parametrize("is_in_memory", [True, False])
+def test_a_small_slice_is_copied_if_it_is_in_memory(is_in_memory: bool) -> None:
+    small = MemorySlice(bytes(INLINE_RECORDS_SIZE_MAX), is_in_memory=is_in_memory)
+    large = MemorySlice(bytes(INLINE_RECORDS_SIZE_MAX + 1))
+    writer = Writer(flexible=False)
+    writer.records(small)
+    writer.records(large)
+    parts = writer.finish()
+    assert [part for part in parts if isinstance(part, MemorySlice)] == ([large] if is_in_memory else [small, large])
+    assert sum(map(part_size, parts)) == 4 + small.size + 4 + large.size
 
 
 def test_error_codes_of_newer_peers_are_unknown_server_error() -> None:

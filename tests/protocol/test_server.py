@@ -303,6 +303,9 @@ async def test_a_slice_is_released_as_soon_as_it_has_left() -> None:
         def __init__(self, number: int) -> None:
             self.number = number
 
+        def at_once(self) -> bytes | None:
+            return None
+
         async def send(self, transport: asyncio.WriteTransport) -> None:
             assert released == list(range(self.number))
             transport.write(bytes(10))

@@ -31,6 +31,24 @@ def joined(parts: Sequence[Part]) -> bytearray:
     return whole
 
 
+class MemorySlice:
+    """A slice of what may be in memory, and cannot be sent."""
+
+    def __init__(self, data: bytes, *, is_in_memory: bool = True) -> None:
+        self._data = data
+        self._is_in_memory = is_in_memory
+        self.size = len(data)
+
+    def at_once(self) -> bytes | None:
+        return self._data if self._is_in_memory else None
+
+    async def send(self, transport: asyncio.WriteTransport) -> None:
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """It holds nothing."""
+
+
 class FileSlice:
     """A slice of a real file, sent by `sendfile`."""
 
@@ -39,6 +57,9 @@ class FileSlice:
         self._offset = offset
         self.size = size
         self.releases = 0
+
+    def at_once(self) -> bytes | None:
+        return None
 
     async def send(self, transport: asyncio.WriteTransport) -> None:
         assert os.fstat(self._file.fileno()).st_size >= self._offset + self.size
@@ -62,6 +83,9 @@ class BrokenSlice:
 
     def __init__(self) -> None:
         self.releases = 0
+
+    def at_once(self) -> bytes | None:
+        return None
 
     async def send(self, transport: asyncio.WriteTransport) -> None:
         transport.write(b"x" * 10)
