@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import click
 import numpy as np
+from click.core import ParameterSource
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -36,7 +37,7 @@ from ..options import (
     window_option,
     write_text,
 )
-from .session import Admin, run
+from .session import Admin, bootstrap_option, run
 
 BROKERS_SHOWN_MAX: Final = 40
 UNKNOWN_DISK: Final = 2.0**62
@@ -60,11 +61,9 @@ def _id_option(name: str, text: str) -> Callable[[Command], Command]:
     "--cluster",
     "cluster_path",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="An inventory (tierfetch model capture).",
+    help="An inventory (tierfetch model capture), in place of a live cluster.",
 )
-@click.option(
-    "--bootstrap", multiple=True, metavar="HOST:PORT", help="Or a live cluster; several brokers may be given."
-)
+@bootstrap_option
 @window_option("Seconds over which produce rates of a live cluster are taken; 0: none.")
 @_id_option("--replace", "Brokers whose replicas go to those of --with, one to one.")
 @_id_option("--with", "See --replace.")
@@ -108,13 +107,14 @@ def plan(cluster_path: Path | None, bootstrap: tuple[str, ...], window_s: float,
     """Plan with as few moves and bytes as possible, and say how few any plan needs.
 
     \b
-      tierfetch reassign plan --bootstrap kafka:9092 --replace 3 --with 7 --out plan.json
+      tierfetch reassign plan --replace 3 --with 7 --bootstrap kafka:9092 --out plan.json
       tierfetch reassign plan --cluster cluster.yaml --add 11,12 --throttle '50 MB/s' --out plan.json
 
     Bytes are those that are not in the tier. The file is read by kafka-reassign-partitions too.
     """
-    if (cluster_path is None) == (not bootstrap):
-        raise click.UsageError("name one --cluster FILE, or a live cluster by --bootstrap HOST:PORT")
+    is_live_named = click.get_current_context().get_parameter_source("bootstrap") is not ParameterSource.DEFAULT
+    if cluster_path is not None and is_live_named:
+        raise click.UsageError("name one: an inventory by --cluster FILE, or a live cluster by --bootstrap HOST:PORT")
     dead: frozenset[int] = frozenset()
     if cluster_path is not None:
         arrays = _from_file(cluster_path)

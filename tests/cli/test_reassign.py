@@ -73,7 +73,7 @@ def test_nothing_to_do_is_said(inventory: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--add", 4), "name one --cluster FILE"),
+        (("--add", 4, "--cluster", "FILE", "--bootstrap", "host:1"), "name one: an inventory by --cluster FILE"),
         (("--cluster", "FILE"), "give one of --replace"),
         (("--cluster", "FILE", "--add", 4, "--remove", 1), "give one of --replace"),
         (("--cluster", "FILE", "--replace", "1,2", "--with", 4), "as many brokers"),
@@ -111,7 +111,7 @@ def test_S2_a_plan_without_a_throttle_says_so(monkeypatch: pytest.MonkeyPatch) -
     free = np.full(4, np.inf)
     arrays = replace(arrays, nic_in=free, nic_out=free, disk_read=free, disk_write=free)
     monkeypatch.setattr(reassign_plan, "_from_cluster", lambda *_: (arrays, frozenset()))
-    live = ("plan", "--bootstrap", "host:1", "--replace", 1, "--with", 4)
+    live = ("plan", "--replace", 1, "--with", 4)
     assert "no throttle: what brokers can do is told by no request" in invoke(*live)
     assert "no throttle" not in invoke(*live, "--throttle", "50 MB/s")
 
