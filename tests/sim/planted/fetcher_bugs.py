@@ -225,3 +225,21 @@ def answered_at_the_end() -> Iterator[None]:
 
     with patch.object(OffsetWaiters, "fail", fail):
         yield
+
+
+@planted(
+    "a member that is not level at this moment leaves the ISR",
+    file="fetcher/leader_replicas.py",
+    scenario="governed",
+    needs_quiet=True,
+    faults=(FaultKind.SLOW_LINK,),
+    gap_ms=(100,),
+)
+def no_lag_allowed() -> Iterator[None]:
+    original = LeaderReplicas.shrunk_isr
+
+    def shrunk(self: LeaderReplicas, leader_end_offset: int, now_ms: int):
+        return original(self, leader_end_offset, now_ms + self.lag_time_max_ms)
+
+    with patch.object(LeaderReplicas, "shrunk_isr", shrunk):
+        yield

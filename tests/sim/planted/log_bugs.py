@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from unittest.mock import patch
 
+from tierfetch.log import producer_state
 from tierfetch.log.epochs import LeaderEpochCache
 from tierfetch.log.flusher import Flusher
 from tierfetch.log.producers import ProducerStateManager
@@ -142,4 +143,42 @@ def sent_again() -> Iterator[None]:
 )
 def unflushed_counts() -> Iterator[None]:
     with patch.object(LogState, "settled_end_offset", property(lambda self: self.log_end_offset)):
+        yield
+
+
+@planted(
+    "a sequence out of order is accepted",
+    file="log/producer_state.py",
+    scenario="governed",
+    faults=(FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.PAUSE, FaultKind.DEPOSE_LEADERS),
+    pipelined=(True,),
+    gap_ms=(100,),
+)
+def out_of_order() -> Iterator[None]:
+    original = producer_state._check_sequence
+
+    def check(entry, header) -> None:
+        """What comes too late is refused; what comes too early is new."""
+        if entry.producer_epoch != header.producer_epoch or header.base_sequence <= entry.last_sequence:
+            original(entry, header)
+
+    with patch.object(producer_state, "_check_sequence", check):
+        yield
+
+
+@planted(
+    "the last stable offset goes above the high watermark",
+    file="log/state.py",
+    scenario="governed",
+    faults=(FaultKind.DEPOSE_LEADERS, FaultKind.PAUSE, FaultKind.PARTITION),
+    transactional_producers=(1,),
+    segment_bytes=(3_000,),
+    pipelined=(True,),
+)
+def stable_above_watermark() -> Iterator[None]:
+    def last_stable_offset(self: LogState) -> int:
+        first = self.first_unstable_offset
+        return self.high_watermark if first is None else first
+
+    with patch.object(LogState, "last_stable_offset", property(last_stable_offset)):
         yield

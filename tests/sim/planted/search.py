@@ -37,6 +37,7 @@ from tierfetch.tests.sim.planted import (
     log_bugs,
     quorum_bugs,
     quorum_core_bugs,
+    retention_bugs,
     rlm_bugs,
 )
 from tierfetch.tests.sim.planted.registry import BUGS, Finding, PlantedBug, known_findings, write_findings
@@ -47,7 +48,10 @@ FAULTS_ENOUGH = 6
 OTHERS_WEIGHT = 0.2
 """Of faults that a bug which needs quiet does not need: many leave it no time."""
 TABLE_FILE = Path(__file__).parents[3] / "docs" / "planted-bugs.md"
-MODULES = (quorum_core_bugs, quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs, broker_bugs, controller_bugs, hardware_bugs)
+MODULES = (
+    *(quorum_core_bugs, quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs),
+    *(retention_bugs, broker_bugs, controller_bugs, hardware_bugs),
+)
 OPTIONS = {"governed": GovernedOptions, "quorum": QuorumOptions}
 
 SHOWN_BY_A_TEST = "Found by a model checker, a model of the controller or a transcript, not by the seeds tried so far:"
