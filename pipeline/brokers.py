@@ -10,7 +10,7 @@ the batches or behind them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, TypeVar
@@ -70,7 +70,7 @@ class Brokers:
     """One caller at a time. `bootstrap`: HOST:PORT, separated by commas."""
 
     def __init__(self, bootstrap: str, *, committed_only: bool) -> None:
-        self._bootstrap = [Address.parse(text) for text in bootstrap.split(",")]
+        self._addresses = dict.fromkeys(Address.parse(text) for text in bootstrap.split(","))
         self._isolation = READ_COMMITTED if committed_only else READ_UNCOMMITTED
         self._client = KafkaClient(client_id="tierfetch-spark", random=Random())
         self._topics: dict[str, LiveTopic] = {}
@@ -82,6 +82,7 @@ class Brokers:
         """The named ones that exist, or all that are not internal; by name. BrokersUnavailableError."""
         response = await self._ask_any(metadata_of(names))
         addresses = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
+        self._addresses.update(dict.fromkeys(addresses.values()))
         found = [
             LiveTopic(
                 topic.name,
@@ -94,28 +95,45 @@ class Brokers:
         self._topics.update((topic.name, topic) for topic in found)
         return sorted(found, key=lambda topic: topic.name)
 
-    async def offset(self, partition: TopicPartition, timestamp: int) -> int:
-        """ListOffsets: a time in ms or one of the special ones; -1 where no record is that late."""
+    async def offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        """ListOffsets, one for each leader: a time in ms or one of the special ones; -1 where no record is that late.
+        BrokersUnavailableError.
+        """
+        wanted = list(partitions)
+        found: dict[TopicPartition, int] = {}
+        while left := [partition for partition in wanted if partition not in found]:
+
+            async def ask(leader: Address, left: Sequence[TopicPartition] = left) -> dict[TopicPartition, int]:
+                led = [partition for partition in left if self._known_leader(partition) == leader]
+                return await self._list_offsets(leader, led, timestamp)
+
+            found |= await self._of_leader(left[0], ask)
+        return found
+
+    async def _list_offsets(
+        self, leader: Address, partitions: Sequence[TopicPartition], timestamp: int
+    ) -> dict[TopicPartition, int]:
+        """Of those that it answers for; KafkaError if the first one is not among them."""
+        by_topic: dict[str, list[dict[str, int]]] = {}
+        for name in partitions:
+            asked = {"partition_index": name.partition, "timestamp": timestamp}
+            by_topic.setdefault(name.topic, []).append(asked)
         body = {
             "replica_id": -1,
             "isolation_level": self._isolation,
             "timeout_ms": int(REQUEST_TIMEOUT_S * 1000),
-            "topics": [
-                {
-                    "name": partition.topic,
-                    "partitions": [{"partition_index": partition.partition, "timestamp": timestamp}],
-                }
-            ],
+            "topics": [{"name": topic, "partitions": some} for topic, some in by_topic.items()],
         }
-
-        async def ask(leader: Address) -> int:
-            response = await self._client.request(leader, ApiKey.LIST_OFFSETS, body, timeout_s=REQUEST_TIMEOUT_S)
-            answer = response.topics[0].partitions[0]
-            if answer.error_code is not ErrorCode.none:
-                raise KafkaError(answer.error_code, f"offset {timestamp} of {partition}")
-            return int(answer.offset)
-
-        return await self._of_leader(partition, ask)
+        response = await self._client.request(leader, ApiKey.LIST_OFFSETS, body, timeout_s=REQUEST_TIMEOUT_S)
+        answers = {
+            TopicPartition(topic.name, answer.partition_index): answer
+            for topic in response.topics
+            for answer in topic.partitions
+        }
+        first = answers[partitions[0]]
+        if first.error_code is not ErrorCode.none:
+            raise KafkaError(first.error_code, f"offset {timestamp} of {partitions[0]}")
+        return {name: int(answer.offset) for name, answer in answers.items() if answer.error_code is ErrorCode.none}
 
     async def batches(
         self, partition: TopicPartition, topic_id: UUID | None, first_offset: int, end_offset: int
@@ -169,7 +187,7 @@ class Brokers:
 
     async def _ask_any(self, body: Any) -> Any:
         failures = []
-        for address in self._bootstrap:
+        for address in list(self._addresses):
             try:
                 return await self._client.request(address, ApiKey.METADATA, body, timeout_s=REQUEST_TIMEOUT_S)
             except (OSError, KafkaError) as error:
@@ -182,7 +200,7 @@ class Brokers:
         while True:
             try:
                 return await ask(await self._leader(partition))
-            except (OSError, KafkaError) as error:
+            except (OSError, KafkaError, BrokersUnavailableError) as error:
                 self._topics.pop(partition.topic, None)
                 if loop.time() >= deadline_s or not is_retriable(error):
                     raise BrokersUnavailableError(f"{partition} cannot be read: {error}") from error
@@ -191,11 +209,14 @@ class Brokers:
     async def _leader(self, partition: TopicPartition) -> Address:
         if partition.topic not in self._topics:
             await self.topics([partition.topic])
-        topic = self._topics.get(partition.topic)
-        leader = None if topic is None else topic.leaders.get(partition.partition)
+        leader = self._known_leader(partition)
         if leader is None:
             raise KafkaError(ErrorCode.leader_not_available, f"{partition} has no leader now")
         return leader
+
+    def _known_leader(self, partition: TopicPartition) -> Address | None:
+        topic = self._topics.get(partition.topic)
+        return None if topic is None else topic.leaders.get(partition.partition)
 
 
 def is_retriable(error: Exception) -> bool:

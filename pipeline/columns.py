@@ -45,7 +45,7 @@ METADATA_COLUMNS: Final = StructType(
 def schema(options: TierOptions) -> StructType:
     """What a query has that names no columns."""
     fields = [*KAFKA_COLUMNS, *(METADATA_COLUMNS if options.metadata else [])]
-    if options.columnnameofcorruptrecord is not None:
+    if options.column_name_of_corrupt_record is not None:
         fields.append(_corrupt_record(options))
     return StructType(fields)
 

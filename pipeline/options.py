@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic.alias_generators import to_camel
 
-from ..protocol.topics import check_topic_name
+from ..protocol.topics import TopicPartition, check_topic_name
 from ..remote.registry import load_remote_storage
 from ..remote.storage import RemoteStorageManager
 
@@ -24,7 +25,8 @@ STORAGE_PREFIX: Final = "storage."
 EARLIEST: Final = -2
 LATEST: Final = -1
 """In place of an offset, in options and in ListOffsets alike."""
-Offsets = Literal["earliest", "latest"] | dict[str, dict[int, int]]
+ByPartition = dict[str, dict[int, int]]
+Offsets = Literal["earliest", "latest"] | ByPartition
 Layout = Literal["kafka", "aiven", "logdir"]
 CORRUPT_COLUMN: Final = "_corrupt_record"
 """As Spark's own sources name it."""
@@ -33,6 +35,16 @@ SPLIT_BYTES_MAX: Final = 512 * 1024 * 1024
 """A window of twice as many bytes is still addressed by 32 bits."""
 ENCRYPTION_PREFIX: Final = "encryption."
 _PREFIXED: Final = (STORAGE_PREFIX, ENCRYPTION_PREFIX)
+_OF_OTHER_SOURCES: Final = {
+    "assign": "topics, with startingOffsets and endingOffsets of the wanted partitions",
+    "kafka.bootstrap.servers": "brokers",
+    "minpartitions": "splitBytes",
+    "paths": "location, which takes one place",
+    "subscribe": "topics",
+    "subscribepattern": "topicsPattern",
+}
+"""What Spark's own sources call it."""
+_PATH: Final = "path"
 _PEM: Final = "-----BEGIN "
 _LOCAL: Final = re.compile(r"(?:file:(?://)?(?=/))?(/.*|[^:]*)")
 """Spark writes file:/tmp/x."""
@@ -55,31 +67,46 @@ class TierOptions(BaseModel):
     plugin: str | None = Field(None, description="Storage plugin, where the location does not tell it.")
     storage: dict[str, SecretStr] = Field(default_factory=dict, description="storage.KEY: the plugin's options.")
     layout: Layout | Literal["auto"] = Field("auto", description="How segments lie there.")
-    logdirs: tuple[str, ...] = Field((), description="Log directories of brokers: go on with what is not in the tier.")
+    log_dirs: tuple[str, ...] = Field((), description="Log directories of brokers: go on with what is not in the tier.")
     encryption: dict[str, SecretStr] = Field(
         default_factory=dict, description="encryption.KEY_ID: private RSA key, PEM or a file with it (layout aiven)."
     )
     topics: tuple[str, ...] = Field((), description="Names, separated by commas.")
-    topicspattern: re.Pattern[str] | None = Field(None, description="Or a regular expression for the whole name.")
-    startingoffsets: Offsets = "earliest"
-    endingoffsets: Offsets = "latest"
-    startingtimestamp: int | None = Field(None, ge=0, description="ms; before startingOffsets.")
-    endingtimestamp: int | None = Field(None, ge=0, description="ms, exclusive; before endingOffsets.")
+    topics_pattern: re.Pattern[str] | None = Field(None, description="Or a regular expression for the whole name.")
+    starting_offsets: Offsets = "earliest"
+    ending_offsets: Offsets = "latest"
+    starting_timestamp: int | None = Field(
+        None, ge=0, description="ms, of all partitions; before startingOffsetsByTimestamp and startingOffsets."
+    )
+    starting_offsets_by_timestamp: ByPartition = Field(
+        default_factory=dict, description="ms of some partitions; before startingOffsets."
+    )
+    starting_offsets_by_timestamp_strategy: Literal["latest", "error"] = Field(
+        "latest", description="Of a partition that has nothing as late as its starting time: begin at its end, or fail."
+    )
+    ending_timestamp: int | None = Field(
+        None, ge=0, description="ms, exclusive, of all partitions; before endingOffsetsByTimestamp and endingOffsets."
+    )
+    ending_offsets_by_timestamp: ByPartition = Field(
+        default_factory=dict, description="ms of some partitions, exclusive; before endingOffsets."
+    )
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
     mode: Literal["failfast", "permissive"] = "failfast"
-    failondataloss: bool = Field(True, description="Whether a gap between remote segments is an error.")
-    columnnameofcorruptrecord: str | None = Field(
+    fail_on_data_loss: bool = Field(True, description="Whether a gap between remote segments is an error.")
+    column_name_of_corrupt_record: str | None = Field(
         None, min_length=1, description="With permissive: a column, and a row for each batch that is passed over."
     )
     brokers: str | None = Field(None, description="HOST:PORT,...: go on with what is not in the tier yet.")
     metadata: bool = Field(False, description="Also leader_epoch producer_id producer_epoch sequence segment_id.")
-    splitbytes: int = Field(
+    split_bytes: int = Field(
         SPLIT_BYTES,
         ge=1024,
         le=SPLIT_BYTES_MAX,
         description="Bytes of a segment that are read at once, and that one task reads.",
     )
-    maxoffsetspertrigger: int | None = Field(None, ge=1, description="Offsets of one micro-batch, in all partitions.")
+    max_offsets_per_trigger: int | None = Field(
+        None, ge=1, description="Offsets of one micro-batch, in all partitions."
+    )
 
     @field_validator("location")
     @classmethod
@@ -98,7 +125,7 @@ class TierOptions(BaseModel):
             check_topic_name(name)
         return names
 
-    @field_validator("logdirs", mode="before")
+    @field_validator("log_dirs", mode="before")
     @classmethod
     def _split_directories(cls, value: object) -> object:
         return tuple(name.strip() for name in value.split(",")) if isinstance(value, str) else value
@@ -109,15 +136,29 @@ class TierOptions(BaseModel):
         """Here, in the driver: executors need not see the files."""
         return {key_id: _pem(key_id, pem) for key_id, pem in value.items()}
 
-    @field_validator("layout", "isolation", "mode", "startingoffsets", "endingoffsets", mode="before")
+    @field_validator(
+        "layout",
+        "isolation",
+        "mode",
+        "starting_offsets",
+        "ending_offsets",
+        "starting_offsets_by_timestamp_strategy",
+        mode="before",
+    )
     @classmethod
     def _fold_case(cls, value: object) -> object:
         """Of words: Spark's own sources take PERMISSIVE and Latest. JSON stays as it is."""
         return value.strip().lower() if isinstance(value, str) and "{" not in value else value
 
-    @field_validator("startingoffsets", "endingoffsets", mode="before")
+    @field_validator(
+        "starting_offsets",
+        "ending_offsets",
+        "starting_offsets_by_timestamp",
+        "ending_offsets_by_timestamp",
+        mode="before",
+    )
     @classmethod
-    def _parse_offsets(cls, value: object) -> object:
+    def _parse_json(cls, value: object) -> object:
         return json.loads(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
 
     @field_validator("brokers")
@@ -129,15 +170,38 @@ class TierOptions(BaseModel):
             Address.parse(text)
         return value
 
+    def starting_time(self, partition: TopicPartition) -> int | None:
+        """ms; None where an offset says where to begin."""
+        return _time_of(partition, self.starting_timestamp, self.starting_offsets_by_timestamp)
+
+    def ending_time(self, partition: TopicPartition) -> int | None:
+        """ms, exclusive; None where an offset says where to end."""
+        return _time_of(partition, self.ending_timestamp, self.ending_offsets_by_timestamp)
+
+    @property
+    def access(self) -> tuple[object, ...]:
+        """What decides which stores are opened, and with which rights; it holds secrets."""
+        secrets = [
+            tuple((key, value.get_secret_value()) for key, value in given.items())
+            for given in (self.storage, self.encryption)
+        ]
+        return self.location, self.plugin, *secrets
+
+    @property
+    def has_end(self) -> bool:
+        """Whether anything but the end of what is there ends the table."""
+        by_time = self.ending_timestamp is not None or bool(self.ending_offsets_by_timestamp)
+        return by_time or self.ending_offsets != "latest"
+
     @property
     def corrupt_column(self) -> str:
         """Where a query that has this column is told what was passed over."""
-        return self.columnnameofcorruptrecord or CORRUPT_COLUMN
+        return self.column_name_of_corrupt_record or CORRUPT_COLUMN
 
     @model_validator(mode="after")
     def _some_topics(self) -> TierOptions:
-        if bool(self.topics) == (self.topicspattern is not None):
-            raise ValueError("give either topics or topics_pattern")
+        if bool(self.topics) == (self.topics_pattern is not None):
+            raise ValueError("give either topics or topicsPattern")
         return self
 
     def open_storage(self, location: str | None = None, layout: Layout = "kafka") -> RemoteStorageManager:
@@ -153,9 +217,13 @@ class TierOptions(BaseModel):
         return load_remote_storage(name, config | given, key_prefix=STORAGE_PREFIX)
 
     def wants(self, topic: str) -> bool:
-        if self.topicspattern is not None:
-            return self.topicspattern.fullmatch(topic) is not None
+        if self.topics_pattern is not None:
+            return self.topics_pattern.fullmatch(topic) is not None
         return topic in self.topics
+
+
+_FIELDS: Final = {field.replace("_", ""): field for field in TierOptions.model_fields}
+"""By the name without underscores, in lower case."""
 
 
 def parse(options: Mapping[str, str]) -> TierOptions:
@@ -166,20 +234,36 @@ def parse(options: Mapping[str, str]) -> TierOptions:
         prefix = next((prefix for prefix in _PREFIXED if key.startswith(prefix)), None)
         if prefix is not None:
             values.setdefault(prefix.rstrip("."), {})[key.removeprefix(prefix)] = value
+        elif key == _PATH:
+            values.setdefault("location", value)
         else:
-            values[key.replace("_", "")] = value
-    if "path" in values:
-        values.setdefault("location", values.pop("path"))
-    unknown = sorted(set(values) - set(TierOptions.model_fields))
-    if unknown:
-        nearest = get_close_matches(unknown[0], TierOptions.model_fields, 1)
-        hint = f"; did you mean {nearest[0]}?" if nearest else ""
-        known = ", ".join(sorted(TierOptions.model_fields))
-        raise OptionError(f"unknown option {unknown[0]}{hint} Options: {known}")
+            values[_field(name)] = value
     try:
         return TierOptions.model_validate(values)
     except ValidationError as error:
         raise OptionError("; ".join(_sentence(detail) for detail in error.errors())) from None
+
+
+def of_all_topics(options: Mapping[str, str]) -> dict[str, str]:
+    """The same, and all topics where none is named."""
+    named = {name.lower().replace("_", "") for name in options}
+    return {**options} if named & {"topics", "topicspattern"} else {**options, "topicsPattern": ".*"}
+
+
+def _field(name: str) -> str:
+    """Of `TierOptions`. OptionError."""
+    key = name.lower().replace("_", "")
+    if key in _FIELDS:
+        return _FIELDS[key]
+    shown = {key: to_camel(field) for key, field in _FIELDS.items()}
+    nearest = [shown[near] for near in get_close_matches(key, shown, 1)]
+    right = [_OF_OTHER_SOURCES[key]] if key in _OF_OTHER_SOURCES else nearest
+    hint = f"; did you mean {right[0]}?" if right else "."
+    raise OptionError(f"unknown option {name}{hint} Options: {', '.join(sorted(shown.values()))}")
+
+
+def _time_of(partition: TopicPartition, of_all: int | None, of_some: ByPartition) -> int | None:
+    return of_some.get(partition.topic, {}).get(partition.partition) if of_all is None else of_all
 
 
 def _plugin_of(location: str, layout: Layout) -> tuple[str, dict[str, str]]:
@@ -206,5 +290,5 @@ def _pem(key_id: str, given: SecretStr) -> SecretStr:
 
 
 def _sentence(detail: Any) -> str:
-    where = ".".join(str(part) for part in detail["loc"][:1])
-    return f"option {where}: {detail['msg']}" if where else str(detail["msg"]).removeprefix("Value error, ")
+    said = str(detail["msg"]).removeprefix("Value error, ")
+    return f"option {to_camel(str(detail['loc'][0]))}: {said}" if detail["loc"] else said

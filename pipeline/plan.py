@@ -13,12 +13,11 @@ offset y lies before the second entry at or above y - 1.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..log.epochs import EpochEntry, LeaderEpochCache
-from ..log.index import AbortedTransaction, OffsetPosition
+from ..log.index import AbortedTransaction, OffsetIndex, OffsetPosition
 from ..remote.ledger import RemoteLogLedger
 from ..remote.lineage import Gap
 from ..remote.segment import RemoteLogSegmentMetadata
@@ -86,22 +85,25 @@ def whole(piece: Piece, selection: Selection) -> Split:
     return Split(piece.segment, 0, piece.segment.segment_size_in_bytes, selection)
 
 
-def cut(piece: Piece, index: Sequence[OffsetPosition], split_bytes: int, selection: Selection) -> Iterator[Split]:
+def cut(piece: Piece, index: OffsetIndex, split_bytes: int, selection: Selection) -> Iterator[Split]:
     """The piece in splits of at least `split_bytes` (its last one apart), cut where the index knows a batch. What is
     wanted from a segment's begin on, or up to its end, does not depend on what the index says.
     """
-    offsets = [entry.offset for entry in index]
-    positions = [entry.position for entry in index]
-    low = bisect_right(offsets, piece.first_offset) - 1
-    high = bisect_left(offsets, piece.end_offset - 1) + 1
-    has_start, has_end = piece.first_offset <= piece.segment.start_offset, piece.end_offset > piece.segment.end_offset
-    start = 0 if has_start or low < 0 else positions[low]
-    end = piece.segment.segment_size_in_bytes if has_end or high >= len(positions) else positions[high]
+    segment = piece.segment
+    start = 0 if piece.first_offset <= segment.start_offset else index.lookup(piece.first_offset).position
+    behind = None if piece.end_offset > segment.end_offset else _second_at_or_after(index, piece.end_offset - 1)
+    end = segment.segment_size_in_bytes if behind is None else behind.position
     while start < end:
-        after = bisect_left(positions, start + split_bytes)
-        stop = min(end, positions[after]) if after < len(positions) else end
-        yield Split(piece.segment, start, stop, selection)
+        border = index.first_at_or_after(start + split_bytes)
+        stop = end if border is None else min(end, border.position)
+        yield Split(segment, start, stop, selection)
         start = stop
+
+
+def _second_at_or_after(index: OffsetIndex, offset: int) -> OffsetPosition | None:
+    """The first such entry may be of the batch with that offset itself."""
+    first = index.first_at_or_after(index.lookup(offset - 1).position + 1)
+    return None if first is None else index.first_at_or_after(first.position + 1)
 
 
 def selections(

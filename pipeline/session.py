@@ -46,15 +46,19 @@ def local_session(master: str = "local[*]", settings: Mapping[str, str] | None =
 
 
 def register(session: SparkSession, *, push_filters: bool = False) -> None:
-    """Format "tierfetch" for this session.
+    """Format "tierfetch" for this session. On a cluster a query is refused when it is planned if executors cannot read
+    what the driver can (`driver_desk`).
 
     With `push_filters`, and `PUSHDOWN_SETTING` on, a query's filters spare reading (`pruning`). Spark 4.3 then keeps
     the plan of the filters it saw last with the DataFrame: one that is used again with other filters, or with none,
     gives the rows of the former. So it is for those who `load()` anew for each query, and off unless asked for.
     ValueError if the setting is off.
     """
-    from .source import FilteringTierDataSource, TierDataSource
+    from .driver_desk import open_desk
+    from .executors import are_remote
+    from .source import FilteringTierDataSource, TierDataSource, asking
 
     if push_filters and session.conf.get(PUSHDOWN_SETTING, "false") != "true":
         raise ValueError(f"filters are pushed down only in a session with {PUSHDOWN_SETTING} set to true")
-    session.dataSource.register(FilteringTierDataSource if push_filters else TierDataSource)
+    source = FilteringTierDataSource if push_filters else TierDataSource
+    session.dataSource.register(asking(source, open_desk(session)) if are_remote(session) else source)

@@ -9,13 +9,14 @@ options and the splits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from .columns import check_schema, schema
-from .options import TierOptions, parse
+from .options import OptionError, TierOptions, parse
 from .packing import pack
 from .partition import SplitPartition
 from .planning import planning
@@ -24,9 +25,17 @@ from .pushdown import prune
 from .stream import TierStreamReader
 from .table_plan import TablePlanner, TableSplit
 
+_READ_ONLY: Final = (
+    "format tierfetch cannot be written: a tier is written by the brokers of its cluster. To give records to a topic, "
+    "use Spark's Kafka connector; to keep what was read, Parquet or another table"
+)
+
 
 class TierDataSource(DataSource):
     """Options are those of `TierOptions`. `session.register` registers it."""
+
+    desk: str | None = None
+    """Where a plan asks the executors (`driver_desk`); None where they are the driver."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
@@ -40,31 +49,47 @@ class TierDataSource(DataSource):
         return schema(self.tier_options)
 
     def reader(self, schema: StructType) -> TierReader:
-        return TierReader(self.tier_options, schema)
+        return TierReader(self.tier_options, schema, self.desk)
 
     def streamReader(self, schema: StructType) -> TierStreamReader:
-        return TierStreamReader(self.tier_options, schema)
+        return TierStreamReader(self.tier_options, schema, self.desk)
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        raise OptionError(_READ_ONLY)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
+        raise OptionError(_READ_ONLY)
 
 
 class FilteringTierDataSource(TierDataSource):
     """The same for sessions with `spark.sql.python.filterPushdown.enabled`; see `session.register` for its trap."""
 
     def reader(self, schema: StructType) -> FilteringTierReader:
-        return FilteringTierReader(self.tier_options, schema)
+        return FilteringTierReader(self.tier_options, schema, self.desk)
+
+
+def asking(source: type[TierDataSource], desk: str) -> type[TierDataSource]:
+    """The same, whose plans ask the executors first."""
+    return type(source.__name__, (source,), {"desk": desk})
 
 
 class TierReader(DataSourceReader):
     """Batch reads."""
 
-    def __init__(self, options: TierOptions, schema: StructType) -> None:
+    def __init__(self, options: TierOptions, schema: StructType, desk: str | None = None) -> None:
         check_schema(schema, options)
         self._options = options
         self._schema = schema
+        self._desk = desk
         self._pruning = EVERYTHING
 
     def partitions(self) -> list[InputPartition]:
+        if self._desk is not None:
+            from .driver_desk import ask_driver  # what no executor needs to import
+
+            ask_driver(self._desk, self._options)
         splits = planning(self._options, _all_splits, pruning=self._pruning)
-        return [SplitPartition(task) for task in pack(splits, self._options.splitbytes) or [[]]]
+        return [SplitPartition(task) for task in pack(splits, self._options.split_bytes) or [[]]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SplitPartition), partition

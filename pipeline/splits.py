@@ -76,7 +76,7 @@ class _SegmentReader:
                 yield from self._report.rows()
         except RemoteResourceNotFoundError as error:
             what = f"{self._where} is gone ({error}): it was deleted since the job was planned, or lost"
-            if self._options.failondataloss:
+            if self._options.fail_on_data_loss:
                 raise TierError(f"{what}; run the job again, or set failOnDataLoss to false") from None
             self._report.add(PassedOver(at, what))
         except RemoteStorageCorruptError as error:
@@ -108,7 +108,7 @@ class _SegmentReader:
     def windows(self) -> Iterator[tuple[int, memoryview]]:
         """(position in the log, whole batches), all of the split; with what is no batch at the end of the last one."""
         position, end = self._split.start, self._split.end
-        usual = max(self._options.splitbytes, 1)
+        usual = max(self._options.split_bytes, 1)
         wanted = end - position if end - position <= 2 * usual else usual
         while position < end:
             stop = min(end, position + wanted)

@@ -83,7 +83,7 @@ def open_store(options: TierOptions, ref: StoreRef) -> SegmentStore:
 async def find_stores(options: TierOptions) -> list[StoreRef]:
     """The tier's first, then the log directories. RemoteStorageError, PluginError."""
     tier = options.layout if options.layout != "auto" else await _find_layout(options)
-    return [StoreRef(options.location, tier), *(StoreRef(directory, "logdir") for directory in options.logdirs)]
+    return [StoreRef(options.location, tier), *(StoreRef(directory, "logdir") for directory in options.log_dirs)]
 
 
 async def _find_layout(options: TierOptions) -> Layout:

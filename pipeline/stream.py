@@ -35,7 +35,7 @@ from .stream_offsets import (
     to_json,
     topic_ids_of,
 )
-from .table_plan import PartitionExtent, TablePlanner, TableSplit
+from .table_plan import LostSplit, PartitionExtent, TablePlanner, TableSplit
 from .tier_plan import Bounds, TierError
 
 T = TypeVar("T")
@@ -44,12 +44,13 @@ T = TypeVar("T")
 class TierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives in a Python process of the driver; `read` in the executors, which need the options and columns alone."""
 
-    def __init__(self, options: TierOptions, schema: StructType) -> None:
+    def __init__(self, options: TierOptions, schema: StructType, desk: str | None = None) -> None:
         check_schema(schema, options)
-        if options.endingoffsets != "latest" or options.endingtimestamp is not None:
-            raise OptionError("a stream has no end: leave out endingOffsets and endingTimestamp")
+        if options.has_end:
+            raise OptionError("a stream has no end: leave out endingOffsets, endingTimestamp, endingOffsetsByTimestamp")
         self._options = options
         self._schema = schema
+        self._desk = desk
         self._catalog: TierCatalog | None = None
         self._seen: dict[TopicPartition, PartitionExtent] = {}
         self._until: Extents | None = None
@@ -68,7 +69,7 @@ class TierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until = self._look({})
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        limit = self._options.maxoffsetspertrigger
+        limit = self._options.max_offsets_per_trigger
         return super().getDefaultReadLimit() if limit is None else ReadMaxRows(limit)
 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
@@ -90,9 +91,9 @@ class TierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._check_same(upto, topic_ids_of(end))
 
         async def splits(planner: TablePlanner) -> list[TableSplit]:
-            return await _splits(planner, self._seen, first, upto)
+            return await _splits(planner, self._seen, first, upto, self._options.fail_on_data_loss)
 
-        return [SplitPartition(task) for task in pack(self._ask(splits), self._options.splitbytes)]
+        return [SplitPartition(task) for task in pack(self._ask(splits), self._options.split_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SplitPartition), partition
@@ -109,10 +110,11 @@ class TierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"{found}): read the new one with a checkpoint of its own"
                 )
             extent = self._seen[name]
-            if extent.start_offset < extent.end_offset < positions[name] and self._options.failondataloss:
+            end = extent.log_end_offset
+            if extent.start_offset < end < positions[name] and self._options.fail_on_data_loss:
                 raise TierError(
-                    f"{name} ends at offset {extent.end_offset}, and the stream has read up to {positions[name]}: its "
-                    "end is lost, or another history survived; set failOnDataLoss to false to wait until it has grown"
+                    f"{name} ends at offset {end}, and the stream has read up to {positions[name]}: its end is lost, "
+                    "or another history survived; set failOnDataLoss to false to wait until it has grown"
                 )
 
     def _look(self, positions: Positions) -> Extents:
@@ -125,7 +127,12 @@ class TierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _bounds(self._seen)
 
     def _ask(self, question: Question[T]) -> T:
-        self._catalog = self._catalog or catalog_of(self._options)
+        if self._catalog is None:
+            if self._desk is not None:
+                from .driver_desk import ask_driver  # what no executor needs to import
+
+                ask_driver(self._desk, self._options)
+            self._catalog = catalog_of(self._options)
         return planning(self._options, question, self._catalog)
 
 
@@ -146,19 +153,36 @@ def _ids(extents: Iterable[PartitionExtent]) -> TopicIds:
 
 
 async def _splits(
-    planner: TablePlanner, extents: Mapping[TopicPartition, PartitionExtent], start: Positions, end: Positions
+    planner: TablePlanner,
+    extents: Mapping[TopicPartition, PartitionExtent],
+    start: Positions,
+    end: Positions,
+    fail_on_data_loss: bool,
 ) -> list[TableSplit]:
     splits: list[TableSplit] = []
     for name, upto in end.items():
         extent = extents.get(name)
-        if extent is None:
-            raise TierError(f"{name} was there when the stream planned offset {upto}, and is gone")
-        first = start.get(name, extent.start_offset)
-        if not extent.start_offset <= first <= upto <= extent.end_offset and first < upto:
-            raise TierError(
-                f"{name}: offsets [{first}, {upto}) are to be read and [{extent.start_offset}, {extent.end_offset}) "
-                "are there: what the stream has not read yet was deleted, or the topic was made anew"
-            )
-        if first < upto:
-            splits += await planner.splits(extent, Bounds(first, upto))
+        first = start.get(name, upto if extent is None else extent.start_offset)
+        lost = _lost(name, extent, first, upto)
+        if lost is not None and fail_on_data_loss:
+            raise TierError(f"{lost}; set failOnDataLoss to false to go on without it")
+        if lost is not None and first < upto:
+            splits.append(LostSplit(name, first, lost))
+        if extent is not None:
+            bounds = Bounds(max(first, extent.start_offset), min(upto, extent.end_offset))
+            splits += await planner.splits(extent, bounds) if bounds.first_offset < bounds.end_offset else []
     return splits
+
+
+def _lost(name: TopicPartition, extent: PartitionExtent | None, first: int, upto: int) -> str | None:
+    """What of offsets [first, upto), which were there once, is there no more."""
+    if extent is None:
+        return (
+            f"{name}, read up to offset {first}, is gone: it was deleted, or the stream is asked for other topics now"
+        )
+    if first >= upto or extent.start_offset <= first <= upto <= extent.end_offset:
+        return None
+    return (
+        f"{name}: offsets [{first}, {upto}) are to be read and [{extent.start_offset}, {extent.end_offset}) are there: "
+        "what the stream has not read yet was deleted"
+    )

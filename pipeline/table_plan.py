@@ -60,6 +60,11 @@ class PartitionExtent:
     tier_end_offset: int
     end_offset: int
 
+    @property
+    def log_end_offset(self) -> int:
+        """Where what is there ends, committed or not."""
+        return self.end_offset if self.tiered is None else max(self.end_offset, self.tiered.end_offset)
+
 
 TableSplit = PlannedSplit | TailSplit | LostSplit
 
@@ -112,9 +117,11 @@ class TablePlanner:
         """
         options = self._options
         first = await self._first_asked(extent) if first_offset is None else first_offset
-        end = _asked(extent, options.endingoffsets, "endingOffsets", LATEST)
-        if options.endingtimestamp is not None:
-            end = await self._offset_for(extent, options.endingtimestamp)
+        ending_ms = options.ending_time(extent.name)
+        if ending_ms is None:
+            end = _asked(extent, options.ending_offsets, "endingOffsets", LATEST)
+        else:
+            end = await self._offset_for(extent, ending_ms)
         first = max(first, extent.start_offset, self._pruning.first_offset)
         is_begin = first_offset is None and first == extent.start_offset < end
         if is_begin and extent.tiered is not None and self._brokers is None:  # who tell where the log begins
@@ -123,14 +130,26 @@ class TablePlanner:
 
     async def _first_asked(self, extent: PartitionExtent) -> int:
         options = self._options
-        if options.startingtimestamp is not None:
-            return await self._offset_for(extent, options.startingtimestamp)
-        return _asked(extent, options.startingoffsets, "startingOffsets", EARLIEST)
+        starting_ms = options.starting_time(extent.name)
+        if starting_ms is None:
+            return _asked(extent, options.starting_offsets, "startingOffsets", EARLIEST)
+        first = await self._offset_for(extent, starting_ms)
+        if first >= extent.end_offset and options.starting_offsets_by_timestamp_strategy == "error":
+            raise TierError(
+                f"{extent.name} has nothing of {starting_ms} ms or later, where it is to begin; set "
+                "startingOffsetsByTimestampStrategy to latest to begin at its end"
+            )
+        return first
 
     def _check_asked(self, there: Collection[TopicPartition]) -> None:
         """TierError for an offset of a partition that is none: a misspelt topic would be read from its begin on."""
         options = self._options
-        for option, asked in (("startingOffsets", options.startingoffsets), ("endingOffsets", options.endingoffsets)):
+        for option, asked in (
+            ("startingOffsets", options.starting_offsets),
+            ("endingOffsets", options.ending_offsets),
+            ("startingOffsetsByTimestamp", options.starting_offsets_by_timestamp),
+            ("endingOffsetsByTimestamp", options.ending_offsets_by_timestamp),
+        ):
             named = {} if isinstance(asked, str) else asked
             names = [TopicPartition(topic, partition) for topic, some in named.items() for partition in some]
             if absent := [name for name in names if name not in there]:
@@ -157,17 +176,18 @@ class TablePlanner:
         ids = {name: topic.topic_id for name, topic in wanted.items() if topic.topic_id is not None}
         found = await self._tiered(ids, positions)
         tiered = {partition.name: partition for partition in found if partition.partition.topic in wanted}
-        names = [TopicPartition(name, number) for name, topic in wanted.items() for number in topic.leaders]
-        return [await self._live_extent(brokers, name, ids.get(name.topic), tiered.get(name)) for name in sorted(names)]
+        names = sorted(TopicPartition(name, number) for name, topic in wanted.items() for number in topic.leaders)
+        starts, ends = await brokers.offsets(names, EARLIEST), await brokers.offsets(names, LATEST)
+        return [
+            self._live_extent(name, ids.get(name.topic), tiered.get(name), starts[name], ends[name]) for name in names
+        ]
 
-    async def _live_extent(
-        self, brokers: Brokers, name: TopicPartition, topic_id: UUID | None, tiered: TieredPartition | None
+    def _live_extent(
+        self, name: TopicPartition, topic_id: UUID | None, tiered: TieredPartition | None, start: int, end: int
     ) -> PartitionExtent:
-        start = await brokers.offset(name, EARLIEST)
-        end = await brokers.offset(name, LATEST)
         if tiered is None or tiered.end_offset == 0:
             return PartitionExtent(name, topic_id, None, start, start, end)
-        if start < tiered.start_offset and self._options.failondataloss:
+        if start < tiered.start_offset and self._options.fail_on_data_loss:
             raise TierError(
                 f"{name}: the brokers have it from offset {start} on, and the tier from {tiered.start_offset}: is "
                 f"{self._options.location} the whole of it? Set failOnDataLoss to false to begin there"
@@ -181,8 +201,8 @@ class TablePlanner:
             if found < extent.tiered.end_offset or self._brokers is None:
                 return found
         assert self._brokers is not None, extent
-        found = await self._brokers.offset(extent.name, timestamp_ms)
-        return found if found >= 0 else extent.end_offset
+        offset = (await self._brokers.offsets([extent.name], timestamp_ms))[extent.name]
+        return offset if offset >= 0 else extent.end_offset
 
 
 def _some(names: Collection[TopicPartition]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator
 
 import pyarrow as pa
 
@@ -31,5 +31,5 @@ def read_tail(options: TierOptions, split: TailSplit, schema: pa.Schema) -> Gene
             runner.run(brokers.close())
 
 
-async def _next(fetches: object) -> Fetched | None:
-    return await anext(fetches, None)  # type: ignore[call-overload, no-any-return]
+async def _next(fetches: AsyncIterator[Fetched]) -> Fetched | None:
+    return await anext(fetches, None)

@@ -84,7 +84,7 @@ class TierPlanner:
         latest = youngest(partition.ledger) if partition.damage else None
         begin = -1 if latest is None else latest.start_offset
         behind = [one for one in partition.damage if one.start_offset is None or one.start_offset > begin]
-        if behind and self._options.failondataloss:
+        if behind and self._options.fail_on_data_loss:
             raise TierError(
                 f"{partition.name} cannot be read from offset {partition.end_offset} on: {behind[0]}; set "
                 "failOnDataLoss to false to end there"
@@ -94,7 +94,7 @@ class TierPlanner:
         """TierError where the tier seems to begin because what comes before is damaged."""
         start = partition.start_offset
         before = [one for one in partition.damage if one.start_offset is not None and one.start_offset < start]
-        if before and self._options.failondataloss:
+        if before and self._options.fail_on_data_loss:
             raise TierError(
                 f"{partition.name} cannot be read below offset {start}: {before[0]}; set "
                 "failOnDataLoss to false to begin there"
@@ -111,7 +111,7 @@ class TierPlanner:
         """
         options = self._options
         pieces, gaps = partition.pieces(bounds.first_offset, bounds.end_offset)
-        if gaps and options.failondataloss:
+        if gaps and options.fail_on_data_loss:
             raise TierError(f"{self.lost(partition, gaps)}; set failOnDataLoss to false to read on behind them")
         pieces = [piece for piece in pieces if self._may_be_wanted(piece)]
         aborted = await self._aborted(partition, pieces) if options.isolation == "read_committed" else None
@@ -148,15 +148,15 @@ class TierPlanner:
     def _uncut(self, piece: Piece, selection: Selection, is_to_be_cut: bool) -> list[Split] | _Uncut:
         """Its splits, where no index is needed for them."""
         size = piece.segment.segment_size_in_bytes
-        if size <= self._options.splitbytes or (is_whole(piece) and not is_to_be_cut):
+        if size <= self._options.split_bytes or (is_whole(piece) and not is_to_be_cut):
             return [whole(piece, selection)] if size else []
         return _Uncut(piece, selection)
 
     async def _cut(self, partition: TieredPartition, uncut: _Uncut, is_to_be_cut: bool) -> list[Split]:
         piece = uncut.piece
         data = await self._store_of(partition, piece).fetch_index(piece.segment, IndexType.OFFSET)
-        index = list(OffsetIndex.decode(data, piece.segment.start_offset))
-        split_bytes = self._options.splitbytes if is_to_be_cut else piece.segment.segment_size_in_bytes
+        index = OffsetIndex.decode(data, piece.segment.start_offset)
+        split_bytes = self._options.split_bytes if is_to_be_cut else piece.segment.segment_size_in_bytes
         return list(cut(piece, index, split_bytes, uncut.selection))
 
     async def _aborted(self, partition: TieredPartition, pieces: Sequence[Piece]) -> list[AbortedTransaction]:
@@ -194,7 +194,7 @@ class TierPlanner:
         first = max(piece.first_offset, times.lookup(timestamp_ms).offset)  # or another of its batch
         selection = Selection(piece.first_offset, piece.end_offset)
         on_fault = _pass_over if self._options.mode == "permissive" else None
-        for split in cut(Piece(segment, first, piece.end_offset), list(index), SEARCH_BYTES, selection):
+        for split in cut(Piece(segment, first, piece.end_offset), index, SEARCH_BYTES, selection):
             try:
                 found = await _first_at_or_after(store, split, timestamp_ms, on_fault)
             except CorruptRecordError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import pickle
 from collections import OrderedDict
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
@@ -27,7 +26,7 @@ class Worker:
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
-        self._stores: OrderedDict[bytes, SegmentStore] = OrderedDict()
+        self._stores: OrderedDict[object, SegmentStore] = OrderedDict()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Its result, which is not that of a task of asyncio's: the runner makes a text of one twice while it looks for
@@ -46,7 +45,7 @@ class Worker:
 
     def store(self, options: TierOptions, ref: StoreRef) -> SegmentStore:
         """PluginError, RemoteStorageError."""
-        key = pickle.dumps((ref, options.location, options.plugin, _secrets(options)))
+        key = ref, options.access
         store = self._stores.get(key)
         if store is None:
             store = self._stores[key] = open_store(options, ref)
@@ -58,11 +57,6 @@ class Worker:
             _, store = self._stores.popitem()
             self._runner.run(store.close())
         self._runner.close()
-
-
-def _secrets(options: TierOptions) -> list[tuple[str, str]]:
-    given = [*options.storage.items(), *options.encryption.items()]
-    return [(key, value.get_secret_value()) for key, value in given]
 
 
 WORKER: Final = Worker()

@@ -17,7 +17,7 @@ from ...pipeline.session import local_session
 from ...protocol.errors import KafkaError
 from ...remote.registry import PluginError
 from ...remote.storage import RemoteStorageError
-from ..options import json_option, pairs
+from ..options import OutputFile, json_option, pairs, write_text
 from ..tier.ledgers import MetadataUnavailableError
 
 QUIET: Final = {
@@ -97,9 +97,8 @@ def spark_options(command: Command) -> Command:
 def report_options(*, has_html: bool = True) -> Callable[[Command], Command]:
     def decorate(command: Command) -> Command:
         if has_html:
-            path = click.Path(path_type=Path, dir_okay=False)
-            option = click.option("--html", "html_path", type=path, help="Write the report here, as one HTML file.")
-            command = option(command)
+            text = "Write the report here, as one HTML file."
+            command = click.option("--html", "html_path", type=OutputFile(), help=text)(command)
         return json_option(command)
 
     return decorate
@@ -107,7 +106,7 @@ def report_options(*, has_html: bool = True) -> Callable[[Command], Command]:
 
 def write_page(path: Path | None, render: Callable[[], str]) -> None:
     if path is not None:
-        path.write_text(render(), encoding="utf-8")
+        write_text(path, render())
         click.echo(f"Report: {path}", err=True)
 
 
@@ -122,8 +121,8 @@ def _faults() -> Iterator[None]:
     if find_spec("pyspark") is None:
         raise click.ClickException('Spark is not installed: pip install "tierfetch[spark]"')
     from ...pipeline.jobs.export_log import ExportError
-    from ...pipeline.jobs.work import JobError, spark_faults
     from ...pipeline.options import OptionError
+    from ...pipeline.spark_faults import JobError, spark_faults
     from ...pipeline.tier_plan import TierError
 
     said = (

@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ..options import table_console, write_text
+from ..options import OutputFile, table_console, write_text
 from .session import Spark, report_options, spark_options, write_page
 from .sweep_picture import sweep_picture
 from .sweep_report import Group, SweepReport, sweep_report
@@ -26,9 +26,7 @@ _TYPES = {"int": "BIGINT", "float": "DOUBLE", "str": "STRING"}
 @click.option("--before", default=BEFORE, show_default=True, metavar="POLICY", help="Bootstrap policy to compare with.")
 @click.option("--after", default=AFTER, show_default=True, metavar="POLICY", help="Bootstrap policy to look at.")
 @click.option("--parquet", metavar="LOCATION", help="Write a row for each run to this directory or URL.")
-@click.option(
-    "--picture", type=click.Path(path_type=Path, dir_okay=False), help="Write an SVG for a document to this file."
-)
+@click.option("--picture", type=OutputFile(), help="Write an SVG for a document to this file.")
 @report_options()
 @spark_options
 def sweep_model(

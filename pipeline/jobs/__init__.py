@@ -5,10 +5,10 @@ table: `audit(session, {"location": "s3://bucket/tier", "topics": "orders"})`. `
 command line.
 """
 
+from ..spark_faults import JobError
 from .auditing import audit
 from .exporting import compact_to
 from .profiling import profile
 from .sweeping import sweep
-from .work import JobError
 
 __all__ = ["JobError", "audit", "compact_to", "profile", "sweep"]

@@ -31,10 +31,11 @@ from ...remote.storage import ReadsSegments, RemoteStorageManager
 from ...remote.survey import survey
 from ..executors import ask_remote_executors
 from ..options import TierOptions
+from ..spark_faults import JobError, spark_faults
 from ..stores import StoreRef, find_stores, open_store
 from .audit_described import audit_described
 from .audit_report import FINDINGS_SCHEMA, SEGMENTS_SCHEMA, AuditedPartition, AuditedSegment, AuditFinding, TierAudit
-from .work import JobError, bins, display_name, job_options, spark_faults, spread
+from .work import bins, display_name, job_options, nothing_there, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,9 +59,7 @@ def audit(session: SparkSession, options: Mapping[str, str], *, read_ledgers: Re
     place = asyncio.run(_place(tier))
     partitions = sorted({*asyncio.run(_partitions(place)), *(known or {})})
     if not partitions:
-        raise JobError(
-            f"nothing of what is to be audited is in the tier {display_name(tier.location)}: is it the right one?"
-        )
+        raise nothing_there(tier)
     listed = _look_at(session, place, partitions, known)
     unseen = [partition for partition, found in listed.items() if known is None and found.is_empty]
     if unseen:

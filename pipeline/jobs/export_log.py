@@ -157,6 +157,13 @@ def recover(log: ExportLog, paths: Iterable[str]) -> Recovery:
     return Recovery(tuple(publish), tuple(sorted(hidden - {file.hidden_path for file in publish})))
 
 
+def foreign(paths: Iterable[str]) -> list[str]:
+    """Files that readers of an export would take for a part of it, and that no export has written."""
+    return [
+        path for path in paths if not _PART.fullmatch(path) and not any(part[0] in "._" for part in path.split("/"))
+    ]
+
+
 def is_commit(path: str) -> bool:
     return _COMMIT.fullmatch(path) is not None
 

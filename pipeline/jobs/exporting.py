@@ -36,13 +36,14 @@ from .export_log import (
     ExportLog,
     ExportSettings,
     Position,
+    foreign,
     is_commit,
     ranges_of,
     read_log,
     recover,
 )
 from .export_place import Place, absolute, open_place
-from .work import bins, job_options, spread
+from .work import bins, job_options, spread, there
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -185,6 +186,11 @@ def _put_right(place: Place, report: ExportReport) -> ExportLog:
     """The log, after what an earlier run left undone has been done."""
     paths = place.paths()
     log = read_log({path: place.read(path) for path in paths if is_commit(path)})
+    if not log.commits and (others := foreign(paths)):
+        raise ExportError(
+            f"{others[0]} lies where the export is to go, which readers would take for a part of it: export into a "
+            "directory of its own"
+        )
     recovery = recover(log, paths)
     _publish(place, recovery.publish)
     for path in recovery.discard:
@@ -240,7 +246,7 @@ async def _plan(
 ) -> list[Piece]:
     return [
         piece
-        for extent in await planner.extents()
+        for extent in await there(options, planner)
         for piece in await _pieces(options, planner, extent, positions.get(extent.name))
     ]
 
@@ -303,7 +309,7 @@ def _after(extent: PartitionExtent, topic_id: str, done: Position, options: Tier
             f"{extent.name}: the topic was deleted and made anew since it was exported (its id was {done.topic_id} and "
             f"is {topic_id}): export the new one into another directory"
         )
-    if done.end_offset < extent.start_offset and options.failondataloss:
+    if done.end_offset < extent.start_offset and options.fail_on_data_loss:
         raise TierError(
             f"{extent.name}: offsets [{done.end_offset}, {extent.start_offset}) left the tier before they were "
             "exported; set failOnDataLoss to false to go on behind them"

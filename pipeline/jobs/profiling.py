@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Final
 from ...protocol.topics import TopicPartition
 from ...remote.storage import RemoteStorageCorruptError
 from ..executors import ask_remote_executors
-from ..options import TierOptions
+from ..options import TierOptions, of_all_topics
 from ..planning import planning
+from ..spark_faults import spark_faults
 from ..splits import read_windows
 from ..table_plan import PartitionExtent, TablePlanner
 from ..tier_plan import PlannedSplit
 from .batch_sums import BatchSums, joined, sum_batches
 from .profile_report import CodecShare, KeyFigures, PartitionProfile, RateBucket, TierProfile, TopicProfile, total
-from .work import bins, display_name, job_options, spark_faults, spread
+from .work import bins, display_name, job_options, spread, there
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +48,7 @@ def profile(session: SparkSession, options: Mapping[str, str], *, keys: bool = T
     """
     tier = job_options({"splitBytes": str(SPLIT_BYTES), **options})
     ask_remote_executors(session, tier)
-    extents, splits = planning(tier, _plan)
+    extents, splits = planning(tier, partial(_plan, tier))
     bucket_ms = bucket_for([_span(extent) for extent in extents])
     tasks = [_HeaderTask(tier, bucket_ms, some) for some in bins(splits, _bytes, BYTES_OF_TASK)]
     sums: dict[TopicPartition, BatchSums] = {}
@@ -99,8 +100,8 @@ def _pass_over(planned: PlannedSplit, error: Exception) -> None:
     _log.warning("the profile of %s lacks a part of segment %s: %s", planned.partition, segment_id, error)
 
 
-async def _plan(planner: TablePlanner) -> tuple[list[PartitionExtent], list[PlannedSplit]]:
-    extents = await planner.extents()
+async def _plan(options: TierOptions, planner: TablePlanner) -> tuple[list[PartitionExtent], list[PlannedSplit]]:
+    extents = await there(options, planner)
     splits = [
         split
         for extent in extents
@@ -124,10 +125,8 @@ def _bytes(planned: PlannedSplit) -> int:
 def _key_figures(session: SparkSession, options: Mapping[str, str]) -> dict[TopicPartition, KeyFigures]:
     from pyspark.sql import functions as f
 
-    names = {name.lower().replace("_", "") for name in options}
-    everything = {} if names & {"topics", "topicspattern"} else {"topicsPattern": ".*"}
     columns = "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY"
-    rows = session.read.schema(columns).format("tierfetch").options(**{**options, **everything}).load()
+    rows = session.read.schema(columns).format("tierfetch").options(**of_all_topics(options)).load()
     payload = f.coalesce(f.octet_length("key"), f.lit(0)) + f.coalesce(f.octet_length("value"), f.lit(0))
     records = rows.select(
         "topic",

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from .work import spark_faults, spread
+from ..spark_faults import spark_faults
+from .work import spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,14 +9,14 @@ times, by a local session once), so that `work` must bear repetition.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
 
-from ..options import TierOptions, parse
+from ..options import TierOptions, of_all_topics, parse
+from ..spark_faults import JobError, spark_faults
+from ..table_plan import PartitionExtent, TablePlanner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,24 +26,30 @@ Result = TypeVar("Result")
 
 TASKS_MAX: Final = 2000
 """Of one stage; above, a task takes several items."""
-_LAST_ERROR: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:Error|Exception)): (.*)$", re.MULTILINE)
-
-
-class JobError(Exception):
-    """The job cannot go on; the message is for the person who started it, and holds no secrets."""
 
 
 def job_options(options: Mapping[str, str]) -> TierOptions:
     """Those of the table (`TierOptions`), of all topics where none is named. OptionError, JobError."""
-    names = {name.lower().replace("_", "") for name in options}
-    everything = {} if names & {"topics", "topicspattern"} else {"topicsPattern": ".*"}
-    parsed = parse({**options, **everything})
-    for name, given in (("brokers", parsed.brokers), ("logDirs", parsed.logdirs)):
+    parsed = parse(of_all_topics(options))
+    for name, given in (("brokers", parsed.brokers), ("logDirs", parsed.log_dirs)):
         if given:
             raise JobError(f"a job reads the tier alone, so that it can be repeated: leave out the option {name}")
-    if parsed.columnnameofcorruptrecord is not None:
+    if parsed.column_name_of_corrupt_record is not None:
         raise JobError("a job tells in its report what it passed over: leave out the option columnNameOfCorruptRecord")
     return parsed
+
+
+async def there(options: TierOptions, planner: TablePlanner) -> list[PartitionExtent]:
+    """What a job is asked to work on. JobError if that is nothing, and what `extents` raises."""
+    if not (extents := await planner.extents()):
+        raise nothing_there(options)
+    return extents
+
+
+def nothing_there(options: TierOptions) -> JobError:
+    return JobError(
+        f"nothing of what is asked for is in the tier {display_name(options.location)}: is it the right one?"
+    )
 
 
 def display_name(location: str) -> str:
@@ -76,25 +82,3 @@ def spread(session: SparkSession, work: Callable[[Item], Result], items: Sequenc
     with spark_faults():
         results: list[Result] = session.sparkContext.parallelize(items, min(len(items), TASKS_MAX)).map(work).collect()
     return results
-
-
-@contextmanager
-def spark_faults() -> Iterator[None]:
-    """What Spark raises, as a JobError in one line: what the task said, without the traces of two languages."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (Py4JJavaError, PySparkException) as error:
-        raise JobError(said_by(str(error))) from error
-
-
-def said_by(trace: str) -> str:
-    """The last error that a Python traceback within a Java one names, without the traces."""
-    found = _LAST_ERROR.findall(trace)
-    named = [(kind, text) for kind, text in found if text and "Traceback" not in text and "SparkException" not in kind]
-    if not named:
-        return trace.strip().splitlines()[0]
-    kind, text = named[-1]
-    return f"{kind}: {text}"

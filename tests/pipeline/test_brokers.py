@@ -1,8 +1,9 @@
-"""The tail of a table, by brokers that have lost what was there when it was planned"""
+"""The tail of a table: what brokers are asked, and what they do that have lost what was there when it was planned"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +11,9 @@ import pytest
 
 from tierfetch.pipeline import brokers
 from tierfetch.pipeline.brokers import Brokers, BrokersUnavailableError, Fetched, LiveTopic
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.client import Address, BrokerUnavailableError
+from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.topics import TopicPartition
 
 NAME = TopicPartition("t", 0)
@@ -57,3 +61,83 @@ async def test_an_end_that_does_not_come_is_said(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(BrokersUnavailableError, match=r"t-0: nothing came from offset 20 on .* it went up to 30"):
         await fetched(Log(20), 5, 30)
     assert clock() > brokers.RETRY_FOR_S
+
+
+class Cluster:
+    """In place of the client: two brokers that lead what their table says. `gone` ones do not answer."""
+
+    def __init__(self, leaders: dict[TopicPartition, int], gone: int = -1) -> None:
+        self.leaders, self.gone = leaders, gone
+        self.asked: list[tuple[int, int]] = []
+        """(broker, partitions) of each ListOffsets."""
+
+    async def request(self, address: Address, api: ApiKey, body: Any, **_: object) -> Any:
+        if address.port == self.gone:
+            raise BrokerUnavailableError(f"{address} refuses connections")
+        return self._metadata() if api is ApiKey.METADATA else self._offsets(address.port, body)
+
+    def _metadata(self) -> Any:
+        parts = [SimpleNamespace(partition_index=name.partition, leader_id=port) for name, port in self.leaders.items()]
+        topic = SimpleNamespace(name="t", topic_id=ID, error_code=ErrorCode.none, is_internal=False, partitions=parts)
+        brokers_ = [SimpleNamespace(node_id=port, host="127.0.0.1", port=port) for port in (1, 2)]
+        return SimpleNamespace(brokers=brokers_, topics=[topic])
+
+    def _offsets(self, broker: int, body: Any) -> Any:
+        (topic,) = body["topics"]
+        numbers = [asked["partition_index"] for asked in topic["partitions"]]
+        self.asked.append((broker, len(numbers)))
+        answers = [
+            SimpleNamespace(partition_index=number, offset=number * 10, error_code=self._error(broker, number))
+            for number in numbers
+        ]
+        return SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=answers)])
+
+    def _error(self, broker: int, number: int) -> ErrorCode:
+        is_led = self.leaders[TopicPartition("t", number)] == broker
+        return ErrorCode.none if is_led else ErrorCode.not_leader_or_follower
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def asking(cluster: Cluster, bootstrap: str = "127.0.0.1:1") -> Brokers:
+    found = Brokers(bootstrap, committed_only=True)
+    vars(found)["_client"] = cluster
+    return found
+
+
+async def test_of_many_partitions_each_leader_is_asked_once() -> None:
+    names = [TopicPartition("t", number) for number in range(1000)]
+    cluster = Cluster({name: 1 + name.partition % 2 for name in names})
+    found = await asking(cluster).offsets(names, -1)
+    assert found == {name: name.partition * 10 for name in names}
+    assert sorted(cluster.asked) == [(1, 500), (2, 500)]
+
+
+async def test_partitions_that_moved_meanwhile_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brokers, "RETRY_PAUSE_S", 0)
+    names = [TopicPartition("t", number) for number in range(4)]
+    cluster = Cluster(dict.fromkeys(names, 1))
+    tail = asking(cluster)
+    await tail.topics(["t"])
+    cluster.leaders.update(dict.fromkeys(names[:2], 2))
+    assert await tail.offsets(names, -1) == {name: name.partition * 10 for name in names}
+
+
+async def test_a_broker_that_was_named_may_go_while_others_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brokers, "RETRY_PAUSE_S", 0)
+    cluster = Cluster({NAME: 1})
+    tail = asking(cluster)
+    assert await tail.offsets([NAME], -1) == {NAME: 0}
+    cluster.gone, cluster.leaders[NAME] = 1, 2
+    assert await tail.offsets([NAME], -1) == {NAME: 0}
+
+
+async def test_brokers_that_cannot_be_reached_are_named_after_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brokers, "RETRY_PAUSE_S", 0)
+    monkeypatch.setattr(brokers, "RETRY_FOR_S", 0.01)
+    tail = asking(Cluster({NAME: 1}, gone=1))
+    with pytest.raises(BrokersUnavailableError, match=r"^no broker answers: 127.0.0.1:1: 127.0.0.1:1 refuses"):
+        await tail.topics(["t"])
+    with pytest.raises(BrokersUnavailableError, match=r"^t-0 cannot be read: no broker answers: "):
+        await tail.offsets([NAME], -1)

@@ -6,7 +6,7 @@ import json
 import random
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -135,8 +135,8 @@ class Live(Brokers):
     async def topics(self, names: Sequence[str] | None) -> list[LiveTopic]:
         return [LiveTopic(TOPIC, PARTITION.topic_id, {0: None})]
 
-    async def offset(self, partition: TopicPartition, timestamp: int) -> int:
-        return {EARLIEST: 100, LATEST: 300}[timestamp]
+    async def offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, {EARLIEST: 100, LATEST: 300}[timestamp])
 
 
 def test_damage_below_the_brokers_log_start_is_none(tier: Path) -> None:
@@ -227,9 +227,13 @@ def test_credentials_that_are_missing_are_said_when_planning(monkeypatch: pytest
     ("option", "said"),
     [
         ("topic", "unknown option topic; did you mean topics?"),
-        ("maxOffsetPerTrigger", "unknown option maxoffsetpertrigger; did you mean maxoffsetspertrigger?"),
-        ("starting_offset", "unknown option startingoffset; did you mean startingoffsets?"),
-        ("logDir", "unknown option logdir; did you mean logdirs?"),
+        ("maxOffsetPerTrigger", "unknown option maxOffsetPerTrigger; did you mean maxOffsetsPerTrigger?"),
+        ("starting_offset", "unknown option starting_offset; did you mean startingOffsets?"),
+        ("logDir", "unknown option logDir; did you mean logDirs?"),
+        ("subscribe", "unknown option subscribe; did you mean topics?"),
+        ("subscribePattern", "unknown option subscribePattern; did you mean topicsPattern?"),
+        ("kafka.bootstrap.servers", "unknown option kafka.bootstrap.servers; did you mean brokers?"),
+        ("nonsense", "unknown option nonsense. Options: brokers, columnNameOfCorruptRecord, "),
     ],
 )
 def test_a_misspelt_option_is_named_with_the_right_one(option: str, said: str) -> None:
@@ -269,8 +273,10 @@ def test_a_column_for_reports_that_records_have_already_is_refused(name: str) ->
 def test_words_are_taken_in_any_case() -> None:
     written = {"mode": "PERMISSIVE", "startingOffsets": "Latest ", "layout": "Kafka"}
     options = parse({"location": "/t", "topics": "T", **written})
-    assert (options.mode, options.startingoffsets, options.layout) == ("permissive", "latest", "kafka")
-    assert parse({"location": "/t", "topics": "T", "startingOffsets": '{"T":{"0":1}}'}).startingoffsets == {"T": {0: 1}}
+    assert (options.mode, options.starting_offsets, options.layout) == ("permissive", "latest", "kafka")
+    assert parse({"location": "/t", "topics": "T", "startingOffsets": '{"T":{"0":1}}'}).starting_offsets == {
+        "T": {0: 1}
+    }
 
 
 @pytest.mark.parametrize("written", ["{}", "file:{}", "file://{}", "{}/", "{}/kafka-tiered-storage"])

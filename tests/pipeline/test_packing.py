@@ -44,5 +44,13 @@ def test_neighbours_of_a_partition_share_a_task(splits: Sequence[TableSplit], ta
     assert [split for task in packed for split in task] == list(splits)
 
 
+def test_of_a_thousand_small_partitions_several_share_a_task() -> None:
+    """Each would cost Spark as much as reading megabytes."""
+    splits = [of(MIB, TopicPartition("t", number)) for number in range(1000)]
+    packed = pack(splits, 32 * MIB)
+    assert [split for task in packed for split in task] == splits
+    assert {len(task) for task in packed} == {8}
+
+
 def test_a_task_of_less_than_it_costs_to_open_a_segment_has_one_split() -> None:
     assert [len(task) for task in pack([of(1)] * 3, OPEN_COST_BYTES - 1)] == [1, 1, 1]

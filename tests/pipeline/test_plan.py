@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierfetch.log.epochs import EpochEntry
-from tierfetch.log.index import AbortedTransaction, OffsetPosition
+from tierfetch.log.index import AbortedTransaction, OffsetIndex
 from tierfetch.pipeline.batch_table import Selection
 from tierfetch.pipeline.plan import Piece, cut, first_readable, history, is_whole, pieces_of, selections
 from tierfetch.protocol.topics import TopicIdPartition
@@ -128,12 +128,12 @@ def test_history_is_the_youngest_segments() -> None:
 def test_splits_hold_every_wanted_offset_once(seed: int) -> None:
     """Against batches laid out at random, an index with an entry for some of them, and any split size."""
     rng = random.Random(seed)
-    batches, index, offset, position = [], [], 0, 0
+    batches, index, offset, position = [], OffsetIndex(0), 0, 0
     for _ in range(rng.randrange(1, 30)):
         last, size = offset + rng.randrange(0, 5), rng.randrange(61, 400)
         batches.append((position, offset, last))
         if position and rng.random() < 0.4:
-            index.append(OffsetPosition(last, position))
+            index.append(last, position)
         offset, position = last + 1, position + size
     metadata = segment(1, 0, offset - 1, size=position)
     first = rng.randrange(offset)
@@ -153,15 +153,22 @@ def test_splits_hold_every_wanted_offset_once(seed: int) -> None:
     )
 
 
+def index_of(*entries: tuple[int, int]) -> OffsetIndex:
+    index = OffsetIndex(0)
+    for offset, position in entries:
+        index.append(offset, position)
+    return index
+
+
 def test_splits_leave_out_bytes_that_are_not_wanted() -> None:
-    index = [OffsetPosition(at * 10 + 9, at * 100) for at in range(1, 10)]
+    index = index_of(*((at * 10 + 9, at * 100) for at in range(1, 10)))
     splits = list(cut(Piece(segment(1, 0, 99), 35, 52), index, 100, Selection()))
     assert [(split.start, split.end) for split in splits] == [(200, 300), (300, 400), (400, 500), (500, 600)]
 
 
-@pytest.mark.parametrize("index", [[OffsetPosition(0, 500)], [OffsetPosition(99, 400), OffsetPosition(100, 600)]])
-def test_a_whole_segment_is_read_whatever_its_index_says(index: list[OffsetPosition]) -> None:
-    splits = list(cut(Piece(segment(1, 0, 99), 0, 100), index, 10_000, Selection()))
+@pytest.mark.parametrize("entries", [[(0, 500)], [(99, 400), (100, 600)]])
+def test_a_whole_segment_is_read_whatever_its_index_says(entries: list[tuple[int, int]]) -> None:
+    splits = list(cut(Piece(segment(1, 0, 99), 0, 100), index_of(*entries), 10_000, Selection()))
     assert [(split.start, split.end) for split in splits] == [(0, 1000)]
 
 

@@ -49,13 +49,15 @@ def test_a_partition_that_is_gone_or_behind_stays_where_it_was() -> None:
     assert advance({a: 10, b: 20}, {b: Bounds(0, 15)}, None) == {a: 10, b: 20}
 
 
-@pytest.mark.parametrize("end", [{"endingOffsets": "earliest"}, {"endingTimestamp": "1"}])
+@pytest.mark.parametrize(
+    "end", [{"endingOffsets": "earliest"}, {"endingTimestamp": "1"}, {"endingOffsetsByTimestamp": '{"t":{"0":1}}'}]
+)
 def test_a_stream_has_no_end(end: dict[str, str]) -> None:
     pytest.importorskip("pyspark")
     from tierfetch.pipeline.columns import KAFKA_COLUMNS
     from tierfetch.pipeline.stream import TierStreamReader
 
-    with pytest.raises(OptionError, match="a stream has no end: leave out endingOffsets and endingTimestamp"):
+    with pytest.raises(OptionError, match="a stream has no end: leave out endingOffsets, "):
         TierStreamReader(parse({"location": "/t", "topics": "t", **end}), KAFKA_COLUMNS)
 
 

@@ -104,6 +104,22 @@ def test_a_misspelt_option_is_named(spark: Any) -> None:
         table(spark, samples.TIER.parent, topic="s-none")
 
 
+def test_a_view_of_sql_is_the_table(spark: Any) -> None:
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW samples USING tierfetch "
+        f"OPTIONS (location '{samples.TIER.parent}', topics 's-none,s-trim')"
+    )
+    found = spark.sql("SELECT topic, count(*) AS records FROM samples GROUP BY topic ORDER BY topic").collect()
+    assert [tuple(row) for row in found] == [("s-none", 2460), ("s-trim", 1634)]
+
+
+def test_the_table_cannot_be_written(spark: Any) -> None:
+    rows = table(spark, samples.TIER.parent, topics="s-trim").limit(1)
+    writer = rows.write.format("tierfetch").options(location=str(samples.TIER.parent), topics="s-trim").mode("append")
+    with pytest.raises(Exception, match="format tierfetch cannot be written: a tier is written by the brokers"):
+        writer.save()
+
+
 def test_damage_is_named_or_passed_over(spark: Any, tmp_path: Path) -> None:
     shutil.copytree(samples.TIER, tmp_path / samples.TIER.name)
     log = sorted((tmp_path / samples.TIER.name).glob("s-none-0-*/*.log"))[3]

@@ -196,6 +196,20 @@ def test_another_kind_of_export_is_refused(tmp_path: Path) -> None:
         run(samples.TIER.parent, Directory(tmp_path), isolation="read_uncommitted")
 
 
+@pytest.mark.parametrize(("name", "is_seen"), [("old.parquet", True), ("topic=t/x.csv", True), ("_logs/a", False)])
+def test_what_readers_would_take_for_a_part_of_the_export_is_refused(tmp_path: Path, name: str, is_seen: bool) -> None:
+    other = tmp_path / name
+    other.parent.mkdir(exist_ok=True)
+    other.write_text("somebody else's")
+    if is_seen:
+        with pytest.raises(ExportError, match=f"^{name} lies where the export is to go, .*a directory of its own"):
+            run(samples.TIER.parent, Directory(tmp_path))
+        other.unlink()
+    assert run(samples.TIER.parent, Directory(tmp_path)).rows
+    (tmp_path / "README").write_text("who comes later is left alone")
+    assert run(samples.TIER.parent, Directory(tmp_path)) == ExportReport()
+
+
 def test_a_topic_made_anew_is_refused(tmp_path: Path) -> None:
     tier, out = tmp_path / "tier", tmp_path / "out"
     shutil.copytree(samples.tier_directory("s-trim"), tier / samples.TIER.name / samples.tier_directory("s-trim").name)
