@@ -15,7 +15,7 @@ behind a long fetch. They are incremental (KIP-227):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -90,8 +90,9 @@ class BrokerEndpoint:
         self._questions = questions
         self._timeout_s = timeout_s
         self._session = FetchSession()
-        self._asked: dict[TopicIdPartition, _Asked] = {}
-        """As of the last fetch, for what has not changed since."""
+        self._wanted: dict[TopicIdPartition, FetchPartition] = {}
+        self._touched: dict[TopicIdPartition, None] = {}
+        """Of these what the session was not told yet."""
 
     @property
     def broker_id(self) -> int:
@@ -101,27 +102,29 @@ class BrokerEndpoint:
         await self._fetches.close()
 
     async def fetch(
-        self, partitions: Sequence[PartitionToFetch], limits: FetchLimits, arrived: Arrived
+        self,
+        partitions: Mapping[TopicIdPartition, PartitionToFetch],
+        touched: Collection[TopicIdPartition],
+        limits: FetchLimits,
+        arrived: Arrived,
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
-        before = self._asked
-        self._asked = {
-            each.partition: _asked(each, self._details(each.partition), before.get(each.partition))
-            for each in partitions
-        }
-        wanted = {key: asked.wire for key, asked in self._asked.items()}
+        for key in touched:
+            self._touched[key] = None
+            self._wanted.pop(key, None)
+            if key in partitions:
+                self._wanted[key] = _wire(partitions[key], self._details(key))
         try:
-            answers = await self._fetch(wanted, limits, arrived)
+            answers = await self._fetch(limits, arrived)
         except KafkaError as error:
             if error.code not in _SESSION_ERRORS:
                 raise KafkaError(error.code, f"broker {self._broker_id}: {error.message}") from error
-            answers = await self._fetch(wanted, limits, arrived)
+            answers = await self._fetch(limits, arrived)
         return {partition: _answer(answer) for partition, answer in answers.items()}
 
-    async def _fetch(
-        self, wanted: Mapping[TopicIdPartition, FetchPartition], limits: FetchLimits, arrived: Arrived
-    ) -> Mapping[TopicIdPartition, FetchPartitionResponse]:
+    async def _fetch(self, limits: FetchLimits, arrived: Arrived) -> Mapping[TopicIdPartition, FetchPartitionResponse]:
         connection = await self._fetches.connection(self._address())
-        session = self._session.next_request(wanted)
+        session = self._session.next_request(self._wanted, self._touched)
+        self._touched = {}
         request = FetchRequest(
             max_wait_ms=limits.wait_max_ms,
             min_bytes=limits.min_bytes,
@@ -192,19 +195,8 @@ class BrokerEndpoint:
         return answer
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a fetch asks of a partition, and how that is said."""
-
-    wanted: PartitionToFetch
-    details: ReplicaDetails
-    wire: FetchPartition
-
-
-def _asked(wanted: PartitionToFetch, details: ReplicaDetails, before: _Asked | None) -> _Asked:
-    if before is not None and before.wanted is wanted and before.details == details:
-        return before
-    wire = FetchPartition(
+def _wire(wanted: PartitionToFetch, details: ReplicaDetails) -> FetchPartition:
+    return FetchPartition(
         wanted.partition.partition,
         current_leader_epoch=wanted.current_leader_epoch,
         fetch_offset=wanted.fetch_offset,
@@ -214,7 +206,6 @@ def _asked(wanted: PartitionToFetch, details: ReplicaDetails, before: _Asked | N
         high_watermark=details.high_watermark,
         local_log_start_offset=details.local_log_start_offset,
     )
-    return _Asked(wanted, details, wire)
 
 
 def _answer(answer: FetchPartitionResponse) -> FetchedPartition:

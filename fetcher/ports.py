@@ -6,7 +6,7 @@ the network and the disk. Every call of an endpoint ends within a deadline of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -64,9 +64,14 @@ class LeaderEndpoint(Protocol):
     def broker_id(self) -> int: ...
 
     async def fetch(
-        self, partitions: Sequence[PartitionToFetch], limits: FetchLimits, arrived: Arrived
+        self,
+        partitions: Mapping[TopicIdPartition, PartitionToFetch],
+        touched: Collection[TopicIdPartition],
+        limits: FetchLimits,
+        arrived: Arrived,
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
-        """Fetch all of these and nothing else. A partition without news may be absent from the answer (KIP-227).
+        """Fetch all of these and nothing else, in their order. What is not `touched` is asked for, or not, as before. A
+        partition without news may be absent from the answer (KIP-227).
 
         `arrived` may be told of answers beforehand, also where the fetch fails afterwards.
         """

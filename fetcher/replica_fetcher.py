@@ -15,6 +15,7 @@ Rules:
 * A failure touches its own replica: it backs off and tries again (delay doubling up to a maximum, with jitter), or, if
   the fault is ours, fails until it is added again. Only a failed fetch as such delays all of them. A replica whose disk
   stalls is left out of the fetches until the disk has answered.
+* What is fetched, and what of it has to be looked at, is `wanted_partitions`.
 * A fetch waits long only if no bootstrap is under way; a replica that becomes ready during a long wait ends it.
 * A replica that has not caught up is left out of the fetches while its throttle holds it back (replication_quota).
 
@@ -27,7 +28,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -41,8 +42,9 @@ from .bootstrapper import Attempt, Bootstrapper, ReadyToAdopt
 from .fetch_outcome import Append, BackOff, Begin, Cut, Stop, outcome_of
 from .fetched_records import base_offset_of, whole_batches
 from .followed_replica import FollowedReplica, ReplicaProgress, ReplicaState, back_off_delay_s
-from .ports import Arrived, FetchedPartition, FetchLimits, FollowerPartition, LeaderEndpoint, PartitionToFetch
+from .ports import Arrived, FetchedPartition, FetchLimits, FollowerPartition, LeaderEndpoint
 from .replication_quota import FollowerThrottle, NoThrottle
+from .wanted_partitions import WantedPartitions
 
 _log = logging.getLogger(__name__)
 
@@ -51,8 +53,6 @@ TIER_FAILURES_MAX = 2
 before `local-log-start` is tried; after as many failures of that the configured policy again, and so on.
 """
 TIER_FAILURES = (LedgerBehindError, RemoteStorageCorruptError, RemoteResourceNotFoundError)
-HELD_BACK_S_MAX = 1.0
-"""After this long a throttle is asked again: it may have been changed."""
 
 Answers = Mapping[TopicIdPartition, FetchedPartition]
 
@@ -104,6 +104,7 @@ class ReplicaFetcher:
         self._random = random
         self._wall_clock = wall_clock
         self._replicas: dict[TopicIdPartition, FollowedReplica] = {}
+        self._wanted = WantedPartitions(self._replicas, self._throttle, config.max_bytes)
         self._bootstraps = asyncio.Semaphore(config.bootstraps_max)
         self._group: asyncio.TaskGroup | None = None
         self._ready = asyncio.Event()
@@ -112,8 +113,6 @@ class ReplicaFetcher:
         self._long_fetch: asyncio.Timeout | None = None
         """To end it with."""
         self._fetch_failures = 0
-        self._rounds = 0
-        self._held_back_s: float | None = None
 
     @property
     def replicas(self) -> Mapping[TopicIdPartition, FollowedReplica]:
@@ -126,6 +125,7 @@ class ReplicaFetcher:
         assert key not in self._replicas, f"{key} is fetched already: remove it first"
         replica = FollowedReplica(partition, partition.leader_epoch, ReplicaProgress(self._wall_clock()))
         self._replicas[key] = replica
+        self._wanted.touch(key)
         self._begin(replica, Trigger.ASSIGNED)
 
     async def remove(self, key: TopicIdPartition) -> ReplicaProgress | None:
@@ -133,6 +133,7 @@ class ReplicaFetcher:
         replica = self._replicas.pop(key, None)
         if replica is None:
             return None
+        self._wanted.touch(key)
         replica.remove()
         if replica.task is not None:
             if not replica.effects.locked():
@@ -235,75 +236,59 @@ class ReplicaFetcher:
     async def _fetch_while_it_may(self) -> None:
         own = asyncio.current_task()
         while self._fetching is own:
-            fetching = self._not_held_back(
-                replica
-                for replica in self._replicas.values()
-                if replica.state is ReplicaState.FETCHING and replica.is_current and not replica.effects.locked()
-            )
-            if not fetching:
-                await self._wait_ready()
-                continue
-            first = self._rounds % len(fetching)
-            self._rounds += 1
-            await self._fetch_round(fetching[first:] + fetching[:first])
-        self._became_ready()  # the replica whose effect was late
-
-    def _not_held_back(self, replicas: Iterable[FollowedReplica]) -> list[FollowedReplica]:
-        """Those that may be fetched now; `_held_back_s` is when the first of the others may be."""
-        found, waits_s = [], []
-        for replica in replicas:
-            if replica.partition.has_failed:
-                continue
-            wait_s = 0.0 if replica.is_caught_up else self._throttle.wait_s(replica.partition.topic_id_partition)
-            if wait_s > 0:
-                waits_s.append(wait_s)
+            touched = self._wanted.look(asyncio.get_running_loop().time())
+            if self._wanted.requests:
+                await self._fetch_round(touched)
             else:
-                found.append(replica)
-        self._held_back_s = min(HELD_BACK_S_MAX, min(waits_s)) if waits_s else None
-        return found
+                await self._wait_ready()
+        self._became_ready()  # the replica whose effect was late
 
     async def _wait_ready(self) -> None:
         """Until there may be somebody to fetch."""
         self._ready.clear()
         try:
-            async with asyncio.timeout(self._held_back_s):
+            async with asyncio.timeout(self._wanted.held_back_s):
                 await self._ready.wait()
         except TimeoutError:
             pass
 
-    async def _fetch_round(self, fetching: list[FollowedReplica]) -> None:
-        """Fetch these, the first one first in line for the response's limited bytes, and act upon every answer."""
-        requests = [self._request(replica) for replica in fetching]
-        waiting = {replica.partition.topic_id_partition: replica for replica in fetching}
+    async def _fetch_round(self, touched: Collection[TopicIdPartition]) -> None:
+        """Fetch what is wanted, and act upon every answer."""
         effects: list[asyncio.Task[None]] = []
+        acted_upon: set[TopicIdPartition] = set()
 
         def act(key: TopicIdPartition, answer: FetchedPartition) -> None:
-            replica = waiting.pop(key, None)
-            if replica is not None and self._needs_effect(replica, answer):
+            acted_upon.add(key)
+            replica = self._answered(key, answer)
+            if replica is not None:
                 effects.append(self._begin_effect(replica, answer))
 
         try:
-            answers = await self._fetch(requests, act)
+            answers = await self._fetch(touched, act)
         except Exception as error:  # noqa: BLE001 - the supervisor of the fetch that all replicas share
             await self._wait_for(effects)
             await self._delay_after(error)
             return
         self._fetch_failures = 0
         rest = [
-            (replica, answers[key])
-            for key, replica in waiting.items()
-            if key in answers and self._needs_effect(replica, answers[key])
+            (replica, answer)
+            for key, answer in answers.items()
+            if key not in acted_upon and (replica := self._answered(key, answer)) is not None
         ]
         effects += [self._begin_effect(*each) for each in rest[:-1]]
         if rest:
             await self._make_effect(*rest[-1], effects)
         await self._wait_for(effects)
 
-    def _needs_effect(self, replica: FollowedReplica, answer: FetchedPartition) -> bool:
-        """Whether the answer is one to act upon, and was not followed by this."""
-        if self._group is None or not replica.is_current or replica.state is not ReplicaState.FETCHING:
-            return False
-        return not self._followed_quietly(replica, answer)
+    def _answered(self, key: TopicIdPartition, answer: FetchedPartition) -> FollowedReplica | None:
+        """The replica that has to be acted upon, unless it was followed by this."""
+        replica = self._wanted.fetched(key)
+        self._wanted.touch(key)
+        if self._group is None or replica is None:
+            return None
+        if not replica.is_current or replica.state is not ReplicaState.FETCHING:
+            return None
+        return None if self._followed_quietly(replica, answer) else replica
 
     def _begin_effect(self, replica: FollowedReplica, answer: FetchedPartition) -> asyncio.Task[None]:
         assert self._group is not None
@@ -345,41 +330,22 @@ class ReplicaFetcher:
         _log.warning(text, exc_info=fault)
         await asyncio.sleep(delay_s)
 
-    def _request(self, replica: FollowedReplica) -> PartitionToFetch:
-        partition, asked, last_fetched_epoch = replica.partition, replica.asked, replica.partition.epochs.latest_epoch
-        fetch_offset, log_start_offset = partition.log_end_offset, partition.log_start_offset
-        if (
-            asked is None
-            or asked.fetch_offset != fetch_offset
-            or asked.log_start_offset != log_start_offset
-            or asked.last_fetched_epoch != last_fetched_epoch
-        ):
-            asked = replica.asked = PartitionToFetch(
-                partition=partition.topic_id_partition,
-                fetch_offset=fetch_offset,
-                log_start_offset=log_start_offset,
-                last_fetched_epoch=last_fetched_epoch,
-                current_leader_epoch=replica.leader_epoch,
-                max_bytes=self.config.max_bytes,
-            )
-        return asked
-
-    async def _fetch(self, requests: list[PartitionToFetch], arrived: Arrived) -> Answers:
+    async def _fetch(self, touched: Collection[TopicIdPartition], arrived: Arrived) -> Answers:
         """Nothing if the wait was ended because another replica became ready."""
-        config = self.config
-        is_busy = any(replica.state is ReplicaState.BOOTSTRAPPING for replica in self._replicas.values())
+        config, wanted = self.config, self._wanted
+        is_busy = wanted.is_bootstrapping
         wait_ms = min(config.wait_max_ms, config.busy_wait_max_ms) if is_busy else config.wait_max_ms
-        if self._held_back_s is not None:
-            wait_ms = min(wait_ms, math.ceil(self._held_back_s * 1000))
+        if wanted.held_back_s is not None:
+            wait_ms = min(wait_ms, math.ceil(wanted.held_back_s * 1000))
         limits = FetchLimits(
             wait_max_ms=wait_ms, min_bytes=config.min_bytes, response_max_bytes=config.response_max_bytes
         )
         if is_busy:
-            return await self._leader.fetch(requests, limits, arrived)
+            return await self._leader.fetch(wanted.requests, touched, limits, arrived)
         self._long_fetch = end = asyncio.timeout(None)
         try:
             async with end:
-                return await self._leader.fetch(requests, limits, arrived)
+                return await self._leader.fetch(wanted.requests, touched, limits, arrived)
         except TimeoutError:
             if not end.expired():
                 raise

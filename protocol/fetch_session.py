@@ -387,19 +387,29 @@ class FetchSession:
         """What the leader knows, if it got the last request."""
         self._asked: dict[tuple[str | UUID, int], TopicIdPartition] = {}
 
-    def next_request(self, wanted: Mapping[TopicIdPartition, FetchPartition]) -> SessionRequest:
-        """The request that makes the leader answer all of `wanted`: all of it, or the difference to the last one."""
-        told, self._told = self._told, dict(wanted)
-        changed: Mapping[TopicIdPartition, FetchPartition]
-        changed = {key: partition for key, partition in wanted.items() if told.get(key) != partition}
-        forgotten: list[TopicIdPartition] = []
-        if len(wanted) != len(told) or any(key not in told for key in changed):
-            forgotten = [key for key in told if key not in wanted]
-            self._asked = {}
-            for key in wanted:
-                self._asked[key.topic_id, key.partition] = self._asked[key.topic, key.partition] = key
+    def next_request(
+        self, wanted: Mapping[TopicIdPartition, FetchPartition], touched: Iterable[TopicIdPartition] | None = None
+    ) -> SessionRequest:
+        """The request that makes the leader answer all of `wanted`: all of it, or the difference to the last one, which
+        is among `touched` where that is given.
+        """
         if self._epoch == INITIAL_EPOCH:
-            changed, forgotten = wanted, []
+            self._told, self._asked = {}, {}
+            touched = None
+        told = self._told
+        if touched is None:
+            touched = [*(key for key in told if key not in wanted), *wanted]
+        different = [key for key in touched if wanted.get(key) != told.get(key)]
+        forgotten = [key for key in different if key not in wanted]
+        changed = {key: wanted[key] for key in different if key in wanted}
+        for key in forgotten:
+            del told[key]
+            for name in (key.topic_id, key.topic):
+                if self._asked.get((name, key.partition)) == key:
+                    del self._asked[name, key.partition]
+        for key in changed:
+            self._asked[key.topic_id, key.partition] = self._asked[key.topic, key.partition] = key
+        told.update(changed)
         topics = tuple(
             FetchTopic(tuple(changed[key] for key in keys), topic, topic_id)
             for topic, topic_id, keys in _by_topic(changed)

@@ -86,9 +86,9 @@ async def endpoint(leader: Leader) -> AsyncIterator[BrokerEndpoint]:
     await server.close(deadline_s=0)
 
 
-def at(offset: int, *partitions: TopicIdPartition) -> list[PartitionToFetch]:
-    return [
-        PartitionToFetch(
+def at(offset: int, *partitions: TopicIdPartition) -> dict[TopicIdPartition, PartitionToFetch]:
+    return {
+        each: PartitionToFetch(
             partition=each,
             fetch_offset=offset,
             log_start_offset=0,
@@ -97,7 +97,7 @@ def at(offset: int, *partitions: TopicIdPartition) -> list[PartitionToFetch]:
             max_bytes=1000,
         )
         for each in partitions
-    ]
+    }
 
 
 def asked(request: FetchRequest) -> list[int]:
@@ -105,7 +105,7 @@ def asked(request: FetchRequest) -> list[int]:
 
 
 async def fetched(endpoint: BrokerEndpoint, *partitions: TopicIdPartition, offset: int = 0) -> dict[int, int]:
-    answers = await endpoint.fetch(at(offset, *partitions), LIMITS, lambda *_: None)
+    answers = await endpoint.fetch(at(offset, *partitions), PARTITIONS, LIMITS, lambda *_: None)
     return {key.partition: answer.high_watermark for key, answer in answers.items()}
 
 
@@ -162,7 +162,7 @@ async def test_a_question_brings_the_partitions_answer_or_its_error(leader: Lead
 async def test_answers_are_told_while_others_are_on_their_way(leader: Leader, endpoint: BrokerEndpoint) -> None:
     leader.records = bytes(1_500_000)
     early: list[tuple[TopicIdPartition, FetchedPartition]] = []
-    answers = await endpoint.fetch(at(0, *PARTITIONS), LIMITS, lambda *told: early.append(told))
+    answers = await endpoint.fetch(at(0, *PARTITIONS), PARTITIONS, LIMITS, lambda *told: early.append(told))
     assert [key for key, _ in early] == PARTITIONS[: len(early)]
     assert 1 <= len(early) <= len(PARTITIONS)
     assert all(answer == answers[key] for key, answer in early)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from random import Random
 
@@ -140,9 +140,13 @@ class RealLeader:
         )
 
     async def fetch(
-        self, partitions: Sequence[PartitionToFetch], limits: FetchLimits, arrived: Arrived
+        self,
+        partitions: Mapping[TopicIdPartition, PartitionToFetch],
+        touched: Collection[TopicIdPartition],
+        limits: FetchLimits,
+        arrived: Arrived,
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
-        (asked,) = partitions
+        (asked,) = partitions.values()
         self.calls.append(f"fetch {asked.fetch_offset}")
         await asyncio.sleep(0.001 if asked.fetch_offset == self.log.log_end_offset else 0)
         view = self.view()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 from tierfetch.fetcher.epoch_fetch import (
     DivergingEpoch,
@@ -65,22 +65,26 @@ class StubLeader:
         self._news = asyncio.Event()
 
     async def fetch(
-        self, partitions: Sequence[PartitionToFetch], limits: FetchLimits, arrived: Arrived
+        self,
+        partitions: Mapping[TopicIdPartition, PartitionToFetch],
+        touched: Collection[TopicIdPartition],
+        limits: FetchLimits,
+        arrived: Arrived,
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
+        wanted = list(partitions.values())
         asked = " ".join(
-            f"{each.partition.topic_partition}@{each.fetch_offset}(epoch {each.last_fetched_epoch})"
-            for each in partitions
+            f"{each.partition.topic_partition}@{each.fetch_offset}(epoch {each.last_fetched_epoch})" for each in wanted
         )
         await self._enter(f"fetch {asked}")
         news = self._news
-        answers = {each.partition: self._answer(each) for each in partitions}
+        answers = {each.partition: self._answer(each) for each in wanted}
         if not any(answer.records or answer.error or answer.diverging_epoch for answer in answers.values()):
             try:
                 async with asyncio.timeout(limits.wait_max_ms / 1000):
                     await news.wait()
             except TimeoutError:
                 pass
-            answers = {each.partition: self._answer(each) for each in partitions}
+            answers = {each.partition: self._answer(each) for each in wanted}
         for partition in list(answers)[: self.tells_early]:
             arrived(partition, answers[partition])
         await asyncio.sleep(0)

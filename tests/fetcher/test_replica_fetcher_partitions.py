@@ -194,10 +194,19 @@ class TestSeveralPartitions:
             fetcher.add(other)
             await cluster.until_caught_up(other)
             await cluster.until_caught_up()
-            cluster.leader.calls.clear()
-            await until(lambda: len(cluster.leader.calls) >= 4)
-        first = {call.split()[1].split("@")[0] for call in cluster.leader.calls if call.startswith("fetch ")}
-        assert first == {"orders-0", "payments-0"}
+            logs = {str(key.topic_partition): log for key, log in cluster.leader.logs.items()}
+            served = []
+            for _ in range(4):
+                cluster.leader.calls.clear()
+                await until(lambda: cluster.leader.calls)
+                first = cluster.leader.calls[0].split()[1].split("@")[0]
+                served.append(first)
+                logs[first].append(logs[first].epochs.latest_epoch, 5)
+                cluster.leader.changed()
+                grown = f" {first}@{logs[first].log_end_offset}("
+                await until(lambda grown=grown: grown in cluster.leader.calls[-1])  # type: ignore[misc]
+        assert served[:2] == served[2:]
+        assert set(served) == set(logs), "who was given records is behind the others"
 
 
 class TestRemove:

@@ -122,7 +122,7 @@ async def test_a_replica_that_is_behind_is_held_back_and_one_in_sync_is_not() ->
 
     def new_fetcher():
         fetcher = make()
-        fetcher._throttle = brake
+        fetcher._throttle = fetcher._wanted._throttle = brake
         return fetcher
 
     cluster._new_fetcher = new_fetcher

@@ -20,7 +20,7 @@ log                                          the follower's log
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -235,10 +235,15 @@ class TracingLeader:
         return self._leader.broker_id
 
     async def fetch(
-        self, partitions: Sequence[PartitionToFetch], limits: FetchLimits, arrived: Arrived
+        self,
+        partitions: Mapping[TopicIdPartition, PartitionToFetch],
+        touched: Collection[TopicIdPartition],
+        limits: FetchLimits,
+        arrived: Arrived,
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
-        answers = await self._leader.fetch(partitions, limits, arrived)
-        for asked in partitions:
+        wanted = list(partitions.values())
+        answers = await self._leader.fetch(partitions, touched, limits, arrived)
+        for asked in wanted:
             answer = answers[asked.partition]
             if answer.error or answer.diverging_epoch or answer.records:
                 question = f"fetch {asked.fetch_offset}, last epoch {asked.last_fetched_epoch}"

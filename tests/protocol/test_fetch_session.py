@@ -442,6 +442,35 @@ def test_after_a_fault_the_session_starts_anew(response: FetchResponse, fault: s
     assert [len(topic.partitions) for topic in anew.topics] == [2]
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_was_touched_makes_the_same_requests_as_a_look_at_all(seed: int) -> None:
+    random = Random(seed)
+    all_seen, some_seen = FetchSession(), FetchSession()
+    asked: dict[TopicIdPartition, FetchPartition] = {}
+    untold: set[TopicIdPartition] = set()
+    for _ in range(40):
+        for number in random.sample(range(6), 2):
+            untold.add(key(number))
+            asked.pop(key(number), None)
+            if random.random() < 0.7:
+                asked |= wanted(number, offset=random.randrange(3))
+        requests = [all_seen.next_request(asked), some_seen.next_request(asked, sorted(untold))]
+        untold.clear()
+        assert len({(each.session_id, each.session_epoch) for each in requests}) == 1
+        forgotten = [{each for topic in request.forgotten_topics for each in topic.partitions} for request in requests]
+        assert forgotten[0] == forgotten[1]
+        sent = [{each for topic in request.topics for each in topic.partitions} for request in requests]
+        assert sent[0] == sent[1]
+        assert all_seen.asked() == some_seen.asked()
+        if random.random() < 0.1:
+            all_seen.request_failed()
+            some_seen.request_failed()
+            continue
+        response = full_response(*(each.partition for each in asked))
+        for session in (all_seen, some_seen):
+            assert session.response_received(response).keys() == asked.keys()
+
+
 def test_a_session_that_the_leader_gave_up_is_opened_anew() -> None:
     fetcher = FetchSession()
     fetcher.next_request(wanted(1))

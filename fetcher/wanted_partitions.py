@@ -1,0 +1,103 @@
+"""What is fetched from a leader, looked at anew where something may have changed: a fetch costs its follower what has
+moved, not what it fetches.
+
+    touched: added, removed, answered, or none of what follows --look--> fetched from where it stands, or left out
+    settled: fetched, and has all that was committed           --no look until it is touched, or LOOK_AT_ALL_S are over
+
+What changes a settled replica without an answer is noticed by the look at all: retention has raised its log start, its
+log has failed, its leader epoch is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from ..protocol.topics import TopicIdPartition
+from .followed_replica import FollowedReplica, ReplicaState
+from .ports import PartitionToFetch
+from .replication_quota import FollowerThrottle
+
+HELD_BACK_S_MAX: Final = 1.0
+"""After this long a throttle is asked again: it may have been changed."""
+LOOK_AT_ALL_S: Final = 0.5
+
+
+class WantedPartitions:
+    """Of one fetcher, whose `replicas` they are. `max_bytes`: of each partition's answer."""
+
+    def __init__(
+        self, replicas: Mapping[TopicIdPartition, FollowedReplica], throttle: FollowerThrottle, max_bytes: int
+    ) -> None:
+        self.requests: dict[TopicIdPartition, PartitionToFetch] = {}
+        """Those whose request has not changed for longest come first: the leader may run out of bytes."""
+        self.held_back_s: float | None = None
+        """When the first of those may be fetched that the throttle holds back; None if it holds back none."""
+        self._replicas = replicas
+        self._throttle = throttle
+        self._max_bytes = max_bytes
+        self._touched: dict[TopicIdPartition, None] = {}
+        self._look_at_all_s = 0.0
+
+    @property
+    def is_bootstrapping(self) -> bool:
+        """Whether a replica is; none of these is settled."""
+        replicas = (self._replicas.get(key) for key in self._touched)
+        return any(replica is not None and replica.state is ReplicaState.BOOTSTRAPPING for replica in replicas)
+
+    def touch(self, key: TopicIdPartition) -> None:
+        """To be looked at before the next fetch."""
+        self._touched[key] = None
+
+    def fetched(self, key: TopicIdPartition) -> FollowedReplica | None:
+        """The replica that is fetched under this name; None if it was removed since, though another may have come."""
+        replica = self._replicas.get(key)
+        is_this = replica is not None and replica.asked is not None and self.requests.get(key) is replica.asked
+        return replica if is_this else None
+
+    def look(self, now_s: float) -> Collection[TopicIdPartition]:
+        """Bring `requests` up to date; what was looked at for that."""
+        if now_s >= self._look_at_all_s:
+            self._look_at_all_s = now_s + LOOK_AT_ALL_S
+            self._touched.update(dict.fromkeys(self._replicas))
+        touched, self._touched = self._touched, {}
+        self.held_back_s = None
+        for key in touched:
+            replica = self._replicas.get(key)
+            request = self._request(replica) if replica is not None and self._is_due(replica) else None
+            if replica is not None and (request is None or not replica.is_caught_up):
+                self._touched[key] = None
+            if request is not self.requests.get(key):
+                self.requests.pop(key, None)
+                if request is not None:
+                    self.requests[key] = request
+        return touched
+
+    def _is_due(self, replica: FollowedReplica) -> bool:
+        is_ready = replica.state is ReplicaState.FETCHING and replica.is_current and not replica.effects.locked()
+        if not is_ready or replica.partition.has_failed:
+            return False
+        wait_s = 0.0 if replica.is_caught_up else self._throttle.wait_s(replica.partition.topic_id_partition)
+        if wait_s > 0:
+            self.held_back_s = min(wait_s, self.held_back_s or HELD_BACK_S_MAX, HELD_BACK_S_MAX)
+        return wait_s <= 0
+
+    def _request(self, replica: FollowedReplica) -> PartitionToFetch:
+        """From where it stands now: the same value while that is the same."""
+        partition, asked, last_fetched_epoch = replica.partition, replica.asked, replica.partition.epochs.latest_epoch
+        fetch_offset, log_start_offset = partition.log_end_offset, partition.log_start_offset
+        if (
+            asked is None
+            or asked.fetch_offset != fetch_offset
+            or asked.log_start_offset != log_start_offset
+            or asked.last_fetched_epoch != last_fetched_epoch
+        ):
+            asked = replica.asked = PartitionToFetch(
+                partition=partition.topic_id_partition,
+                fetch_offset=fetch_offset,
+                log_start_offset=log_start_offset,
+                last_fetched_epoch=last_fetched_epoch,
+                current_leader_epoch=replica.leader_epoch,
+                max_bytes=self._max_bytes,
+            )
+        return asked

@@ -1,0 +1,95 @@
+"""What a fetch asks for: a replica is looked at when something may have changed, and all of them now and then."""
+
+from __future__ import annotations
+
+import pytest
+
+from tierfetch.fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
+from tierfetch.fetcher.replication_quota import NoThrottle
+from tierfetch.fetcher.wanted_partitions import LOOK_AT_ALL_S, WantedPartitions
+from tierfetch.protocol.topics import TopicIdPartition
+
+from .cluster import OTHER
+from .model_follower import ModelFollower
+from .model_log import ModelLog
+from .model_tier import PARTITION
+
+Replicas = dict[TopicIdPartition, FollowedReplica]
+
+
+def following(key: TopicIdPartition, *, end: int = 5) -> FollowedReplica:
+    """One that has all that was committed."""
+    log = ModelLog()
+    log.append(0, end)
+    replica = FollowedReplica(ModelFollower(log=log, partition=key), 0, ReplicaProgress(0.0))
+    replica.state, replica.is_caught_up = ReplicaState.FETCHING, True
+    return replica
+
+
+@pytest.fixture
+def replicas() -> Replicas:
+    return {key: following(key) for key in (PARTITION, OTHER)}
+
+
+@pytest.fixture
+def wanted(replicas: Replicas) -> WantedPartitions:
+    wanted = WantedPartitions(replicas, NoThrottle(), 1000)
+    assert set(wanted.look(0.0)) == {PARTITION, OTHER}
+    return wanted
+
+
+def positions(wanted: WantedPartitions) -> list[tuple[str, int]]:
+    return [(key.topic, request.fetch_offset) for key, request in wanted.requests.items()]
+
+
+def test_what_has_moved_is_asked_from_where_it_stands_behind_the_others(
+    wanted: WantedPartitions, replicas: Replicas
+) -> None:
+    assert positions(wanted) == [("orders", 5), ("payments", 5)]
+    assert list(wanted.look(0.1)) == []
+    replicas[PARTITION].partition.log.append(0)
+    assert positions(wanted) == [("orders", 5), ("payments", 5)], "nobody has said so"
+    wanted.touch(PARTITION)
+    wanted.touch(OTHER)
+    assert list(wanted.look(0.1)) == [PARTITION, OTHER]
+    assert positions(wanted) == [("payments", 5), ("orders", 6)]
+    assert list(wanted.look(0.1)) == []
+
+
+def test_a_replica_that_is_behind_or_busy_is_looked_at_each_time(wanted: WantedPartitions, replicas: Replicas) -> None:
+    replicas[PARTITION].is_caught_up = False
+    replicas[OTHER].state = ReplicaState.BOOTSTRAPPING
+    for key in replicas:
+        wanted.touch(key)
+    for _ in range(3):
+        assert set(wanted.look(0.1)) == {PARTITION, OTHER}
+        assert (positions(wanted), wanted.is_bootstrapping) == ([("orders", 5)], True)
+    replicas[PARTITION].is_caught_up, replicas[OTHER].state = True, ReplicaState.FETCHING
+    assert set(wanted.look(0.1)) == {PARTITION, OTHER}
+    assert (positions(wanted), wanted.is_bootstrapping) == ([("orders", 5), ("payments", 5)], False)
+    assert list(wanted.look(0.1)) == []
+
+
+@pytest.mark.parametrize("happens", ["has_failed", "leader_epoch"])
+def test_what_happens_without_an_answer_is_noticed_in_time(
+    wanted: WantedPartitions, replicas: Replicas, happens: str
+) -> None:
+    setattr(replicas[PARTITION].partition, happens, 1)
+    wanted.look(LOOK_AT_ALL_S - 0.01)
+    assert len(wanted.requests) == 2
+    wanted.look(LOOK_AT_ALL_S)
+    assert positions(wanted) == [("payments", 5)]
+
+
+def test_an_answer_is_for_the_replica_that_was_fetched(wanted: WantedPartitions, replicas: Replicas) -> None:
+    before = replicas[PARTITION]
+    assert wanted.fetched(PARTITION) is before
+    after = replicas[PARTITION] = following(PARTITION)
+    assert wanted.fetched(PARTITION) is None
+    wanted.touch(PARTITION)
+    wanted.look(0.1)
+    assert wanted.fetched(PARTITION) is after
+    del replicas[PARTITION]
+    wanted.touch(PARTITION)
+    wanted.look(0.1)
+    assert (wanted.fetched(PARTITION), positions(wanted)) == (None, [("payments", 5)])
