@@ -19,7 +19,7 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
 from kio.serial import entity_writer
@@ -30,7 +30,12 @@ from .entities import build_entity, read_entity
 from .framing import SIZE_BYTES
 from .primitives import INT32, MalformedMessageError, Part, Reader, ShortMessageError, Writer, part_size
 
-_HEADER = struct.Struct(">hhi")
+_HEADER = struct.Struct(">hhih")
+"""With the length of the client id, which is the same in both versions."""
+_CORRELATION_ID_AT: Final = SIZE_BYTES + 4
+REQUEST_STARTS_MAX: Final = 1024
+"""What is kept of them: an entry for each API, version and client id."""
+_SIZE_AND_CORRELATION_ID = struct.Struct(">ii")
 _APIS: Final[Mapping[int, ApiKey]] = {int(key): key for key in ApiKey}
 
 
@@ -111,14 +116,14 @@ def body_codec(api: ApiKey) -> BodyCodec:
 def read_request_header(frame: memoryview) -> tuple[RequestHeader, Reader]:
     """The header, and the reader that stands at the body. UnsupportedVersionError if the table lacks the request."""
     reader = Reader(frame, 0, flexible=False)
-    api_key, version, correlation_id = reader.unpack(_HEADER)
+    api_key, version, correlation_id, client_id_size = reader.unpack(_HEADER)
     api = _APIS.get(api_key)
     if api is None:
         raise UnsupportedVersionError(api_key, correlation_id, f"API key {api_key} is unknown")
     if not api.supports(version):
         supported = f"{api.min_version} to {api.max_version} are supported"
         raise UnsupportedVersionError(api_key, correlation_id, f"{api.name} version {version}, where {supported}")
-    client_id = reader.nullable_string()
+    client_id = reader.nullable_text(client_id_size)
     reader.flexible = api.is_flexible(version)
     reader.tagged_fields()
     return RequestHeader(api, version, correlation_id, client_id), reader
@@ -132,15 +137,26 @@ def read_request_body(header: RequestHeader, reader: Reader) -> Any:
 def write_request(header: RequestHeader, body: Any) -> list[Part]:
     """The whole frame, size included."""
     api, version = header.api, header.api_version
-    assert api.supports(version), (api, version)
-    writer = Writer(flexible=False)
-    writer.out += bytes(SIZE_BYTES)
-    writer.pack(_HEADER, api, version, header.correlation_id)
-    writer.string(header.client_id)
-    writer.flexible = api.is_flexible(version)
-    writer.end_structure()
+    start, flexible = _request_start(api, version, header.client_id)
+    writer = Writer(flexible=flexible)
+    writer.out += start
+    INT32.pack_into(writer.out, _CORRELATION_ID_AT, header.correlation_id)
     body_codec(api).write_request(writer, body, version)
     return _with_size(writer.finish())
+
+
+@lru_cache(REQUEST_STARTS_MAX)
+def _request_start(api: ApiKey, version: int, client_id: str | None) -> tuple[bytes, bool]:
+    """The header, with room for the size and the correlation id; and whether the body is flexible."""
+    assert api.supports(version), (api, version)
+    encoded = None if client_id is None else client_id.encode()
+    writer = Writer(flexible=False)
+    writer.out += bytes(SIZE_BYTES)
+    writer.pack(_HEADER, api, version, 0, -1 if encoded is None else len(encoded))
+    writer.out += encoded or b""
+    writer.flexible = api.is_flexible(version)
+    writer.end_structure()
+    return bytes(writer.out), writer.flexible
 
 
 # Responses.
@@ -158,9 +174,10 @@ def correlation_id_of(frame: memoryview) -> int:
 
 def read_response(api: ApiKey, version: int, frame: memoryview) -> Any:
     """The body of a response. Fetch's records are views of the frame."""
-    reader = Reader(frame, INT32.size, flexible=api.has_flexible_response_header(version))
+    has_tags, flexible = _response_start(api, version)
+    reader = Reader(frame, INT32.size, flexible=has_tags)
     reader.tagged_fields()
-    reader.flexible = api.is_flexible(version)
+    reader.flexible = flexible
     body = body_codec(api).read_response(reader, version)
     if reader.remaining:
         raise MalformedMessageError(f"{reader.remaining} bytes behind a response of {api.name} version {version}")
@@ -169,18 +186,24 @@ def read_response(api: ApiKey, version: int, frame: memoryview) -> Any:
 
 def write_response(api: ApiKey, version: int, correlation_id: int, body: Any) -> list[Part]:
     """The whole frame, size included: buffers and slices, to be sent in this order."""
-    writer = Writer(flexible=api.has_flexible_response_header(version))
-    writer.out += bytes(SIZE_BYTES)
-    writer.int32(correlation_id)
-    writer.end_structure()
-    writer.flexible = api.is_flexible(version)
+    has_tags, flexible = _response_start(api, version)
+    writer = Writer(flexible=flexible)
+    writer.out += _SIZE_AND_CORRELATION_ID.pack(0, correlation_id)
+    if has_tags:
+        writer.out.append(0)
     body_codec(api).write_response(writer, body, version)
     return _with_size(writer.finish())
+
+
+@cache
+def _response_start(api: ApiKey, version: int) -> tuple[bool, bool]:
+    """Whether the header has tagged fields, and whether the body is flexible."""
+    return api.has_flexible_response_header(version), api.is_flexible(version)
 
 
 def _with_size(parts: list[Part]) -> list[Part]:
     first = parts[0]
     assert isinstance(first, bytearray), first
-    rest = 0 if len(parts) == 1 else sum(map(part_size, parts[1:]))
-    INT32.pack_into(first, 0, len(first) + rest - SIZE_BYTES)
+    size = len(first) if len(parts) == 1 else sum(map(part_size, parts))
+    INT32.pack_into(first, 0, size - SIZE_BYTES)
     return parts

@@ -48,8 +48,8 @@ HIGH_WATERMARK_NOT_TOLD: Final = 2**63 - 1
 LOCAL_LOG_START_NOT_TOLD: Final = -1
 """A follower's local log start where it is no thin replica (`extensions`)."""
 
-CLUSTER_IDS_MAX: Final = 16
-"""Whose fields are kept: a process is in one cluster, or in a few."""
+REQUEST_ENDS_MAX: Final = 256
+"""Ends of requests that are kept: one for each fetcher."""
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
@@ -207,17 +207,24 @@ def release_records_of(answer: FetchPartitionResponse) -> None:
 
 
 class _Layout(NamedTuple):
+    """`is_whole`: no field of the newest version is missing."""
+
     names: tuple[str, ...]
     struct: struct.Struct
     values_of: attrgetter[tuple[int, ...]]
+    is_whole: bool
 
 
-def _layout(**fields: str) -> _Layout:
-    return _Layout(tuple(fields), struct.Struct(">" + "".join(fields.values())), attrgetter(*fields))
+def _layout(*, is_whole: bool = False, **fields: str) -> _Layout:
+    return _Layout(tuple(fields), struct.Struct(">" + "".join(fields.values())), attrgetter(*fields), is_whole)
+
+
+def _by_name(layout: _Layout, values: tuple[int, ...]) -> dict[str, Any]:
+    return dict(zip(layout.names, values, strict=True))
 
 
 _PARTITION_LAYOUTS: Final = (
-    (12, _layout(partition="i", current_leader_epoch="i", fetch_offset="q", last_fetched_epoch="i",
+    (12, _layout(is_whole=True, partition="i", current_leader_epoch="i", fetch_offset="q", last_fetched_epoch="i",
                  log_start_offset="q", partition_max_bytes="i")),
     (9, _layout(partition="i", current_leader_epoch="i", fetch_offset="q", log_start_offset="q",
                 partition_max_bytes="i")),
@@ -281,22 +288,23 @@ def _read_topic(reader: Reader, version: int, layout: _Layout) -> FetchTopic:
     topic, topic_id = reader.topic(by_id=version >= TOPIC_ID_SINCE)
     partitions = []
     for _ in range(reader.array_length()):
-        fields: dict[str, Any] = dict(zip(layout.names, reader.unpack(layout.struct), strict=True))
+        values = reader.unpack(layout.struct)
+        wanted = FetchPartition(*values) if layout.is_whole else FetchPartition(**_by_name(layout, values))
         tags = reader.tagged_fields()
-        if tags:
-            _take_tags(fields, tags)
-        partitions.append(FetchPartition(**fields))
+        partitions.append(wanted._replace(**_tagged(tags)) if tags else wanted)
     reader.tagged_fields()
     return FetchTopic(tuple(partitions), topic, topic_id)
 
 
-def _take_tags(fields: dict[str, Any], tags: Mapping[int, Reader]) -> None:
+def _tagged(tags: Mapping[int, Reader]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
     if _DIRECTORY_ID_TAG in tags:
         fields["replica_directory_id"] = tags[_DIRECTORY_ID_TAG].uuid()
     if _HIGH_WATERMARK_TAG in tags:
         fields["high_watermark"] = tags[_HIGH_WATERMARK_TAG].int64()
     if _LOCAL_LOG_START_TAG in tags:
         fields["local_log_start_offset"] = tags[_LOCAL_LOG_START_TAG].int64()
+    return fields
 
 
 def _read_forgotten(reader: Reader, version: int) -> ForgottenTopic:
@@ -324,25 +332,28 @@ def write_request(writer: Writer, request: FetchRequest, version: int) -> None:
             for partition in forgotten.partitions:
                 writer.int32(partition)
             writer.end_structure()
+    writer.out += _request_end(
+        version, writer.flexible, request.rack_id, request.cluster_id, request.replica_id, request.replica_epoch
+    )
+
+
+@lru_cache(REQUEST_ENDS_MAX)
+def _request_end(
+    version: int, flexible: bool, rack_id: str, cluster_id: str | None, replica_id: int, replica_epoch: int
+) -> bytes:
+    """What is the same in each request of a fetcher."""
+    writer = Writer(flexible=flexible)
     if version >= RACK_SINCE:
-        writer.string(request.rack_id)
-    writer.end_structure(_request_tags(request, version))
-
-
-def _request_tags(request: FetchRequest, version: int) -> dict[int, bytes | None]:
+        writer.string(rack_id)
     tags: dict[int, bytes | None] = {}
-    if version >= _CLUSTER_ID_SINCE and request.cluster_id is not None:
-        tags[_CLUSTER_ID_TAG] = _cluster_id_field(request.cluster_id)
-    if version >= _REPLICA_STATE_SINCE and (request.replica_id, request.replica_epoch) != (-1, -1):
-        tags[_REPLICA_STATE_TAG] = _REPLICA_STATE.pack(request.replica_id, request.replica_epoch) + b"\0"
-    return tags
-
-
-@lru_cache(CLUSTER_IDS_MAX)
-def _cluster_id_field(cluster_id: str) -> bytes:
-    field = Writer(flexible=True)
-    field.string(cluster_id)
-    return bytes(field.out)
+    if version >= _CLUSTER_ID_SINCE and cluster_id is not None:
+        field = Writer(flexible=True)
+        field.string(cluster_id)
+        tags[_CLUSTER_ID_TAG] = bytes(field.out)
+    if version >= _REPLICA_STATE_SINCE and (replica_id, replica_epoch) != (-1, -1):
+        tags[_REPLICA_STATE_TAG] = _REPLICA_STATE.pack(replica_id, replica_epoch) + b"\0"
+    writer.end_structure(tags)
+    return bytes(writer.out)
 
 
 def _write_topic(writer: Writer, topic: FetchTopic, version: int, layout: _Layout) -> None:
@@ -408,20 +419,28 @@ def _read_topic_response(reader: Reader, version: int) -> FetchTopicResponse:
 
 def read_partition_response(reader: Reader, version: int) -> FetchPartitionResponse:
     layout = _response_layout(version)
-    fields: dict[str, Any] = dict(zip(layout.names, reader.unpack(layout.struct), strict=True))
-    fields["error_code"] = error_code(fields["error_code"])
-    fields["aborted_transactions"] = _read_aborted(reader)
-    if version >= RACK_SINCE:
-        fields["preferred_read_replica"] = reader.int32()
-    fields["records"] = reader.nullable_records()
+    partition, code, high_watermark, last_stable_offset, *log_start_offset = reader.unpack(layout.struct)
+    answer = FetchPartitionResponse(
+        partition,
+        error_code(code),
+        high_watermark,
+        last_stable_offset,
+        log_start_offset[0] if log_start_offset else -1,
+        _read_aborted(reader),
+        reader.int32() if version >= RACK_SINCE else -1,
+        reader.nullable_records(),
+    )
     tags = reader.tagged_fields()
-    if tags:
-        fields["current_leader"] = read_leader(tags, _CURRENT_LEADER_TAG)
+    return _with_tagged(answer, tags) if tags else answer
+
+
+def _with_tagged(answer: FetchPartitionResponse, tags: Mapping[int, Reader]) -> FetchPartitionResponse:
+    fields: dict[str, Any] = {"current_leader": read_leader(tags, _CURRENT_LEADER_TAG)}
     if _DIVERGING_EPOCH_TAG in tags:
         fields["diverging_epoch"] = EpochEndOffset(*tags[_DIVERGING_EPOCH_TAG].unpack(_EPOCH_AND_OFFSET))
     if _SNAPSHOT_ID_TAG in tags:
         fields["snapshot_id"] = SnapshotId(*tags[_SNAPSHOT_ID_TAG].unpack(_OFFSET_AND_EPOCH))
-    return FetchPartitionResponse(**fields)
+    return answer._replace(**fields)
 
 
 def _read_aborted(reader: Reader) -> tuple[AbortedTransaction, ...] | None:
@@ -448,8 +467,10 @@ def write_response(writer: Writer, response: FetchResponse, version: int) -> Non
         for partition in topic.partitions:
             _write_partition_response(writer, partition, version, layout)
         writer.end_structure()
-    endpoints = node_endpoints_field(response.node_endpoints) if version >= _NODE_ENDPOINTS_SINCE else None
-    writer.end_structure({NODE_ENDPOINTS_TAG: endpoints})
+    if response.node_endpoints and version >= _NODE_ENDPOINTS_SINCE:
+        writer.end_structure({NODE_ENDPOINTS_TAG: node_endpoints_field(response.node_endpoints)})
+    else:
+        writer.end_structure()
 
 
 def _write_partition_response(writer: Writer, answer: FetchPartitionResponse, version: int, layout: _Layout) -> None:

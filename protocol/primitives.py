@@ -42,6 +42,7 @@ system calls of their own."""
 ELEMENTS_MAX: Final = 1_000_000
 """Array elements of one message. A two-byte element becomes an object of a hundred bytes and takes microseconds."""
 
+UUID_SIZE: Final = 16
 UUIDS_MAX: Final = 4096
 """Those that were read last are kept: topics are few, and a UUID takes longer to make than all the rest of a topic."""
 
@@ -182,7 +183,12 @@ class Reader:
 
     def uuid(self) -> UUID | None:
         """None for the zero uuid, which stands for "no topic id"."""
-        return _uuid(bytes(self._take(16)))
+        end = self.position + UUID_SIZE
+        if end > self.end:
+            raise self._short(UUID_SIZE)
+        raw = bytes(self.data[self.position : end])
+        self.position = end
+        return _uuid(raw)
 
     def topic(self, *, by_id: bool) -> tuple[str, UUID | None]:
         """Name ("" where topics go by id) and id (None where they go by name)."""
@@ -196,6 +202,10 @@ class Reader:
 
     def nullable_string(self) -> str | None:
         length = self.uvarint() - 1 if self.flexible else self.int16()
+        return self.nullable_text(length)
+
+    def nullable_text(self, length: int) -> str | None:
+        """A string of that length in bytes, -1 for null."""
         return None if length < 0 and self._is_null(length) else self._text(length)
 
     def nullable_records(self) -> memoryview | None:
@@ -211,7 +221,12 @@ class Reader:
 
     def nullable_array_length(self) -> int:
         """-1 for null."""
-        length = self.uvarint() - 1 if self.flexible else self.int32()
+        position = self.position
+        if self.flexible and position < self.end and self.data[position] < 0x80:
+            self.position += 1
+            length = self.data[position] - 1
+        else:
+            length = self.uvarint() - 1 if self.flexible else self.int32()
         if length < 0 and self._is_null(length):
             return -1
         if length > self.end - self.position:

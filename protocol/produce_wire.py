@@ -183,8 +183,10 @@ def write_response(writer: Writer, response: ProduceResponse, version: int) -> N
             _write_partition_response(writer, partition, version)
         writer.end_structure()
     writer.int32(response.throttle_time_ms)
-    endpoints = node_endpoints_field(response.node_endpoints) if version >= _CURRENT_LEADER_SINCE else None
-    writer.end_structure({NODE_ENDPOINTS_TAG: endpoints})
+    if response.node_endpoints and version >= _CURRENT_LEADER_SINCE:
+        writer.end_structure({NODE_ENDPOINTS_TAG: node_endpoints_field(response.node_endpoints)})
+    else:
+        writer.end_structure()
 
 
 def _write_partition_response(writer: Writer, answer: ProducePartitionResponse, version: int) -> None:
@@ -198,5 +200,7 @@ def _write_partition_response(writer: Writer, answer: ProducePartitionResponse, 
             writer.string(record_error.message)
             writer.end_structure()
         writer.string(answer.error_message)
-    leader = leader_field(answer.current_leader) if version >= _CURRENT_LEADER_SINCE else None
-    writer.end_structure({_CURRENT_LEADER_TAG: leader})
+    if answer.current_leader is not None and version >= _CURRENT_LEADER_SINCE:
+        writer.end_structure({_CURRENT_LEADER_TAG: leader_field(answer.current_leader)})
+    else:
+        writer.end_structure()
