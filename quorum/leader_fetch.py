@@ -11,13 +11,15 @@ Fetch, in this order; the first row that applies is the answer:
     static voters: known to be another one of that id             DUPLICATE_VOTER (`identity`)
     below the log start, or epochs that only a snapshot covers    SnapshotId
     logs differ (`epoch_fetch`, QUORUM_RULES)                     DivergingEpoch; SnapshotId if below the log start
-    records to read, or a high watermark that is news             them
+    records to read, or a high watermark that is news             them (a voter: the latter a moment later)
     else                                                          parked for `max_wait_ms`, then empty
 
 Only a valid position counts, as what the replica has on disk; it and FetchSnapshot are signs of life.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from ..fetcher.epoch_fetch import QUORUM_RULES, DivergingEpoch, FetchPosition, LeaderView, Refuse, validate_fetch
 from ..protocol.errors import ErrorCode
@@ -40,6 +42,9 @@ from .state import ReplicaKey
 
 OBSERVER_SESSION_TIMEOUT_MS = 300_000
 """An observer that has not fetched for so long is forgotten."""
+NEWS_LINGER_MS = 1
+"""A voter that has all records is told of a higher high watermark so much later: the next append, which often comes
+at once, takes it along, and finds the voter's fetch waiting. Observers (brokers) act upon it, so they hear at once."""
 OBSERVERS_MAX = 10_000
 """More than these are served, but neither remembered nor parked."""
 
@@ -60,7 +65,8 @@ def on_fetch_request(replica: Replica, token: object, request: FetchRequest) -> 
     if request.replica in role.parked:
         _answer(replica, role.parked.pop(request.replica))
     known = request.high_watermark if request.high_watermark >= 0 else replica.high_watermark
-    fetch = ParkedFetch(token, request, replica.now_ms + max(request.max_wait_ms, 0), known)
+    is_voter = _is_voter(replica, position_key(replica, role, request.replica))
+    fetch = ParkedFetch(token, request, replica.now_ms + max(request.max_wait_ms, 0), known, is_voter)
     if is_remembered:
         role.parked[request.replica] = fetch
     else:
@@ -70,15 +76,14 @@ def on_fetch_request(replica: Replica, token: object, request: FetchRequest) -> 
 def answer_parked(replica: Replica, role: Leader) -> None:
     """Those that have something to read or to know by now, or have waited long enough."""
     written, high_watermark, now_ms = replica.log.written_end_offset, replica.high_watermark, replica.now_ms
-    due = [
-        key
-        for key, fetch in role.parked.items()
-        if fetch.request.fetch_offset < written
-        or fetch.known_high_watermark < high_watermark
-        or now_ms >= fetch.deadline_ms
-    ]
-    for key in due:
-        _answer(replica, role.parked.pop(key))
+    for key, fetch in list(role.parked.items()):
+        has_news = fetch.known_high_watermark < high_watermark
+        is_patient = fetch.is_voter and fetch.request.fetch_offset >= written and now_ms < fetch.deadline_ms
+        if has_news and is_patient:
+            deadline_ms = min(fetch.deadline_ms, now_ms + NEWS_LINGER_MS)
+            role.parked[key] = replace(fetch, deadline_ms=deadline_ms, known_high_watermark=high_watermark)
+        elif has_news or fetch.request.fetch_offset < written or now_ms >= fetch.deadline_ms:
+            _answer(replica, role.parked.pop(key))
 
 
 def on_fetch_snapshot_request(replica: Replica, token: object, request: FetchSnapshotRequest) -> None:

@@ -134,12 +134,14 @@ class ReplicaPosition:
 
 @dataclass(frozen=True, slots=True)
 class ParkedFetch:
-    """A fetch with nothing to answer yet. `known_high_watermark`: a higher one is an answer."""
+    """A fetch with nothing to answer yet. `known_high_watermark`: a higher one is an answer; to a voter (`is_voter`) a
+    moment later."""
 
     token: object
     request: FetchRequest
     deadline_ms: int
     known_high_watermark: int
+    is_voter: bool
 
 
 @dataclass(slots=True)

@@ -27,9 +27,10 @@ def restart_in_order(cluster: Cluster, node_id: int) -> None:
 
 
 def empty_a_voters_disk(cluster: Cluster, node: Node) -> None:
-    """One at a time, and only where all others have something: so much is promised."""
-    others = [other for other in cluster.nodes.values() if other is not node]
-    if all(other.disk.end_offset > 0 and not other.disk.is_unproven for other in others):
+    """One at a time, and only where all others have something for good: so much is promised."""
+    others = [other.disk for other in cluster.nodes.values() if other is not node]
+    first = cluster.committed[:1]
+    if first and all(disk.history(disk.flushed_end_offset)[:1] == first and not disk.is_unproven for disk in others):
         cluster.crash(node.id)
         cluster.wipe(node.id, _incarnation(node))
         cluster.start(node.id)
