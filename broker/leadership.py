@@ -53,8 +53,8 @@ def monotonic_ms() -> int:
 
 
 class Leadership:
-    """From `PartitionLog.assign_epoch` until `close`. `on_high_watermark` is called when it rose or the ISR changed,
-    `on_low_watermark` when a follower's log start rose.
+    """From `PartitionLog.assign_epoch` until `close`. `on_high_watermark` is called when it rose, or who counts for it
+    is another one; `on_low_watermark` when a follower's log start rose.
     """
 
     def __init__(
@@ -159,8 +159,10 @@ class Leadership:
         return None if chosen is leader else chosen.broker_id
 
     def low_watermark(self) -> int:
-        """The lowest log start of the ISR; -1 while a member has not fetched from this leader."""
-        return self.replicas.lowest_log_start(self._log.log_start_offset, self.isr)
+        """The lowest log start of the ISR, and of who may be in it by now; -1 while one has not fetched from this
+        leader. Whoever leads next names no offset below it.
+        """
+        return self.replicas.lowest_log_start(self._log.log_start_offset, self.replicas.maximal_isr)
 
     def check_lag(self) -> None:
         """For the timer: take laggards out of the ISR."""
@@ -241,6 +243,8 @@ class Leadership:
                     _log.info("%s: ISR %s was refused: %s", self.partition, sorted(isr), failure)
                     if code in _NOT_MADE and self.replicas.pending_isr is isr:
                         self.replicas.abandon_change()
+                        self._on_high_watermark()
+                        self.advance_high_watermark()
                     return
                 _log.warning("%s: the outcome of ISR %s is not known: %s", self.partition, sorted(isr), failure)
                 await asyncio.sleep(retry_s * self._rng.uniform(0.5, 1.0))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tierfetch.broker.cluster_view import PartitionRegistration
+from tierfetch.broker.delayed import Wakeup
 from tierfetch.broker.leadership import Leadership
 from tierfetch.broker.partition import Partition
 from tierfetch.fetcher.leader_replicas import FollowerFetch
@@ -122,6 +123,37 @@ async def test_C7_an_image_of_something_else_leaves_the_pending_change_alone(
     assert led.registration is not None
     led.note_registration(led.registration)
     assert leadership.replicas.maximal_isr == GROWN
+
+
+async def test_R3_a_member_that_may_be_in_the_isr_by_now_keeps_what_it_names(
+    led: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may lead next, with the log start that it told last."""
+    refused = asyncio.Event()
+
+    async def refuse(*_: object, **__: object) -> None:
+        await refused.wait()
+        raise KafkaError(ErrorCode.ineligible_replica, "fenced")
+
+    leadership = led.leader()
+    monkeypatch.setattr(leadership._view, "alter_partition", refuse)
+    leadership.replicas.set_eligible({1: -1, 2: -1})
+    follower = leadership.replicas.followers[2]
+    follower.last_caught_up_time_ms = None
+    await led.append(batch(b"a", b"b"), AppendOrigin.CLIENT, acks_all=False)
+    await led.log.increment_log_start_offset(1)
+    assert leadership.low_watermark() == 1
+    leadership.record_fetch(2, FollowerFetch(2, log_start_offset=0))
+    assert (leadership.replicas.pending_isr, leadership.low_watermark()) == (GROWN, 0)
+    await led.append(batch(b"c"), AppendOrigin.CLIENT, acks_all=False)
+    assert led.log.high_watermark == 2
+    waiting = Wakeup()
+    led.low_watermark_news.add(waiting)
+    follower.last_caught_up_time_ms = None
+    refused.set()
+    assert await waiting.wait(5), "whoever deletes records looks again"
+    await until(lambda: led.log.high_watermark == 3)
+    assert leadership.low_watermark() == 1
 
 
 class Held:
