@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path, PurePath
 from random import Random
 from typing import Final
 
+from ..protocol.errors import CorruptRecordError
+from ..protocol.records import iter_batches
+from .filesystem import SimFilesystem
 from .host import Host
 from .objects import SimObjectStore
 from .schedule import Fault, FaultKind
@@ -15,6 +19,10 @@ SEGMENT_SUFFIX: Final = ".log"
 SNAPSHOT_SUFFIX: Final = ".checkpoint"
 """Of the metadata log."""
 ROTS_MAX: Final = 3
+BEFORE_CRC: Final = frozenset((*range(8), *range(12, 16)))
+"""Places of a batch that no checksum covers: its base offset and its leader epoch."""
+BEHIND_CRC: Final = 21
+"""Where a batch's CRC begins to cover it."""
 
 
 def set_machine(host: Host, mine: Sequence[Fault]) -> None:
@@ -46,7 +54,8 @@ def rot(host: Host, rng: Random) -> list[str]:
     """A bit each of some closed segments and snapshots reads wrong from now on: where. Half of them are the newest of
     their kind that may rot: these are about to be copied.
 
-    Of the newest segment of a log nothing rots: there a damaged batch looks like one that a crash has torn.
+    Of the newest segment of a log nothing rots: there a damaged batch looks like one that a crash has torn. Nor does
+    what no checksum covers.
     """
     directories: dict[tuple[PurePath, str], list[Path]] = {}
     for path, inode in host.files.walk():
@@ -58,8 +67,25 @@ def rot(host: Host, rng: Random) -> list[str]:
     for _ in range(ROTS_MAX if victims else 0):
         paths = rng.choice(victims)
         path = paths[-1] if rng.random() < 0.5 else rng.choice(paths)
-        places.append(f"{path} at byte {host.files.rot(path, rng)}")
+        places.append(f"{path} at byte {_rot(host.files, path, rng)}")
     return places
+
+
+def _rot(files: SimFilesystem, path: Path, rng: Random) -> int | None:
+    """A bit that something would show: neither the base offset of a batch nor its leader epoch is part of its CRC."""
+    place, inode = files.rot(path, rng), files.inode(path)
+    if place is not None and path.suffix == SEGMENT_SUFFIX and _is_unseen(bytes(inode.content), place):
+        inode.rotten[place + BEHIND_CRC] = inode.rotten.pop(place)
+        return place + BEHIND_CRC
+    return place
+
+
+def _is_unseen(content: bytes, place: int) -> bool:
+    with suppress(CorruptRecordError):
+        for position, header in iter_batches(content):
+            if position <= place < position + header.size_bytes:
+                return place - position in BEFORE_CRC
+    return False
 
 
 def _largest(faults: Sequence[Fault], kind: FaultKind) -> float:
