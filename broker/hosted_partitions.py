@@ -16,7 +16,7 @@ from uuid import UUID
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.leader_hints import LeaderIdAndEpoch, NodeEndpoint
-from ..protocol.topics import TopicPartition
+from ..protocol.topics import TopicPartition, topic_partition
 from .cluster_view import ClusterImage, ClusterView
 from .partition import Partition
 
@@ -38,8 +38,8 @@ class HostedPartitions:
         name = topic if isinstance(topic, str) else self.image.topic_names.get(topic)
         if name is None:
             raise KafkaError(ErrorCode.unknown_topic_id, f"no topic has the id {topic}")
-        hosted = self.partitions.get(TopicPartition(name, number))
-        if hosted is not None and (isinstance(topic, str) or hosted.partition.topic_id == topic):
+        hosted = self.partitions.get(topic_partition(name, number))
+        if hosted is not None and (topic is name or hosted.partition.topic_id == topic):
             return hosted
         raise self._absent(name, number)
 

@@ -16,8 +16,7 @@ behind a long fetch. They are incremental (KIP-227):
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ..fetcher.ports import Arrived, FetchedPartition, FetchLimits, PartitionToFetch
 from ..log.epochs import EpochEnd
@@ -47,8 +46,7 @@ _SESSION_ERRORS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaDetails:
+class ReplicaDetails(NamedTuple):
     """What a fetch says of a replica beyond its position. `high_watermark`: for leaders that answer at once where
     theirs is higher (KIP-1166). `local_log_start_offset`: of a thin replica (`thin_replicas`).
     """

@@ -103,15 +103,7 @@ class Leadership:
         """The replica at this instant, as the decisions of a Fetch want it."""
         log = self._log
         return LeaderView(
-            leader_epoch=self.leader_epoch,
-            epochs=log.epochs,
-            log_start_offset=log.log_start_offset,
-            local_log_start_offset=log.local_log_start_offset,
-            last_stable_offset=log.last_stable_offset,
-            high_watermark=log.high_watermark,
-            log_end_offset=log.log_end_offset,
-            epoch_start_offset=self.replicas.epoch_start_offset,
-            followers=self._followers,
+            self.leader_epoch, log.epochs, *log.offsets, self.replicas.epoch_start_offset, self._followers
         )
 
     def advance_high_watermark(self) -> None:

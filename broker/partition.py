@@ -119,16 +119,7 @@ class Partition:
         is_about_to_lead = registration is not None and registration.leader == self._services.node_id
         if registration is None or is_about_to_lead or self.is_log_being_replaced or not log.log_start_known:
             raise self._not_leader()
-        return LeaderView(
-            leader_epoch=registration.leader_epoch,
-            epochs=log.epochs,
-            log_start_offset=log.log_start_offset,
-            local_log_start_offset=log.local_log_start_offset,
-            last_stable_offset=log.last_stable_offset,
-            high_watermark=log.high_watermark,
-            log_end_offset=log.log_end_offset,
-            epoch_start_offset=log.log_end_offset,
-        )
+        return LeaderView(registration.leader_epoch, log.epochs, *log.offsets, epoch_start_offset=log.log_end_offset)
 
     # -- roles --------------------------------------------------------------------------------------------------------
 

@@ -30,8 +30,10 @@ Partitions and the KRaft quorum share this module; their two differences are `Fe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
+from typing import NamedTuple
 
 from ..log.epochs import EpochEnd, LeaderEpochCache
 from ..protocol.errors import ErrorCode
@@ -68,8 +70,7 @@ class FetchIsolation(Enum):
     """read_committed: the last stable offset."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderView:
+class LeaderView(NamedTuple):
     """A leader's replica at one instant. All offsets are exclusive ends or first offsets, in records.
 
     `followers` maps each assigned follower to its registered broker epoch (-1: not known); the leader is not in it.
@@ -84,7 +85,7 @@ class LeaderView:
     high_watermark: int
     log_end_offset: int
     epoch_start_offset: int
-    followers: Mapping[int, int] = field(default_factory=dict)
+    followers: Mapping[int, int] = MappingProxyType({})
 
     def end_visible_to(self, isolation: FetchIsolation) -> int:
         """The first offset that a reader of this isolation must not see."""
@@ -95,8 +96,7 @@ class LeaderView:
         return min(self.last_stable_offset, self.high_watermark)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchPosition:
+class FetchPosition(NamedTuple):
     """What a fetcher says about itself; -1 stands for an absent epoch, broker epoch or replica id (a consumer)."""
 
     fetch_offset: int

@@ -28,12 +28,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 UNKNOWN_OFFSET = -1
 
 
-@dataclass(frozen=True, slots=True)
-class FollowerFetch:
+class FollowerFetch(NamedTuple):
     """What one Fetch says about a follower. `broker_epoch` -1: not stated. `local_log_start_offset`: a thin one's, None
     of a full one.
     """

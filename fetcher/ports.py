@@ -7,8 +7,7 @@ the network and the disk. Every call of an endpoint ends within a deadline of th
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..log.adoption import AdoptedState
 from ..log.epochs import EpochEnd, LeaderEpochCache
@@ -19,8 +18,7 @@ from ..remote.lineage import OffsetAndEpoch
 NO_RECORDS = memoryview(b"")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionToFetch:
+class PartitionToFetch(NamedTuple):
     """A follower's position: it has everything in [log_start_offset, fetch_offset). Epochs are -1 where absent."""
 
     partition: TopicIdPartition
@@ -31,8 +29,7 @@ class PartitionToFetch:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchedPartition:
+class FetchedPartition(NamedTuple):
     """The leader's answer for one partition. `records` are whole batches except for a possibly torn last one, and stay
     as they are for as long as they are referred to; offsets are -1 where the leader did not fill them.
     """
@@ -44,8 +41,7 @@ class FetchedPartition:
     records: memoryview = NO_RECORDS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchLimits:
+class FetchLimits(NamedTuple):
     """`replica.fetch.wait.max.ms`, `.min.bytes`, `.response.max.bytes`."""
 
     wait_max_ms: int

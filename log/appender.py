@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..protocol.control import EndTransactionMarker
 from ..protocol.errors import ErrorCode, KafkaError
@@ -36,8 +36,7 @@ Markers = dict[int, EndTransactionMarker | None]
 """What the control batches among some batches hold, by index."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogAppendInfo:
+class LogAppendInfo(NamedTuple):
     """What became of an append. `last_offset` is inclusive.
 
     For a duplicate the offsets are those of the batch that is in the log already. `log_append_time_ms` is -1 where

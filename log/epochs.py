@@ -27,6 +27,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import NamedTuple
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_EPOCH_OFFSET = -1
@@ -43,8 +44,7 @@ class EpochEntry:
     start_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class EpochEnd:
+class EpochEnd(NamedTuple):
     """Answer of OffsetForLeaderEpoch: `end_offset` is exclusive; (-1, -1) when the epoch is unknown."""
 
     epoch: int

@@ -41,7 +41,7 @@ from .replay import load_producers, replay
 from .segment import LogSegment
 from .slices import LogSlice
 from .sources import BytesSource, FileSource, SegmentFiles
-from .state import LogState
+from .state import LogOffsets, LogState
 from .trimming import Trimming
 from .truncation import Truncation
 from .uninterrupted import uninterrupted
@@ -145,6 +145,11 @@ class PartitionLog:
     @property
     def local_log_start_offset(self) -> int:
         return self._state.local_log_start_offset
+
+    @property
+    def offsets(self) -> LogOffsets:
+        """All of those above and below at this instant."""
+        return self._state.offsets
 
     @property
     def log_end_offset(self) -> int:

@@ -104,6 +104,11 @@ class ProducerStateManager:
         return self._open[0] if self._open else None
 
     @property
+    def has_unstable(self) -> bool:
+        """Whether a transaction is open, or not replicated yet."""
+        return bool(self._open or self._unreplicated)
+
+    @property
     def first_unstable_offset(self) -> int | None:
         """The last stable offset, if a transaction holds it below the high watermark."""
         if not self._unreplicated:

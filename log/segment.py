@@ -22,9 +22,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import LOG_OVERHEAD, BatchHeader
@@ -52,8 +51,7 @@ REFINE_SHARE: Final = 8
 """An index entry is a good enough end of a slice if it wastes at most this fraction of what may be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(NamedTuple):
     """How far a segment is visible: what had been accounted for when a write was submitted."""
 
     end_position: int

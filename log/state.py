@@ -25,7 +25,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from ..protocol.errors import ErrorCode, KafkaError
@@ -56,6 +56,16 @@ class LogKeeper(Protocol):
 
     def segment_closed(self) -> None:
         """A segment was rolled and waits to be flushed. Does not wait."""
+
+
+class LogOffsets(NamedTuple):
+    """Where a log begins, locally too, and how far it may be read."""
+
+    log_start_offset: int
+    local_log_start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+    log_end_offset: int
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -126,6 +136,17 @@ class LogState:
     def last_stable_offset(self) -> int:
         first = self.first_unstable_offset
         return self.high_watermark if first is None else min(first, self.high_watermark)
+
+    @property
+    def offsets(self) -> LogOffsets:
+        """All at this instant."""
+        return LogOffsets(
+            self.log_start_offset,
+            self.local_log_start_offset,
+            self.last_stable_offset if self.producers.has_unstable else self.high_watermark,
+            self.high_watermark,
+            self.log_end_offset,
+        )
 
     def check_usable(self) -> None:
         """KAFKA_STORAGE_ERROR if the log has failed or was closed."""

@@ -137,6 +137,8 @@ class LeaderSession:
     """With what ends the watch over each."""
     _due: set[PartitionKey] = field(default_factory=set)
     """The others."""
+    _due_now: dict[PartitionKey, FetchPartition] | None = None
+    """What `due` has told last, until that changes."""
     _turns: count[int] = field(default_factory=count)
 
     def value(self) -> tuple[bool, int]:
@@ -144,16 +146,18 @@ class LeaderSession:
 
     def due(self) -> dict[PartitionKey, FetchPartition]:
         """The partitions to look at now, in the order in which to read them."""
-        partitions = self.partitions
-        if not self._resting:
-            return {key: cached.wanted for key, cached in partitions.items()}
-        return {key: partitions[key].wanted for key in sorted(self._due, key=lambda key: partitions[key].turn)}
+        if self._due_now is None:
+            partitions = self.partitions
+            order = sorted(self._due, key=lambda key: partitions[key].turn) if self._resting else partitions
+            self._due_now = {key: partitions[key].wanted for key in order}
+        return self._due_now
 
     def rest(self, key: PartitionKey, end_watch: Callable[[], None]) -> bool:
         """Leave this partition out until `rouse`; False if it cannot be. `end_watch` is called if it ends otherwise."""
         if not self.is_open or key not in self._due:
             return False
         self._due.discard(key)
+        self._due_now = None
         self._resting[key] = end_watch
         return True
 
@@ -161,6 +165,7 @@ class LeaderSession:
         """Its watcher says that it has moved."""
         del self._resting[key]
         self._due.add(key)
+        self._due_now = None
         for listener in self.on_roused:
             listener(key, self.partitions[key].wanted)
 
@@ -172,9 +177,11 @@ class LeaderSession:
 
     def update(self, wanted: Mapping[PartitionKey, FetchPartition], forgotten: Iterable[PartitionKey]) -> None:
         self._disturb(wanted)
+        self._due_now = None
         for key, partition in wanted.items():
-            if key in self.partitions:
-                self.partitions[key].wanted = partition
+            cached = self.partitions.get(key)
+            if cached is not None:
+                cached.wanted = partition
             else:
                 self.partitions[key] = _CachedPartition(partition, next(self._turns))
                 self._due.add(key)
@@ -188,10 +195,11 @@ class LeaderSession:
         self._disturb(list(self._resting))
 
     def _disturb(self, keys: Iterable[PartitionKey]) -> None:
-        for key in keys:
+        for key in keys if self._resting else ():
             end_watch = self._resting.pop(key, None)
             if end_watch is not None:
                 self._due.add(key)
+                self._due_now = None
                 end_watch()
 
     def tell(self, answers: _Answers) -> _Answers:
@@ -204,6 +212,7 @@ class LeaderSession:
             news[key] = answer
             if _has_records(answer):
                 self.partitions[key] = self.partitions.pop(key)
+                self._due_now = None
                 cached.turn = next(self._turns)
         return news
 
@@ -294,9 +303,10 @@ class FetchSessionCache:
                 release_records_of(answer)
             return _response({}, NO_SESSION_ID, (), ErrorCode.invalid_fetch_session_epoch)
         news = session.tell(answers)
-        for key, answer in answers.items():
-            if key not in news:
-                release_records_of(answer)
+        if len(news) < len(answers):
+            for key, answer in answers.items():
+                if key not in news:
+                    release_records_of(answer)
         return _response(news, session.id, node_endpoints)
 
     def is_told(self, context: FetchContext) -> LeaderSession | None:

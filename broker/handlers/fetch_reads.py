@@ -348,16 +348,7 @@ class FetchReads:
 
 def _mark(partition: Partition) -> tuple[object, ...]:
     """Whatever an answer without records depends on."""
-    log = partition.log
-    return (
-        partition.leadership,
-        partition.leader_epoch,
-        log.log_end_offset,
-        log.high_watermark,
-        log.last_stable_offset,
-        log.local_log_start_offset,
-        log.log_start_offset,
-    )
+    return partition.leadership, partition.leader_epoch, partition.log.offsets
 
 
 def _aborted(transactions: Iterable[index.AbortedTransaction]) -> tuple[AbortedTransaction, ...]:
