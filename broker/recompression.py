@@ -22,10 +22,12 @@ CODECS: Final[Mapping[str, Compression]] = {
 
 
 def recompressed(data: memoryview, compression_type: str) -> memoryview:
-    """The batch in `data` in the codec of `compression_type`. CorruptRecordError if it is none."""
+    """The batch in `data` in the codec of `compression_type`. CorruptRecordError if it is none. What is more, or less,
+    than one batch is left as it is: the log refuses it.
+    """
     header = parse_header(data)
     codec = CODECS[compression_type]
-    if header.compression == codec:
+    if header.compression == codec or header.size_bytes != len(data):
         return data
     check_batch(data, 0, header)
     batch = build_batch(

@@ -9,7 +9,7 @@ import pytest
 from tierfetch.broker.recompression import CODECS, recompressed
 from tierfetch.log.config import LogConfig
 from tierfetch.log.producer_state import AppendOrigin
-from tierfetch.protocol.errors import CorruptRecordError
+from tierfetch.protocol.errors import CorruptRecordError, KafkaError
 from tierfetch.protocol.records import Compression, check_batch, iter_records, parse_header
 from tierfetch.tests.broker.hosting import Host, batch
 
@@ -36,6 +36,14 @@ def test_wrong_checksum_is_not_hidden() -> None:
     given[-1] ^= 1
     with pytest.raises(CorruptRecordError):
         recompressed(given, "gzip")
+
+
+async def test_a_second_batch_is_refused_with_the_first(host: Host) -> None:
+    partition = await host.topic("t", 1, config=LogConfig(compression_type="zstd"))
+    two = memoryview(bytearray(bytes(batch(b"a")) + bytes(batch(b"b"))))
+    with pytest.raises(KafkaError, match="exactly one record batch is expected"):
+        await partition.append(two, AppendOrigin.CLIENT, acks_all=False)
+    assert partition.log.log_end_offset == 0
 
 
 async def test_topic_is_written_in_its_codec_and_in_order(host: Host) -> None:
