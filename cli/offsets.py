@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from ..protocol.api import ApiKey
 from ..protocol.client import Address, KafkaClient
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.fetch_wire import READ_UNCOMMITTED
+from ..protocol.questions import offsets_of
 
 TIMEOUT_S = 10.0
-CONSUMER = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +30,7 @@ def list_offset(port: int, topic: str, partition: int, timestamp: int, *, host: 
 
 async def _list_offset(address: Address, topic: str, partition: int, timestamp: int) -> ListedOffset:
     client = KafkaClient(client_id="tierfetch-cli", random=random.Random())
-    question = {
-        "replica_id": CONSUMER,
-        "isolation_level": READ_UNCOMMITTED,
-        "timeout_ms": int(TIMEOUT_S * 1000),
-        "topics": [
-            {
-                "name": topic,
-                "partitions": [{"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}],
-            }
-        ],
-    }
+    question = offsets_of([(topic, partition)], timestamp, timeout_ms=int(TIMEOUT_S * 1000))
     try:
         answer = await client.request(address, ApiKey.LIST_OFFSETS, question, timeout_s=TIMEOUT_S)
     finally:

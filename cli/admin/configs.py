@@ -10,6 +10,7 @@ from rich.table import Table
 
 from ...protocol.api import ApiKey
 from ...protocol.config_resources import ConfigSource, ResourceType
+from ...protocol.questions import configs_of
 from ..options import json_option, pairs, table_console
 from .session import Admin, bootstrap_option, check, run
 
@@ -58,11 +59,7 @@ def describe_configs(
     resource_type, name = _resource(topic, broker)
 
     async def describe(admin: Admin) -> Any:
-        body = {
-            "resources": [{"resource_type": resource_type, "resource_name": name, "configuration_keys": None}],
-            "include_synonyms": False,
-            "include_documentation": False,
-        }
+        body = configs_of(resource_type, [(name, None)])
         if resource_type == ResourceType.BROKER and name:
             brokers = (await admin.cluster([])).brokers
             if int(name) not in brokers:

@@ -15,7 +15,7 @@ from ...protocol.api import ApiKey
 from ...protocol.client import Address
 from ...protocol.config_resources import ConfigSource, ResourceType
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.questions import metadata_of
+from ...protocol.questions import configs_of, metadata_of, offsets_of
 from ...protocol.topics import uuid_to_text
 from ...sim.planning.cluster_state import ClusterState, PartitionState
 from ...sim.planning.journal import ConfigValue, Key
@@ -78,7 +78,7 @@ class PlanCluster:
         for leader, asked in sorted(by_leader.items()):
             if leader not in self._brokers:
                 continue
-            body = _list_offsets(asked, timestamp)
+            body = offsets_of(asked, timestamp, timeout_ms=TIMEOUT_MS)
             answer = await self._admin.ask_at(self._brokers[leader], ApiKey.LIST_OFFSETS, body)
             for topic in answer.topics:
                 for part in topic.partitions:
@@ -122,11 +122,7 @@ class PlanCluster:
     async def _described(
         self, address: Address | None, resource_type: ResourceType, asked: Sequence[tuple[str, tuple[str, ...]]]
     ) -> dict[tuple[str, str, str], str]:
-        resources = [
-            {"resource_type": resource_type, "resource_name": name, "configuration_keys": list(keys)}
-            for name, keys in asked
-        ]
-        body = {"resources": resources, "include_synonyms": False, "include_documentation": False}
+        body = configs_of(resource_type, asked)
         if address is None:
             answer = await self._admin.ask(ApiKey.DESCRIBE_CONFIGS, body)
         else:
@@ -247,16 +243,3 @@ async def reassign(admin: Admin, replicas: Iterable[tuple[Key, Sequence[int] | N
         for part in topic.partitions
         if part.error_code not in (ErrorCode.none, ErrorCode.no_reassignment_in_progress)
     ]
-
-
-def _list_offsets(keys: Sequence[Key], timestamp: int) -> dict[str, Any]:
-    topics: dict[str, list[dict[str, int]]] = {}
-    for topic, partition in keys:
-        asked = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
-        topics.setdefault(topic, []).append(asked)
-    return {
-        "replica_id": -1,
-        "isolation_level": 0,
-        "timeout_ms": TIMEOUT_MS,
-        "topics": [{"name": name, "partitions": parts} for name, parts in topics.items()],
-    }

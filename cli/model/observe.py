@@ -24,10 +24,11 @@ from ...protocol.api import ApiKey
 from ...protocol.client import Address
 from ...protocol.config_resources import ResourceType
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.questions import BROKER_ENDPOINTS, cluster_of
+from ...protocol.questions import BROKER_ENDPOINTS, cluster_of, configs_of, offsets_of
 from ..admin.session import Cluster, check
 from .snapshot import NO_LEADER, BrokerState, Offsets, PartitionState, Snapshot
 
+TIMEOUT_MS: Final = 30_000
 ROUNDS_MAX: Final = 5
 ROUND_PAUSE_S: Final = 0.5
 PARTITIONS_PER_REQUEST_MAX: Final = 2_000
@@ -197,7 +198,8 @@ class Observer:
         known: dict[Key, dict[str, int | None]] = {key: {} for key in keys}
         for name in names:
             try:
-                answer = await self._admin.ask_at(address, ApiKey.LIST_OFFSETS, _list_offsets(keys, TIMESTAMPS[name]))
+                body = offsets_of(keys, TIMESTAMPS[name], timeout_ms=TIMEOUT_MS)
+                answer = await self._admin.ask_at(address, ApiKey.LIST_OFFSETS, body)
             except OSError:
                 return {}
             for topic in answer.topics:
@@ -255,13 +257,13 @@ class Observer:
         for first in range(0, len(names), TOPICS_PER_REQUEST_MAX):
             chosen = names[first : first + TOPICS_PER_REQUEST_MAX]
             answer = await self._admin.ask(
-                ApiKey.DESCRIBE_CONFIGS, _describe_configs(ResourceType.TOPIC, chosen, TOPIC_CONFIGS)
+                ApiKey.DESCRIBE_CONFIGS, configs_of(ResourceType.TOPIC, [(name, TOPIC_CONFIGS) for name in chosen])
             )
             found |= {each.resource_name: _configs(each) for each in answer.results}
         return found
 
     async def _broker_configs(self, cluster: Cluster, broker: int) -> dict[str, str]:
-        body = _describe_configs(ResourceType.BROKER, [str(broker)], BROKER_CONFIGS)
+        body = configs_of(ResourceType.BROKER, [(str(broker), BROKER_CONFIGS)])
         try:
             answer = await self._admin.ask_at(cluster.brokers[broker], ApiKey.DESCRIBE_CONFIGS, body)
         except (OSError, KafkaError):
@@ -269,7 +271,7 @@ class Observer:
         return _configs(answer.results[0])
 
     async def _reassignments(self) -> list[str]:
-        body = {"timeout_ms": 30_000, "topics": None}
+        body = {"timeout_ms": TIMEOUT_MS, "topics": None}
         try:
             answer = await self._admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, body)
         except (OSError, KafkaError):
@@ -296,29 +298,6 @@ def _renewed(states: Mapping[Key, PartitionState], cluster: Cluster) -> dict[Key
     """As Metadata has them now, with the offsets that are known; without those that are gone."""
     now = _partitions(cluster)
     return {key: dataclasses.replace(now[key], offsets=state.offsets) for key, state in states.items() if key in now}
-
-
-def _list_offsets(keys: Sequence[Key], timestamp: int) -> dict[str, Any]:
-    topics: dict[str, list[dict[str, int]]] = {}
-    for topic, index in keys:
-        asked = {"partition_index": index, "current_leader_epoch": -1, "timestamp": timestamp}
-        topics.setdefault(topic, []).append(asked)
-    return {
-        "replica_id": -1,
-        "isolation_level": 0,
-        "timeout_ms": 30_000,
-        "topics": [{"name": name, "partitions": parts} for name, parts in topics.items()],
-    }
-
-
-def _describe_configs(resource_type: int, names: Sequence[str], keys: Sequence[str]) -> dict[str, Any]:
-    return {
-        "resources": [
-            {"resource_type": resource_type, "resource_name": name, "configuration_keys": list(keys)} for name in names
-        ],
-        "include_synonyms": False,
-        "include_documentation": False,
-    }
 
 
 def _configs(result: Any) -> dict[str, str]:
