@@ -55,8 +55,10 @@ class OutputFile(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         directory = path.absolute().parent
-        if not directory.is_dir() or not os.access(directory, os.W_OK):
-            raise click.ClickException(f"{path}: cannot be written: {directory} is no directory that may be written to")
+        if not directory.is_dir():
+            self.fail(f"{path}: cannot be written: there is no directory {directory}", param, ctx)
+        if not os.access(directory, os.W_OK):
+            self.fail(f"{path}: cannot be written: {directory} may not be written to", param, ctx)
         return path
 
 

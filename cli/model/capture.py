@@ -52,8 +52,6 @@ def capture_command(
     in the file until you give it here or write it there; the other commands refuse it by name.
     """
     given = _known(known)
-    if out is not None and not out.parent.is_dir():
-        raise click.UsageError(f"--out {out}: there is no directory {out.parent}")
     terminal = Console(stderr=True)
     with Progress(
         SpinnerColumn(),

@@ -76,7 +76,7 @@ def test_wrong_configuration_is_exit_code_1_with_the_keys(tmp_path: Path) -> Non
 def test_a_file_that_cannot_be_written_is_said_before_the_work(command: tuple[str, ...], tmp_path: Path) -> None:
     nowhere = str(tmp_path / "no" / "file")
     result = CliRunner().invoke(cli, [*command, nowhere], catch_exceptions=False)
-    assert (result.exit_code, f"{nowhere}: cannot be written" in result.output) == (1, True), result.output
+    assert (result.exit_code, f"{nowhere}: cannot be written" in result.output) == (2, True), result.output
 
 
 @pytest.mark.parametrize("command", [("describe",), ("alter", "--set", "log.retention.ms=1")])

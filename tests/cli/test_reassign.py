@@ -121,7 +121,7 @@ def test_what_cannot_be_planned_is_said_in_one_line(inventory: Path, tmp_path: P
     assert "has 2 replicas, and only 1 brokers may hold one" in said
     assert "cannot be read" in invoke("plan", "--cluster", tmp_path / "none", "--add", 4, code=1)
     nowhere = tmp_path / "none" / "plan.json"
-    assert "cannot be written" in invoke("plan", "--cluster", inventory, "--add", 4, "--out", nowhere, code=1)
+    assert "cannot be written" in invoke("plan", "--cluster", inventory, "--add", 4, "--out", nowhere, code=2)
 
 
 # --- journals ---------------------------------------------------------------------------------------------------------
