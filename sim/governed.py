@@ -96,9 +96,14 @@ class GovernedRun:
         self.observer = ReplicaObserver(self._broker_of, world.record)
         disks = DurableLogs(lambda host: world.host(host).files)
         hosts = {node_id: name for name, node_id in BROKERS.items()}
-        image, lag_ms = (lambda: self.truth.image), self.options.lag_time_max_ms
-        self.isr_judge = IsrJudge(self.observer, image, disks, hosts, DIRECTORY)
-        self.leave_judge = LeaveJudge(self.observer, image, world.loop.time, lag_time_max_ms=lag_ms)
+        self.isr_judge = IsrJudge(self.observer, lambda: self.truth.image, disks, hosts, DIRECTORY)
+        self.leave_judge = LeaveJudge(
+            self.observer,
+            lambda: self.truth.image,
+            world.loop.time,
+            lag_time_max_ms=self.options.lag_time_max_ms,
+            may_stop=lambda node_id: world.host(hosts[node_id]).may_give_up,
+        )
         self.losses = LossTracker(world, self.truth, self.observer, BROKERS, DIRECTORY)
         self._judge_tier()
         self.quorum = QuorumWatch(self._controller_ids, self._replica, disks, world.record)
@@ -280,6 +285,7 @@ class GovernedRun:
         there would be nothing left to judge.
         """
         if self.options.expires:
+            await self._wait_out("kept too long", self.retention_judge.behind, self.world.now_s + CONVERGE_S)
             await self._administer(lambda: self.administrator.keep_for_ever(TOPIC))
         await asyncio.sleep(2.0)
         self._shared.stopping.set()
@@ -293,9 +299,16 @@ class GovernedRun:
         await self._converge(deadline_s)
 
     async def _converge(self, deadline_s: float) -> None:
-        while reasons := unrest(self.truth, self._brokers(), self._controllers(), self.world.store):
+        await self._wait_out(
+            "not converged",
+            lambda: unrest(self.truth, self._brokers(), self._controllers(), self.world.store),
+            deadline_s,
+        )
+
+    async def _wait_out(self, kind: str, left: Callable[[], list[tuple[str, str]]], deadline_s: float) -> None:
+        while reasons := left():
             if self.world.now_s > deadline_s:
-                self.anomalies += [Anomaly("not converged", name, reason) for name, reason in reasons]
+                self.anomalies += [Anomaly(kind, name, reason) for name, reason in reasons]
                 return
             await asyncio.sleep(CHECK_S)
 

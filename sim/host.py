@@ -83,6 +83,16 @@ class Host:
         return self.process is not None
 
     @property
+    def has_broken_disk(self) -> bool:
+        """Whether a call of the running process to its disk has failed."""
+        return any(disk.errors for disk in self._disks)
+
+    @property
+    def may_give_up(self) -> bool:
+        """Whether the process may have said that its disk fails it, or is gone."""
+        return self.has_broken_disk or not self.is_up
+
+    @property
     def is_paused(self) -> bool:
         return self.process is not None and not self.process.is_running
 
@@ -201,7 +211,7 @@ class Host:
         await asyncio.wait([stop_wanted, failed], return_when=asyncio.FIRST_COMPLETED)
         if failed.done():
             self._world.record(self.name, f"has failed: {failed.result()}")
-            has_broken = any(disk.errors for disk in self._disks)
+            has_broken = self.has_broken_disk
             self._world.stopped.append(Stopped(self.name, failed.result(), is_disk_to_blame=has_broken))
 
     def _environment(self, process: Process) -> NodeEnvironment:

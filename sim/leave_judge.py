@@ -34,7 +34,9 @@ class _Led:
 
 
 class LeaveJudge:
-    """Of the leaders that `observer` sees, by the cluster's newest image. `now_s` is the event loop's time."""
+    """Of the leaders that `observer` sees, by the cluster's newest image. `now_s` is the event loop's time; `may_stop`
+    tells of a broker whether it may have said that it cannot go on.
+    """
 
     def __init__(
         self,
@@ -43,10 +45,12 @@ class LeaveJudge:
         now_s: Callable[[], float],
         *,
         lag_time_max_ms: int,
+        may_stop: Callable[[int], bool] = lambda _: False,
     ) -> None:
         self._image = image
         self._now_s = now_s
         self._lag_time_max_ms = lag_time_max_ms
+        self._may_stop = may_stop
         self._led: dict[TopicIdPartition, _Led] = {}
         observer.on_leader = self.moved
         observer.on_leavers = self.asked_for
@@ -102,7 +106,8 @@ class LeaveJudge:
         is_unclean = now.leader not in then.isr and now.isr == (now.leader,)
         led = self._led.get(name)
         was_asked = led is not None and led.leader_epoch == then.leader_epoch and member in led.asked
-        if serves and member in now.replicas and not (is_moved or is_unclean or was_asked):
+        is_excused = is_moved or is_unclean or was_asked or self._may_stop(member)
+        if serves and member in now.replicas and not is_excused:
             raise InvariantViolationError(
                 "asked to leave",
                 f"{name.topic_partition}: {member} leaves the ISR, which {then.leader} did not ask for: "

@@ -10,7 +10,8 @@ tier.
 
 Batches are read from the files of the leader and from the store, of its lineage and each offset once; no segment, and
 no size or time that metadata states, is asked for. What a leader decided a moment ago it decided by the clock, and the
-configuration, of then: all of the last `DECIDED_S` counts.
+configuration, of then: all of the last `DECIDED_S` counts. That what has expired does go is asked once the faults are
+over (`behind`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from .observer import ReplicaObserver
 
 DECIDED_S: Final = 10.0
 NO_LIMIT: Final = -1
+SEGMENTS_LATE: Final = 3
+LATE_MS: Final = 8_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,27 @@ class RetentionJudge:
         if self._image().topic_names.get(name.topic_id) == name.topic:
             self.rises += 1
             self._check_lawful(name, before, now)
+
+    def behind(self) -> list[tuple[str, str]]:
+        """What should have expired by now, of the partitions that have a leader: beyond what a segment or two hold, and
+        the time that they take to be closed and copied.
+        """
+        found = []
+        for topic in self._image().topics.values():
+            limits, segment_bytes = _limits(topic), int(topic.configs.get("internal.segment.bytes", 0))
+            for number, registration in topic.partitions.items() if limits != NO_LIMITS else ():
+                name = topic.id_partition(number)
+                now = self._observer.status(registration.leader, name)
+                if now is None:
+                    continue
+                clock, files = self._hosts[now.node_id]
+                batches = self._batches(name, now, files)
+                behind_bytes = sum(header.size_bytes for header in batches[1:]) - SEGMENTS_LATE * segment_bytes
+                now_ms = clock.latest_ms(self._now_s) - LATE_MS
+                if batches and limits.breached_by(batches[0], behind_bytes, now_ms):
+                    why = f"it starts at {now.log_start_offset}, and has more than {limits}"
+                    found.append((str(name.topic_partition), why))
+        return found
 
     def changed(self, before: ClusterImage, after: ClusterImage) -> None:
         """What a topic wanted is remembered for as long as somebody may go by it."""

@@ -102,3 +102,13 @@ def test_who_is_fenced_or_stops_or_is_moved_leaves(after: ClusterImage) -> None:
 
 def test_an_unclean_leader_is_alone() -> None:
     Scene().judge.changed(image(2), image(3, leader=3, epoch=4))
+
+
+def test_who_may_have_told_that_its_disk_fails_leaves() -> None:
+    scene = Scene()
+    judge = LeaveJudge(
+        scene.observer, lambda: scene.image, lambda: 0.0, lag_time_max_ms=LAG_MS, may_stop=lambda node_id: node_id == 2
+    )
+    judge.changed(image(1, 2, 3), image(1, 3))
+    with refuses("asked to leave: t-0: 3 leaves"):
+        judge.changed(image(1, 2, 3), image(1, 2))

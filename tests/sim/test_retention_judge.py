@@ -17,7 +17,7 @@ from tierfetch.sim.coverage_judge import CoverageJudge
 from tierfetch.sim.filesystem import SimFilesystem
 from tierfetch.sim.invariants import InvariantViolationError, ReplicaStatus
 from tierfetch.sim.observer import ReplicaObserver
-from tierfetch.sim.retention_judge import DECIDED_S, RecentClock, RetentionJudge
+from tierfetch.sim.retention_judge import DECIDED_S, LATE_MS, RecentClock, RetentionJudge
 from tierfetch.sim.world import World
 
 NAME = TopicIdPartition(UUID(int=1), "t", 0)
@@ -161,3 +161,21 @@ def test_what_a_member_has_locally_may_go(world: World) -> None:
     scene.observer._statuses[1, NAME] = status(0, local_start=0)
     world.store.remove(scene.key(0))
     scene.judge.check()
+
+
+@pytest.mark.parametrize(
+    ("configs", "at_ms", "late"),
+    [
+        ({"retention_ms": "1000"}, LATE_MS + 1_000, True),
+        ({"retention_ms": "1000"}, LATE_MS + 900, False),
+        ({"retention_bytes": str(5 * BATCH_BYTES)}, 0, True),
+        ({"retention_bytes": str(5 * BATCH_BYTES + 1)}, 0, False),
+        ({"retention_bytes": str(5 * BATCH_BYTES), "internal_segment_bytes": "1"}, 0, False),
+        ({}, 10**9, False),
+    ],
+)
+def test_what_should_have_gone_by_now_is_told(world: World, configs: dict[str, str], at_ms: int, *, late: bool) -> None:
+    scene = Scene(world, image(**configs))
+    scene.observer._statuses[1, NAME] = status(0)
+    world.loop.now_s = at_ms / 1000
+    assert [name for name, _ in scene.judge.behind()] == ["t-0"] * late

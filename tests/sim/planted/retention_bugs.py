@@ -54,6 +54,25 @@ def one_too_many() -> Iterator[None]:
 
 
 @planted(
+    "retention by size is not looked at where there is none by time",
+    file="rlm/retention.py",
+    scenario="governed",
+    needs_quiet=True,
+    retention_bytes=BY_SIZE,
+    segment_bytes=(3_000,),
+    gap_ms=(100,),
+)
+def size_alone_is_overlooked() -> Iterator[None]:
+    original = plan.breached_remote_segments
+
+    def breached(segments, *, retention_ms, **kwargs):
+        return 0 if retention_ms < 0 else original(segments, retention_ms=retention_ms, **kwargs)
+
+    with patch.object(plan, "breached_remote_segments", breached):
+        yield
+
+
+@planted(
     "expired segments go before the log start has risen",
     file="rlm/plan.py",
     scenario="governed",
