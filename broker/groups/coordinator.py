@@ -203,9 +203,8 @@ class GroupCoordinator:
 
     async def expire(self, active: ActiveShard) -> None:
         """Delete what is too old in one partition."""
-        expired = active.shard.expired(self.settings.retention_ms, self._now_ms())
-        for group_id, tombstones in list(expired):
-            error = await active.bury(group_id, tombstones)
+        for group_id in list(active.shard.groups):
+            error = await active.expire(group_id, self.settings.retention_ms)
             if error is not ErrorCode.none:
                 _log.warning("group %r: expired offsets stay for now: %s", group_id, error.name)
 

@@ -135,8 +135,8 @@ class Shard:
             if gone:
                 yield group_id, gone
 
-    def expired(self, retention_ms: int, wall_ms: int) -> Iterator[tuple[str, list[GroupRecord]]]:
-        """Tombstones of what is too old (KIP-211), by group; of the group too if nothing is left of it.
+    def expired(self, group_id: str, retention_ms: int, wall_ms: int) -> list[GroupRecord]:
+        """Tombstones of what is too old of a group (KIP-211); of the group too if nothing is left of it.
 
         | the group | an offset's age counts from |
         |---|---|
@@ -145,18 +145,16 @@ class Shard:
         | consumers, stable | its commit, if nobody is subscribed to its topic |
         | anything else | nothing expires |
         """
-        for group_id, group in list(self.groups.items()):
-            offsets = self.offsets.get(group_id, {})
-            old = [
-                partition
-                for partition, value in sorted(offsets.items())
-                if _is_expired(group, partition, value, retention_ms, wall_ms)
-                and not self.has_undecided(group_id, partition)
-            ]
-            if group.is_idle and len(old) == len(offsets):
-                yield group_id, self.tombstones(group_id)
-            elif old:
-                yield group_id, [_tombstone(group_id, partition) for partition in old]
+        group, offsets = self.groups[group_id], self.offsets.get(group_id, {})
+        old = [
+            partition
+            for partition, value in sorted(offsets.items())
+            if _is_expired(group, partition, value, retention_ms, wall_ms)
+            and not self.has_undecided(group_id, partition)
+        ]
+        if group.is_idle and len(old) == len(offsets):
+            return self.tombstones(group_id)
+        return [_tombstone(group_id, partition) for partition in old]
 
 
 def _tombstone(group_id: str, partition: TopicPartition) -> GroupRecord:

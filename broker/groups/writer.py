@@ -20,6 +20,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from ...log.producer_state import AppendOrigin
@@ -86,6 +87,11 @@ class ShardWriter:
                 await write.done
         except TimeoutError:
             raise KafkaError(ErrorCode.request_timed_out, f"not committed within {timeout_s} s") from None
+
+    def is_writing_for(self, group_id: str) -> bool:
+        """Whether a record of the group is queued, or not committed yet."""
+        writes = chain(self._under_way, self._queue)
+        return any(record.key.group_id == group_id for write in writes for record in write.records)
 
     async def close(self, reason: KafkaError) -> None:
         """Nothing is appended any more; everybody who waits is told."""

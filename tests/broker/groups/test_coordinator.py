@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -13,8 +14,9 @@ from tierfetch.broker.cluster_view import NewTopic, TopicImage
 from tierfetch.broker.environment import wall_clock_ms
 from tierfetch.broker.groups.coordinator import java_hash, partition_for
 from tierfetch.broker.groups.group_state import GroupState
-from tierfetch.broker.groups.records import OffsetKey, OffsetValue, encode_key, encode_value
+from tierfetch.broker.groups.records import GroupRecord, OffsetKey, OffsetValue, encode_key, encode_value
 from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
+from tierfetch.log.partition_log import LogAppendInfo
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.entities import build_entity
@@ -273,13 +275,59 @@ async def test_a_member_commits_in_its_generation_only(one: Coordinator) -> None
 
 
 async def test_a_client_may_let_its_offsets_expire(nodes: Nodes, one: Coordinator) -> None:
-    partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": None}
-    topics = [{"name": "t", "partitions": [partition]}]
-    await one.ask(ApiKey.OFFSET_COMMIT, 4, group_id="g", member_id="", retention_time_ms=0, topics=topics)
+    await commit_for_now(one, "g")
     (active,) = nodes[1].groups.shards
     await nodes[1].groups.expire(active)
     assert await one.committed() == {}
     assert active.shard.groups == {}
+
+
+async def commit_for_now(one: Coordinator, group: str) -> None:
+    """An offset that expires at once."""
+    partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": None}
+    topics = [{"name": "t", "partitions": [partition]}]
+    await one.ask(ApiKey.OFFSET_COMMIT, 4, group_id=group, member_id="", retention_time_ms=0, topics=topics)
+
+
+async def test_what_is_committed_while_other_groups_expire_stays(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await commit_for_now(one, "g1")
+    await commit_for_now(one, "g2")
+    (active,) = nodes[1].groups.shards
+    bury = active.bury
+
+    async def bury_and_commit(group_id: str, tombstones: Sequence[GroupRecord]) -> ErrorCode:
+        error = await bury(group_id, tombstones)
+        if group_id == "g1":
+            await one.commit(7, "g2")
+        return error
+
+    monkeypatch.setattr(active, "bury", bury_and_commit)
+    await nodes[1].groups.expire(active)
+    assert await one.committed("g1") == {}
+    assert await one.committed("g2") == {"t-0": 7}
+
+
+async def test_nothing_expires_while_a_newer_offset_is_on_its_way(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await commit_for_now(one, "g")
+    (active,) = nodes[1].groups.shards
+    append, may_append = active.partition.append, asyncio.Event()
+
+    async def held(*args: Any, **options: Any) -> LogAppendInfo:
+        await may_append.wait()
+        return await append(*args, **options)
+
+    monkeypatch.setattr(active.partition, "append", held)
+    committing = asyncio.create_task(one.commit(7))
+    await until(lambda: active._writer.is_writing_for("g"))
+    await nodes[1].groups.expire(active)
+    may_append.set()
+    assert await committing is NONE
+    assert await one.committed() == {"t-0": 7}
+    assert not active._writer.is_writing_for("g")
 
 
 async def test_offset_delete(one: Coordinator) -> None:

@@ -118,7 +118,8 @@ def expired(read: Shard, at_ms: int) -> dict[str, list[str]]:
             f"{record.key.topic}-{record.key.partition}" if isinstance(record.key, OffsetKey) else "group"
             for record in tombstones
         ]
-        for name, tombstones in read.expired(DAY_MS, at_ms)
+        for name in read.groups
+        if (tombstones := read.expired(name, DAY_MS, at_ms))
     }
 
 
