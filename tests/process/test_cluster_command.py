@@ -15,7 +15,9 @@ from typing import Any
 
 import psutil
 import pytest
+from click.testing import CliRunner, Result
 
+from tierfetch.cli.main import cli
 from tierfetch.cli.processes import poll
 from tierfetch.tests.process.clients import Librdkafka
 
@@ -60,10 +62,14 @@ def cluster_up(base: Path, first_port: int, brokers: int, *options: str) -> Iter
             process.kill()
 
 
+def run(servers: str, *arguments: str) -> Result:
+    """In this process: most of what a short command costs is its imports."""
+    return CliRunner().invoke(cli, [*arguments, "--bootstrap", servers], catch_exceptions=False)
+
+
 def tierfetch(servers: str, *arguments: str) -> str:
-    command = [*TIERFETCH, *arguments, "--bootstrap", servers]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+    done = run(servers, *arguments)
+    assert done.exit_code == 0, (arguments, done.stdout, done.stderr)
     return done.stdout
 
 
@@ -72,9 +78,8 @@ def as_json(servers: str, *arguments: str) -> Any:
 
 
 def refused(servers: str, *arguments: str) -> str:
-    command = [*TIERFETCH, *arguments, "--bootstrap", servers]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    assert done.returncode == 1, (arguments, done.stdout)
+    done = run(servers, *arguments)
+    assert done.exit_code == 1, (arguments, done.stdout)
     return done.stderr
 
 
