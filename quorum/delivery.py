@@ -107,8 +107,8 @@ class Delivery:
 
     def snapshot_taken(self, end_offset: int) -> None:
         """Nobody asks for the voters below it any more."""
-        first = self.voters_at(end_offset)
-        self._voters = [first, *(known for known in self._voters if known.offset > first.offset)]
+        first = [known for known in self._voters if known.offset < end_offset][-1:]
+        self._voters = [*first, *(known for known in self._voters if known.offset >= end_offset)]
 
     async def run(self) -> None:
         """The task."""

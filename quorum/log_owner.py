@@ -8,7 +8,7 @@
 | Truncate | cut, durably | LogCompleted |
 | SnapshotChunkAppend | appended to the part | SnapshotChunkWritten |
 | InstallSnapshot | part checked, named, log emptied | SnapshotInstalled, or SnapshotRejected if it is not whole |
-| `take_snapshot` | cut, retention applied | SnapshotTaken |
+| `take_snapshot` | written beside all that; in its turn named, retention applied | SnapshotTaken |
 
 Any OSError or storage error is told as LogFailed, and nothing is touched after it: memory and disk may have parted.
 What waits in the queue was decided by the core, which bounds it.
@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,6 +40,7 @@ from .events import (
 from .metadata_log import MetadataLog
 from .metrics import QuorumMetrics
 from .snapshot_file import QuorumSetup, snapshot_batches
+from .snapshots import CutSnapshot
 from .state import OffsetAndEpoch
 from .voters import VotersAt
 
@@ -52,12 +53,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _Snapshot:
-    """An order to cut a snapshot, and who waits for it."""
+    """One that is written, and who waits for it to count."""
 
-    snapshot_id: SnapshotId
-    records: Iterable[bytes]
-    setup: QuorumSetup
-    last_append_time_ms: int
+    cut: CutSnapshot
     done: asyncio.Future[None]
 
     def fail(self, error: BaseException) -> None:
@@ -85,6 +83,7 @@ class LogOwner:
         self._tell = tell
         self._orders: deque[LogEffect | InstallSnapshot | SnapshotChunkAppend | _Snapshot] = deque()
         self._wanted = asyncio.Event()
+        self._is_dropped = False
 
     def put(self, effect: LogEffect | InstallSnapshot | SnapshotChunkAppend) -> None:
         """Queue an effect; does not wait."""
@@ -95,14 +94,33 @@ class LogOwner:
     async def take_snapshot(
         self, snapshot_id: SnapshotId, records: Iterable[bytes], setup: QuorumSetup, last_append_time_ms: int
     ) -> None:
-        """Cut a snapshot in turn; durable when this returns. Nothing happens if there is one as late by then."""
+        """Cut a snapshot; durable when this returns. Nothing happens if there is one as late by then."""
+        batches = snapshot_batches(
+            snapshot_id, records, setup=setup, last_append_time_ms=last_append_time_ms, now_ms=self._now_ms()
+        )
+        try:
+            cut = await self._log.snapshots.write(snapshot_id, self._until_dropped(batches))
+        except OSError as error:
+            self._tell(LogFailed(str(error)))
+            raise
+        self._refuse_if_dropped()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._orders.append(_Snapshot(snapshot_id, records, setup, last_append_time_ms, done))
+        self._orders.append(_Snapshot(cut, done))
         self._wanted.set()
         await done
 
+    def _until_dropped(self, batches: Iterable[bytes]) -> Iterator[bytes]:
+        for batch in batches:
+            self._refuse_if_dropped()
+            yield batch
+
+    def _refuse_if_dropped(self) -> None:
+        if self._is_dropped:
+            raise QuorumFailedError(NOT_CUT)
+
     def drop(self) -> None:
         """Forget what waits; who waits for a snapshot gets QuorumFailedError."""
+        self._is_dropped = True
         for order in self._orders:
             if isinstance(order, _Snapshot):
                 order.fail(QuorumFailedError(NOT_CUT))
@@ -141,7 +159,7 @@ class LogOwner:
             case InstallSnapshot():
                 await self._install(order.snapshot_id)
             case _Snapshot():
-                await self._cut(order)
+                await self._count(order)
 
     async def _append(self, order: AppendRecords) -> None:
         data = append_bytes(order, self._now_ms())
@@ -173,28 +191,25 @@ class LogOwner:
             SnapshotInstalled(snapshot_id, voters_of_snapshot(snapshot_id.offset, parsed.setup, self._configured))
         )
 
-    async def _cut(self, order: _Snapshot) -> None:
-        latest = self._log.snapshots.latest
-        if latest is None or latest.end_offset < order.snapshot_id.end_offset:
-            batches = snapshot_batches(
-                order.snapshot_id,
-                order.records,
-                setup=order.setup,
-                last_append_time_ms=order.last_append_time_ms,
-                now_ms=self._now_ms(),
-            )
-            try:
-                await self._log.snapshots.create(order.snapshot_id, batches)
+    async def _count(self, order: _Snapshot) -> None:
+        """A snapshot that is written takes its place."""
+        snapshots, snapshot_id = self._log.snapshots, order.cut.snapshot_id
+        latest = snapshots.latest
+        try:
+            if latest is not None and latest.end_offset >= snapshot_id.end_offset:
+                await snapshots.drop(order.cut)
+            else:
+                await snapshots.name(order.cut)
                 await self._log.clean()
-            except asyncio.CancelledError:
-                order.fail(QuorumFailedError(NOT_CUT))
-                raise
-            except BaseException as error:
-                order.fail(error)
-                raise
-            start = self._log.start_id
-            snapshot = OffsetAndEpoch(order.snapshot_id.end_offset, order.snapshot_id.epoch)
-            self._tell(SnapshotTaken(snapshot, OffsetAndEpoch(start.end_offset, start.epoch)))
+                start = self._log.start_id
+                snapshot = OffsetAndEpoch(snapshot_id.end_offset, snapshot_id.epoch)
+                self._tell(SnapshotTaken(snapshot, OffsetAndEpoch(start.end_offset, start.epoch)))
+        except asyncio.CancelledError:
+            order.fail(QuorumFailedError(NOT_CUT))
+            raise
+        except BaseException as error:
+            order.fail(error)
+            raise
         if not order.done.done():
             order.done.set_result(None)
 

@@ -1,7 +1,8 @@
 """A snapshot's file: its name, how it is put together, and what makes one whole (KIP-630).
 
     <20-digit end offset>-<10-digit epoch>.checkpoint        holds the state up to that offset, exclusive
-    the same with `.part`                                    is being written or fetched, and counts for nothing
+    the same with `.part`                                    is being fetched, and counts for nothing
+    the same with `-<number>.checkpoint.part`                is being cut, and counts for nothing
 
     control batch   SnapshotHeader; with kraft.version 1 also KRaftVersion and Voters
     data batches    metadata records
@@ -38,14 +39,26 @@ from ..protocol.records import BatchHeader, Record, build_batch, iter_batches, i
 CHECKPOINT_SUFFIX: Final = ".checkpoint"
 PART_SUFFIX: Final = ".part"
 BOOTSTRAP_SNAPSHOT: Final = SnapshotId(0, 0)
-BATCH_BYTES_MAX: Final = 1024 * 1024
-"""Of the records that go into one data batch; a larger record has a batch of its own."""
+BATCH_BYTES_MAX: Final = 64 * 1024
+"""Of the records that go into one data batch, for which the event loop waits; a larger record has one of its own."""
 
-_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint(\.part)?")
+_NAME = re.compile(r"(\d{20})-(\d{10})(?:\.checkpoint|(?:-\d+)?\.checkpoint(\.part))")
 
 
 def snapshot_name(snapshot_id: SnapshotId) -> str:
-    return f"{snapshot_id.end_offset:020d}-{snapshot_id.epoch:010d}{CHECKPOINT_SUFFIX}"
+    return _stem(snapshot_id) + CHECKPOINT_SUFFIX
+
+
+def part_name(snapshot_id: SnapshotId) -> str:
+    return snapshot_name(snapshot_id) + PART_SUFFIX
+
+
+def cut_name(snapshot_id: SnapshotId, number: int) -> str:
+    return f"{_stem(snapshot_id)}-{number}{CHECKPOINT_SUFFIX}{PART_SUFFIX}"
+
+
+def _stem(snapshot_id: SnapshotId) -> str:
+    return f"{snapshot_id.end_offset:020d}-{snapshot_id.epoch:010d}"
 
 
 def parse_snapshot_name(name: str) -> tuple[SnapshotId, bool] | None:

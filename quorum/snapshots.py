@@ -2,14 +2,14 @@
 
 | state of a file | how it gets there | after a crash |
 |---|---|---|
-| `.part` | `create` writes it, `store_chunk` appends to it | removed by `load` |
+| `.part` | `write` makes it, `store_chunk` appends to it | removed by `load` |
 | whole | checked, synced, renamed, directory synced, in this order | there, and counted |
 | gone | `remove_before`, oldest first | there or not: counted again, and removed by the next clean-up |
 
 A fetched snapshot is checked as a whole before its rename: what a leader sent with a wrong CRC or without its footer
 never takes the name of a snapshot. One cut here is checked by whoever reads it.
 
-One chunk, one creation at a time: the owner of the log calls, one call after another. Reads may run beside them.
+The owner of the log calls, one call after another. Reads, and `write`, may run beside them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,14 @@ from ..log.disk import Disk, DiskFile
 from ..log.errors import CorruptFileError
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.fetch_wire import SnapshotId
-from .snapshot_file import PART_SUFFIX, ParsedSnapshot, parse_snapshot, parse_snapshot_name, snapshot_name
+from .snapshot_file import (
+    ParsedSnapshot,
+    cut_name,
+    parse_snapshot,
+    parse_snapshot_name,
+    part_name,
+    snapshot_name,
+)
 
 
 class SnapshotChunk(NamedTuple):
@@ -33,6 +40,14 @@ class SnapshotChunk(NamedTuple):
     data: bytes
 
 
+class CutSnapshot(NamedTuple):
+    """One that is written, and has no name yet."""
+
+    snapshot_id: SnapshotId
+    path: Path
+    size: int
+
+
 class SnapshotStore:
     """`ids` are the whole snapshots, oldest first."""
 
@@ -40,6 +55,7 @@ class SnapshotStore:
         self._disk = disk
         self._directory = directory
         self._sizes: dict[SnapshotId, int] = {}
+        self._cuts = 0
         self._part: tuple[SnapshotId, DiskFile, int] | None = None
         self._served: tuple[SnapshotId, bytes] | None = None
         """The snapshot of the last chunk, until its end was served: whoever fetches one asks for all of it."""
@@ -83,8 +99,13 @@ class SnapshotStore:
 
     async def create(self, snapshot_id: SnapshotId, batches: Iterable[bytes]) -> None:
         """Write a snapshot; when this returns it is durable under its name."""
-        assert snapshot_id not in self._sizes, f"{snapshot_id} is there already"
-        file, position = await self._open_part(snapshot_id), 0
+        await self.name(await self.write(snapshot_id, batches))
+
+    async def write(self, snapshot_id: SnapshotId, batches: Iterable[bytes]) -> CutSnapshot:
+        """Write one, durably, that has no name yet; others may call, and write more of the same id, meanwhile."""
+        self._cuts += 1
+        path, position = self._directory / cut_name(snapshot_id, self._cuts), 0
+        file = await self._open_anew(path)
         try:
             for batch in batches:
                 await file.write(position, batch)
@@ -92,13 +113,22 @@ class SnapshotStore:
             await file.sync()
         finally:
             await file.close()
-        await self._name_it(snapshot_id, position)
+        return CutSnapshot(snapshot_id, path, position)
+
+    async def name(self, cut: CutSnapshot) -> None:
+        """It counts, durably, when this returns."""
+        assert cut.snapshot_id not in self._sizes, f"{cut.snapshot_id} is there already"
+        await self._name_it(*cut)
+
+    async def drop(self, cut: CutSnapshot) -> None:
+        """It is not wanted any more."""
+        await self._disk.remove(cut.path)
 
     async def store_chunk(self, snapshot_id: SnapshotId, position: int, data: bytes | memoryview) -> int:
         """Append a chunk of a fetched snapshot; the position behind it. A chunk at 0 begins anew."""
         if position == 0:
             await self.drop_part()
-            self._part = (snapshot_id, await self._open_part(snapshot_id), 0)
+            self._part = (snapshot_id, await self._open_anew(self._part_path(snapshot_id)), 0)
         assert self._part is not None, (snapshot_id, position)
         part_id, file, end = self._part
         assert (part_id, end) == (snapshot_id, position), (part_id, end, snapshot_id, position)
@@ -122,7 +152,7 @@ class SnapshotStore:
         finally:
             self._part = None
             await file.close()
-        await self._name_it(snapshot_id, size)
+        await self._name_it(snapshot_id, self._part_path(snapshot_id), size)
         return parsed
 
     async def drop_part(self) -> None:
@@ -132,18 +162,17 @@ class SnapshotStore:
             await file.close()
             await self._disk.remove(self._part_path(snapshot_id))
 
-    async def _open_part(self, snapshot_id: SnapshotId) -> DiskFile:
-        path = self._part_path(snapshot_id)
+    async def _open_anew(self, path: Path) -> DiskFile:
         await self._disk.remove(path)
         return await self._disk.open(path, create=True)
 
-    async def _name_it(self, snapshot_id: SnapshotId, size: int) -> None:
-        await self._disk.rename(self._part_path(snapshot_id), self.path(snapshot_id))
+    async def _name_it(self, snapshot_id: SnapshotId, part: Path, size: int) -> None:
+        await self._disk.rename(part, self.path(snapshot_id))
         await self._disk.sync_directory(self._directory)
         self._sizes[snapshot_id] = size
 
     def _part_path(self, snapshot_id: SnapshotId) -> Path:
-        return self._directory / (snapshot_name(snapshot_id) + PART_SUFFIX)
+        return self._directory / part_name(snapshot_id)
 
     # Reading.
 

@@ -178,8 +178,9 @@ async def test_Q15_the_voters_at_any_offset_since_the_last_snapshot() -> None:
         delivery = running.delivery
         assert delivery.voters_at(4) == CONFIGURED
         assert delivery.voters_at(8) == delivery.voters_at(6) == VotersAt(5, voters, 1)
-        delivery.snapshot_taken(8)
-        assert delivery.voters_at(8) == VotersAt(5, voters, 1)
+        for offset in (8, 3):  # the latter one's place was taken while it was written
+            delivery.snapshot_taken(offset)
+            assert delivery.voters_at(8) == VotersAt(5, voters, 1)
         assert running.state.batches[2].records == ()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -33,6 +33,7 @@ from tierfetch.quorum.log_owner import LogOwner
 from tierfetch.quorum.metadata_log import MetadataLog, MetadataLogConfig
 from tierfetch.quorum.metrics import QuorumMetrics
 from tierfetch.quorum.snapshot_file import STATIC_SETUP, QuorumSetup, snapshot_batches
+from tierfetch.quorum.snapshots import CutSnapshot
 from tierfetch.quorum.state import OffsetAndEpoch
 from tierfetch.quorum.voters import VotersAt, VoterSet
 from tierfetch.tests.fakes.disk import FailNth, MemoryDisk
@@ -171,6 +172,60 @@ async def test_Q9_a_snapshot_is_cut_and_the_log_begins_with_it() -> None:
         await running.owner.take_snapshot(SnapshotId(1, 1), [b"older"], STATIC_SETUP, 1)
         assert running.told.empty()
         assert log.snapshots.ids == (SnapshotId(2, 1),)
+
+
+@asynccontextmanager
+async def cutting(running: Owned, log: MetadataLog) -> AsyncIterator[asyncio.Task[None]]:
+    """A snapshot of offset 2 that is being written, until the end of the block."""
+    goes_on, write = asyncio.Event(), log.snapshots.write
+
+    async def slow(snapshot_id: SnapshotId, batches: Iterable[bytes]) -> CutSnapshot:
+        await goes_on.wait()
+        return await write(snapshot_id, batches)
+
+    log.snapshots.write = slow  # type: ignore[method-assign]
+    task = asyncio.create_task(running.owner.take_snapshot(SnapshotId(2, 1), [b"s"], STATIC_SETUP, 1))
+    await asyncio.sleep(0)
+    yield task
+    goes_on.set()
+    await asyncio.wait([task])
+
+
+async def test_Q9_appends_do_not_wait_for_a_snapshot_that_is_being_written() -> None:
+    log = await open_log(new_disk())
+    async with owned(log) as running:
+        async with cutting(running, log) as task:
+            for effect in (append(0, 3), Flush(3)):
+                running.owner.put(effect)
+                assert await running.next() == LogCompleted(effect)
+            assert not task.done()
+        assert await running.next() == SnapshotTaken(OffsetAndEpoch(2, 1), OffsetAndEpoch(0, 0))
+        assert log.snapshots.ids == (SnapshotId(2, 1),)
+
+
+async def test_Q9_a_snapshot_gives_way_to_a_later_one_that_was_fetched_while_it_was_written() -> None:
+    disk = new_disk()
+    log = await open_log(disk)
+    data = snapshot_bytes()
+    async with owned(log) as running:
+        async with cutting(running, log) as task:
+            for effect in (chunk_of(data, 0, len(data)), InstallSnapshot(ID)):
+                running.owner.put(effect)
+            assert isinstance(await running.next(), SnapshotChunkWritten)
+            assert isinstance(await running.next(), SnapshotInstalled)
+        assert task.exception() is None
+        assert running.told.empty(), "the log begins above it"
+        assert log.snapshots.ids == (SnapshotId(ID.offset, ID.epoch),)
+    assert not [path for path in disk.files() if path.suffix == ".part"]
+
+
+async def test_a_snapshot_that_is_being_written_when_the_replica_stops_is_not_cut() -> None:
+    log = await open_log(new_disk())
+    running = Owned(log)
+    async with cutting(running, log) as task:
+        running.owner.drop()
+    assert isinstance(task.exception(), QuorumFailedError)
+    assert log.snapshots.ids == ()
 
 
 async def test_a_full_disk_in_a_snapshot_is_told_to_both() -> None:

@@ -16,8 +16,10 @@ from tierfetch.quorum.snapshot_file import (
     BOOTSTRAP_SNAPSHOT,
     STATIC_SETUP,
     QuorumSetup,
+    cut_name,
     parse_snapshot,
     parse_snapshot_name,
+    part_name,
     snapshot_batches,
     snapshot_name,
 )
@@ -37,7 +39,8 @@ def built(records: list[bytes], setup: QuorumSetup = STATIC_SETUP) -> bytes:
 def test_names_are_kafkas() -> None:
     assert snapshot_name(ID) == "00000000000000000500-0000000003.checkpoint"
     assert parse_snapshot_name(snapshot_name(ID)) == (ID, False)
-    assert parse_snapshot_name(snapshot_name(ID) + ".part") == (ID, True)
+    for part in (part_name(ID), cut_name(ID, 1), "00000000000000000500-0000000003-8127.checkpoint.part"):
+        assert parse_snapshot_name(part) == (ID, True)
     for name in ("bootstrap.checkpoint", "00000000000000000500.snapshot", snapshot_name(ID) + ".deleted", "x"):
         assert parse_snapshot_name(name) is None
 
