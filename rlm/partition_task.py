@@ -263,10 +263,12 @@ class PartitionTask:
             self._copy_wake.set()
 
     def _look(self) -> PartitionView | None:
-        """The partition as it is now; None while its ledger is not ready."""
+        """The partition as it is now; None while its ledger is not ready, or tells that the topic was deleted and the
+        partition's tier with it: what came then would stay for ever.
+        """
         log, leadership = self._log, self._leadership
         ledger = self._services.metadata.ledger(self.partition)
-        if ledger is None:
+        if ledger is None or ledger.delete_state is not None:
             return None
         if self._copying is None:  # a bad finding may be why a copy is under way: it holds until that has ended
             self._proofs.forget(ledger, asyncio.get_running_loop().time())

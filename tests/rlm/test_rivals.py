@@ -9,7 +9,11 @@ from itertools import pairwise
 
 import pytest
 
-from tierfetch.remote.segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from tierfetch.remote.segment import (
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    RemotePartitionDeleteState,
+)
 from tierfetch.remote.storage import LogSegmentData
 from tierfetch.tests.fakes.remote_metadata import SharedMetadata
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
@@ -165,6 +169,24 @@ async def test_R1_both_uploads_end_at_the_same_moment(old: Broker, new: Broker, 
     new.storage.gate.set()
     await until(new.is_all_tiered)
     check_no_twins(shared)
+
+
+async def test_C3_leader_that_has_not_heard_that_the_topic_was_deleted_leaves_nothing_in_the_tier(
+    old: Broker, new: Broker
+) -> None:
+    await old.fill(1)
+    await until(lambda: old.is_all_tiered())
+    old.storage.gate.clear()
+    await old.fill(1)
+    await uploading(old)
+    await new.manager.stop(PARTITION)
+    await new.manager.delete_remote_partition(PARTITION)
+    await until(lambda: old.ledger.delete_state is RemotePartitionDeleteState.DELETE_PARTITION_FINISHED)
+    old.storage.gate.set()
+    await until(lambda: old.manager.counters.errors["copy"])
+    await old.fill(2)
+    await asyncio.sleep(3 * QUICK.task_interval_ms / 1000)
+    assert (old.storage.objects, len(old.ledger), old.storage.copies) == ({}, 0, 2)
 
 
 async def test_R1_leadership_that_moves_to_and_fro_copies_every_offset_once(shared: SharedMetadata) -> None:
