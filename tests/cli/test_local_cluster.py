@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
+from tierfetch.cli import processes
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.local_servers import LocalServers
+from tierfetch.cli.processes import free_ports
 
 
 def test_brokers_find_a_relative_base_from_wherever_they_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,3 +45,16 @@ def test_the_id_of_a_cluster_is_drawn_once_and_stays_with_its_data(
     first = formatted("first")
     assert formatted("second") != first
     assert formatted("first") == first
+
+
+def test_ports_of_nodes_are_free_and_never_those_of_outgoing_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as listener:
+        (port,) = free_ports(1)
+        listener.bind(("127.0.0.1", port))
+        monkeypatch.setattr(processes, "LISTENING_PORTS", range(port - 1, port + 2))
+        assert port not in free_ports(3)
+    monkeypatch.undo()
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    drawn = free_ports(50)
+    assert max(drawn) < lowest
+    assert len(set(drawn)) == 50
