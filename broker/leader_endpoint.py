@@ -90,7 +90,7 @@ class BrokerEndpoint:
         self._session = FetchSession()
         self._wanted: dict[TopicIdPartition, FetchPartition] = {}
         self._touched: dict[TopicIdPartition, None] = {}
-        """Of these what the session was not told yet."""
+        """Of these, and of those that are wanted no more, what the session was not told yet."""
 
     @property
     def broker_id(self) -> int:
@@ -108,9 +108,11 @@ class BrokerEndpoint:
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
         for key in touched:
             self._touched[key] = None
-            self._wanted.pop(key, None)
-            if key in partitions:
-                self._wanted[key] = _wire(partitions[key], self._details(key))
+            wire = _wire(partitions[key], self._details(key)) if key in partitions else None
+            if wire != self._wanted.get(key):
+                self._wanted.pop(key, None)
+                if wire is not None:
+                    self._wanted[key] = wire
         try:
             answers = await self._fetch(limits, arrived)
         except KafkaError as error:

@@ -56,7 +56,7 @@ class WantedPartitions:
         return replica if is_this else None
 
     def look(self, now_s: float) -> Collection[TopicIdPartition]:
-        """Bring `requests` up to date; what was looked at for that."""
+        """Bring `requests` up to date; what was looked at for that since there was something to fetch."""
         if now_s >= self._look_at_all_s:
             self._look_at_all_s = now_s + LOOK_AT_ALL_S
             self._touched.update(dict.fromkeys(self._replicas))
@@ -71,6 +71,8 @@ class WantedPartitions:
                 self.requests.pop(key, None)
                 if request is not None:
                     self.requests[key] = request
+        if not self.requests:  # there is no fetch to tell of them
+            self._touched |= touched
         return touched
 
     def _is_due(self, replica: FollowedReplica) -> bool:

@@ -127,6 +127,17 @@ async def test_a_session_that_was_forgotten_is_opened_anew_at_once(leader: Leade
     assert [asked(request) for request in leader.requests] == [[0, 1, 2], [], [0, 1, 2]]
 
 
+async def test_without_a_session_the_partitions_are_asked_for_in_their_order(
+    leader: Leader, endpoint: BrokerEndpoint
+) -> None:
+    """The leader may run out of bytes: who got records last time comes last."""
+    leader.sessions = FetchSessionCache(draw_id=lambda: 1, slots=0)
+    await fetched(endpoint, *PARTITIONS)
+    wanted = at(0, *PARTITIONS[1:]) | at(1, PARTITIONS[0])
+    await endpoint.fetch(wanted, PARTITIONS, LIMITS, lambda *_: None)
+    assert [asked(request) for request in leader.requests] == [[0, 1, 2], [1, 2, 0]]
+
+
 async def test_a_refusal_names_the_broker_and_ends_the_session(leader: Leader, endpoint: BrokerEndpoint) -> None:
     await fetched(endpoint, *PARTITIONS)
     leader.refusal = ErrorCode.kafka_storage_error

@@ -93,3 +93,18 @@ def test_an_answer_is_for_the_replica_that_was_fetched(wanted: WantedPartitions,
     wanted.touch(PARTITION)
     wanted.look(0.1)
     assert (wanted.fetched(PARTITION), positions(wanted)) == (None, [("payments", 5)])
+
+
+def test_what_was_looked_at_while_nothing_was_fetched_is_told_with_the_next_fetch(
+    wanted: WantedPartitions, replicas: Replicas
+) -> None:
+    """Or the leader would go on to be asked for a partition that was removed meanwhile."""
+    del replicas[PARTITION]
+    replicas[OTHER].state = ReplicaState.BACKOFF
+    for key in (PARTITION, OTHER):
+        wanted.touch(key)
+    wanted.look(0.1)
+    assert positions(wanted) == []
+    replicas[OTHER].state = ReplicaState.FETCHING
+    assert set(wanted.look(0.1)) == {PARTITION, OTHER}
+    assert positions(wanted) == [("payments", 5)]
