@@ -6,7 +6,7 @@
 | asked to leave   | a member leaves that is assigned still, though its broker serves on, and its leader did not ask   |
 
 Who is level is told by the leader's high watermark: it reaches the end of the log once every member has fetched from
-there, so after the last append before. That is later than the leader can know of the member, never earlier.
+there, so after the last append before: the leader knows each of them to have been level then, or later.
 """
 
 from __future__ import annotations

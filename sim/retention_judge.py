@@ -38,6 +38,7 @@ DECIDED_S: Final = 10.0
 NO_LIMIT: Final = -1
 SEGMENTS_LATE: Final = 3
 LATE_MS: Final = 8_000
+"""What is not closed, copied and looked at yet may be above a limit by so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +137,7 @@ class RetentionJudge:
             self._check_lawful(name, before, now)
 
     def behind(self) -> list[tuple[str, str]]:
-        """What should have expired by now, of the partitions that have a leader: beyond what a segment or two hold, and
-        the time that they take to be closed and copied.
-        """
+        """What should have expired by now, of the partitions that have a leader."""
         found = []
         for topic in self._image().topics.values():
             limits, segment_bytes = _limits(topic), int(topic.configs.get("internal.segment.bytes", 0))
