@@ -99,7 +99,8 @@ class ReplicaObserver:
             fingerprint = _FINGERPRINT(partition)
             if fingerprints.get(partition) != fingerprint:
                 fingerprints[partition] = fingerprint
-                self._look((watched.node_id, partition.partition), partition, process)
+                now = _status(watched.node_id, process.number, fingerprint)
+                self._look((watched.node_id, partition.partition), partition, process, now)
             leadership = partition.leadership
             if leadership is not None and leadership.replicas.pending_isr is not pending_isrs.get(partition):
                 self._look_at_joiners((watched.node_id, partition.partition), partition, leadership.replicas)
@@ -145,7 +146,9 @@ class ReplicaObserver:
         """As of the last event; None if the node is down or has no such replica."""
         return self._statuses.get((node_id, name))
 
-    def _look(self, key: tuple[int, TopicIdPartition], partition: Partition, process: Process) -> None:
+    def _look(
+        self, key: tuple[int, TopicIdPartition], partition: Partition, process: Process, now: ReplicaStatus
+    ) -> None:
         self.looks += 1
         node_id, name = key
         replaced = self._replicas.get(key)
@@ -155,7 +158,6 @@ class ReplicaObserver:
                 self._pending_isrs.pop(replaced, None)
                 self._cut.pop(replaced, None)
             self._replicas[key] = partition
-        now = _status(node_id, process.number, partition)
         before = self._statuses.get(key)
         self._statuses[key] = now
         text = _transition(before, now)
@@ -213,18 +215,18 @@ def check_producers(partition: Partition) -> None:
             raise InvariantViolationError("truncated producers", detail)
 
 
-def _status(node_id: int, incarnation: int, partition: Partition) -> ReplicaStatus:
-    log = partition.log
+def _status(node_id: int, incarnation: int, fingerprint: tuple[Any, ...]) -> ReplicaStatus:
+    log, high_watermark, log_end_offset, log_start_offset, first_base_offset, _, leadership, registration = fingerprint
     return ReplicaStatus(
-        node_id=node_id,
-        incarnation=incarnation,
-        leader_epoch=partition.leader_epoch,
-        leads_epoch=None if partition.leadership is None else partition.leadership.leader_epoch,
-        log_start_offset=log.log_start_offset,
-        local_log_start_offset=log.local_log_start_offset,
-        high_watermark=log.high_watermark,
-        log_end_offset=log.log_end_offset,
-        epochs=log.epochs.entries,
+        node_id,
+        incarnation,
+        -1 if registration is None else registration.leader_epoch,
+        None if leadership is None else leadership.leader_epoch,
+        log_start_offset,
+        max(log_start_offset, first_base_offset),
+        high_watermark,
+        log_end_offset,
+        log.epochs.entries,
     )
 
 

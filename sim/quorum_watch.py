@@ -17,6 +17,7 @@ A vote that no candidate ever heard of binds nobody: it may not have been on the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,16 @@ from .invariants import InvariantViolationError, PartitionInvariants, ReplicaSta
 from .process import Process
 
 PARTITION: Final = f"{CLUSTER_METADATA_TOPIC}-0"
+_FINGERPRINT: Final = attrgetter(
+    "_core._replica.role.state",
+    "_core._replica.leader_id",
+    "_core._replica.epoch",
+    "_core._replica.voted_key",
+    "_core._replica.high_watermark",
+    "log._log._state.log_end_offset",
+    "log._log._state.epochs._version",
+)
+"""Of a replica, read without calls into Python: it is asked for after every event."""
 DIRECTORY: Final = Path("/metadata") / PARTITION
 """Where simulated voters keep the quorum's log."""
 
@@ -65,21 +76,20 @@ class QuorumWatch:
         replica = self._replica_of(host)
         if replica is None:
             return
-        log, known = replica.log, replica.leader_and_epoch
-        offsets = (replica.high_watermark, log.log_end_offset, log.epochs.version)
-        fingerprint = (replica.state, known, replica.voted_id, offsets, replica.granting_voters, process.number)
+        fingerprint = (*_FINGERPRINT(replica), replica.granting_voters, process.number)
         before = self._fingerprints.get(host)
         if before == fingerprint:
             return
         self._fingerprints[host] = fingerprint
-        if before is None or before[:3] != fingerprint[:3]:
+        log, known = replica.log, replica.leader_and_epoch
+        if before is None or before[:4] != fingerprint[:4]:
             text = f"{self.invariants.name} epoch={known.epoch} {replica.state.value} leader={known.leader_id}"
             offsets_text = f"hw={replica.high_watermark} end={log.log_end_offset}"
             self._record(host, f"{text} voted={replica.voted_id} {offsets_text}")
         if replica.state is RaftState.LEADER and (before is None or before[0] is not RaftState.LEADER):
             self.on_win(host)
         self._check_votes(process, replica)
-        if replica.state is RaftState.LEADER and before is not None and before[3][0] < replica.high_watermark:
+        if replica.state is RaftState.LEADER and before is not None and before[4] < replica.high_watermark:
             self._check_commit(process, replica)
         self.invariants.observe(
             ReplicaStatus(

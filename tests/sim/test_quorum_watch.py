@@ -40,16 +40,9 @@ class Scene:
         """Node 1 leads, first with nothing committed."""
         for offset in (0, high_watermark):
             entries = LeaderEpochCache(EpochEntry(*entry) for entry in epochs)
-            log = SimpleNamespace(log_start_offset=0, log_end_offset=10, epochs=entries)
-            self.replicas["one"] = SimpleNamespace(
-                state=RaftState.LEADER,
-                leader_and_epoch=LeaderAndEpoch(1, epoch),
-                voted_id=1,
-                granting_voters=(),
-                high_watermark=offset,
-                voters=SimpleNamespace(voters=[SimpleNamespace(id=node_id) for node_id in NODES.values()]),
-                log=log,
-            )
+            replica = _replica(RaftState.LEADER, LeaderAndEpoch(1, epoch), 1, (), offset, _log(10, entries))
+            replica.voters = SimpleNamespace(voters=[SimpleNamespace(id=node_id) for node_id in NODES.values()])
+            self.replicas["one"] = replica
             self.watch.on_event(Process("one", 1))
 
     def ends(self, host: str, epoch: int, offset: int) -> None:
@@ -62,19 +55,45 @@ class Scene:
         if voted is not None:
             for each in counted:
                 self.on_disk[HOSTS[each]] = DurableVote(epoch, voted)
-        epochs = SimpleNamespace(version=0, entries=())
-        self.replicas[host] = SimpleNamespace(
-            state=RaftState.LEADER if leads else RaftState.CANDIDATE,
-            leader_and_epoch=LeaderAndEpoch(NODES[host] if leads else None, epoch),
-            voted_id=voted,
-            granting_voters=counted,
-            high_watermark=0,
-            _core=SimpleNamespace(
-                _replica=SimpleNamespace(log=SimpleNamespace(last=self.lasts.get(host, OffsetAndEpoch(0, 0))))
-            ),
-            log=SimpleNamespace(log_start_offset=0, log_end_offset=0, epochs=epochs),
-        )
+        state = RaftState.LEADER if leads else RaftState.CANDIDATE
+        known = LeaderAndEpoch(NODES[host] if leads else None, epoch)
+        replica = _replica(state, known, voted, counted, 0, _log(0, LeaderEpochCache()))
+        replica._core._replica.log = SimpleNamespace(last=self.lasts.get(host, OffsetAndEpoch(0, 0)))
+        self.replicas[host] = replica
         self.watch.on_event(Process(host, run))
+
+
+def _log(end_offset: int, epochs: LeaderEpochCache) -> SimpleNamespace:
+    state = SimpleNamespace(log_end_offset=end_offset, epochs=epochs)
+    return SimpleNamespace(
+        log_start_offset=0, log_end_offset=end_offset, epochs=epochs, _log=SimpleNamespace(_state=state)
+    )
+
+
+def _replica(
+    state: RaftState,
+    known: LeaderAndEpoch,
+    voted: int | None,
+    counted: tuple[int, ...],
+    high_watermark: int,
+    log: SimpleNamespace,
+) -> SimpleNamespace:
+    inner = SimpleNamespace(
+        role=SimpleNamespace(state=state),
+        leader_id=known.leader_id,
+        epoch=known.epoch,
+        voted_key=voted,
+        high_watermark=high_watermark,
+    )
+    return SimpleNamespace(
+        state=state,
+        leader_and_epoch=known,
+        voted_id=voted,
+        granting_voters=counted,
+        high_watermark=high_watermark,
+        log=log,
+        _core=SimpleNamespace(_replica=inner),
+    )
 
 
 def test_two_candidates_never_count_the_vote_of_one_voter() -> None:
