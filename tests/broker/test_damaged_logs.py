@@ -65,7 +65,8 @@ def put_aside(nodes: Nodes, number: int) -> list[bytes]:
 
 async def in_sync(nodes: Nodes, *numbers: int) -> None:
     await until(lambda: sorted(nodes.registration("t").isr) == sorted(numbers))
-    await until(lambda: len({nodes.log_bytes(number, "t") for number in numbers}) == 1)
+    await until(lambda: len({nodes.partition(number, "t").log.log_end_offset for number in numbers}) == 1)
+    assert len({nodes.log_bytes(number, "t") for number in numbers}) == 1
 
 
 async def test_replica_out_of_the_isr_is_fetched_anew_and_its_bytes_are_kept(nodes: Nodes) -> None:
