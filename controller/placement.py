@@ -69,6 +69,12 @@ class ReplicaPlacer:
 
     def place(self, partitions: int, replication_factor: int) -> list[tuple[int, ...]]:
         """Replicas of so many new partitions. INVALID_REPLICATION_FACTOR if there are too few brokers."""
+        if self._brokers == 0:
+            raise KafkaError(
+                ErrorCode.invalid_replication_factor,
+                "no broker can take a replica now: none is registered, or they are stopping, or all of their"
+                " directories are cordoned",
+            )
         if self._unfenced == 0:
             raise KafkaError(
                 ErrorCode.invalid_replication_factor,

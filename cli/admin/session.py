@@ -52,8 +52,7 @@ class Admin:
             try:
                 return await self.ask_at(address, api, body)
             except OSError as error:
-                is_named = isinstance(error, BrokerUnavailableError)
-                failure = error if is_named else BrokerUnavailableError(f"{address}: {error}")
+                failure = error if str(address) in str(error) else BrokerUnavailableError(f"{address}: {error}")
         raise failure
 
     async def ask_at(self, address: Address, api: ApiKey, body: Any) -> Any:

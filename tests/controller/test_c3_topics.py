@@ -133,9 +133,13 @@ def test_C3_topics_that_are_refused(cluster: Harness, name: str, values: dict[st
 
 def test_C3_a_live_broker_is_needed() -> None:
     cluster = Harness()
-    assert create(cluster)["error_code"] is ErrorCode.invalid_replication_factor
+    answer = create(cluster)
+    assert answer["error_code"] is ErrorCode.invalid_replication_factor
+    assert "none is registered" in answer["error_message"]
     cluster.register(1)
-    assert create(cluster)["error_code"] is ErrorCode.invalid_replication_factor
+    answer = create(cluster)
+    assert answer["error_code"] is ErrorCode.invalid_replication_factor
+    assert "all of the 1 that may are fenced" in answer["error_message"]
     assert create(cluster, **assignment([1]))["error_code"] is ErrorCode.invalid_replica_assignment
 
 

@@ -1,0 +1,34 @@
+"""What an operator is told of brokers that do not answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from tierfetch.cli.admin.session import Admin
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.client import Address
+from tierfetch.protocol.client_connection import RequestTimedOutError
+
+BROKER = Address("kafka-1", 9092)
+
+
+class Failing:
+    """A client whose every request fails so."""
+
+    def __init__(self, error: OSError) -> None:
+        self._error = error
+
+    async def request(self, *_: object, **__: object) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [RequestTimedOutError(f"{BROKER} did not answer METADATA within 30 s"), ConnectionResetError("Connection reset")],
+)
+async def test_a_broker_that_does_not_answer_is_named_once(error: OSError) -> None:
+    admin = Admin([BROKER])
+    admin._client = Failing(error)
+    with pytest.raises(OSError, match=str(error)) as failed:
+        await admin.ask(ApiKey.METADATA, {})
+    assert str(failed.value).count(str(BROKER)) == 1
