@@ -2,15 +2,15 @@
 
 The history of a partition is its lineage's remote segments, then its local log; they overlap. So the first record that
 is not older than a time is looked for in the remote segments that begin below the local log, in their order, and then
-locally. An index only says where to begin to read: the answer is always a record. When local retention has moved
-meanwhile, it is looked for again: what was only local has become what is only remote.
+locally. An index only says where to begin to read: the answer is always a record. When retention has moved meanwhile,
+it is looked for again: what was only local has become what is only remote, or what was searched has been deleted.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final
 
 from ..log.partition_log import PartitionLog, TimestampAndOffset
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
@@ -21,10 +21,10 @@ from ..remote.ledger import RemoteLogLedger
 from ..remote.lineage import with_max_timestamp, with_timestamp_from
 from ..remote.metadata import RemoteLogMetadataManager
 from ..remote.segment import RemoteLogSegmentMetadata
-from ..remote.storage import RemoteStorageCorruptError, RemoteStorageError
+from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .chunks import RemoteChunks
 
-T = TypeVar("T")
+_Found = TimestampAndOffset | None
 
 SCAN_BYTES: Final = 1 << 20
 """How much of a segment is looked through at a time; a batch that is larger is read whole."""
@@ -58,14 +58,22 @@ class OffsetsByTime:
         """The first record with the largest timestamp; errors as above."""
         return await self._in_time(partition, log, lambda: self._max_timestamp_offset(partition, log))
 
-    async def _in_time(self, partition: TopicIdPartition, log: PartitionLog, search: Callable[[], Awaitable[T]]) -> T:
-        """The result of a search during which the local log has kept its start."""
+    async def _in_time(
+        self, partition: TopicIdPartition, log: PartitionLog, search: Callable[[], Awaitable[_Found]]
+    ) -> _Found:
+        """The result of a search during which the local log has kept its start, and what was found is still there."""
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
                 while True:
-                    local_log_start_offset = log.local_log_start_offset
-                    found = await search()
-                    if log.local_log_start_offset == local_log_start_offset:
+                    log_start_offset, local_log_start_offset = log.log_start_offset, log.local_log_start_offset
+                    try:
+                        found = await search()
+                    except RemoteResourceNotFoundError:
+                        if log.log_start_offset == log_start_offset:
+                            raise
+                        continue
+                    is_there = found is None or found.offset >= log.log_start_offset
+                    if is_there and log.local_log_start_offset == local_log_start_offset:
                         return found
         except TimeoutError as error:
             raise KafkaError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -354,6 +355,28 @@ class TestTimes:
         assert broker.log.local_log_start_offset == 6
         assert found is not None
         assert found.offset == 4
+
+    @pytest.mark.parametrize("is_gone", [False, True])
+    async def test_expiry_that_overtakes_a_search_is_no_fault_of_the_tier(
+        self, broker: Broker, readers: Readers, monkeypatch: pytest.MonkeyPatch, is_gone: bool
+    ) -> None:
+        """The first segment is searched, and its records are deleted meanwhile, or its objects already."""
+        await broker.fill(3)
+        await tier_all(broker)
+        (first, *_) = broker.ledger.finished()
+        fetch = broker.storage.fetch_index
+
+        async def fetch_late(*arguments: Any) -> bytes:
+            index = await fetch(*arguments)
+            if await broker.log.increment_log_start_offset(first.end_offset + 1) and is_gone:
+                broker.manager.wake(PARTITION)
+                await until(lambda: broker.ledger.get(first.segment_id) is None)
+            return index
+
+        monkeypatch.setattr(broker.storage, "fetch_index", fetch_late)
+        found = await readers.times.offset_for_timestamp(PARTITION, broker.log, 0)
+        assert found is not None
+        assert found.offset == broker.log.log_start_offset == first.end_offset + 1
 
     async def test_tier_is_not_asked_for_what_is_local(self, broker: Broker, readers: Readers) -> None:
         await broker.fill(3)
