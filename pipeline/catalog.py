@@ -117,6 +117,10 @@ class TierCatalog:
     def store(self, ref: StoreRef) -> SegmentStore:
         return self._open_store(ref)
 
+    async def has_any(self) -> bool:
+        """Whether the stores of the last look have anything of any topic. RemoteStorageError, PluginError."""
+        return any([await self.store(ref).partitions(lambda _: True) for ref in self._refs])
+
     async def refresh(
         self,
         wants: Callable[[str], bool],

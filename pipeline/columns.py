@@ -55,8 +55,9 @@ def check_schema(asked: StructType, options: TierOptions) -> None:
     known = {field.name: field for field in [*KAFKA_COLUMNS, *METADATA_COLUMNS, _corrupt_record(options)]}
     for field in asked:
         if field.name not in known:
-            nearest = get_close_matches(field.name, known, 1)
-            hint = f"; did you mean {nearest[0]}?" if nearest else ""
+            folded = {name.lower(): name for name in known}
+            nearest = get_close_matches(field.name.lower(), folded, 1)
+            hint = f"; did you mean {folded[nearest[0]]}?" if nearest else "."
             raise OptionError(
                 f"the schema names the column {field.name}, which is none{hint} Columns: {', '.join(known)}"
             )

@@ -7,14 +7,22 @@ one.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from ..protocol.topics import TopicPartition, check_topic_name
@@ -27,6 +35,8 @@ LATEST: Final = -1
 """In place of an offset, in options and in ListOffsets alike."""
 ByPartition = dict[str, dict[int, int]]
 Offsets = Literal["earliest", "latest"] | ByPartition
+_BY_PARTITION: Final = TypeAdapter(ByPartition)
+_OFFSET_WORDS: Final = ("earliest", "latest")
 Layout = Literal["kafka", "aiven", "logdir"]
 CORRUPT_COLUMN: Final = "_corrupt_record"
 """As Spark's own sources name it."""
@@ -48,6 +58,7 @@ _PATH: Final = "path"
 _PEM: Final = "-----BEGIN "
 _LOCAL: Final = re.compile(r"(?:file:(?://)?(?=/))?(/.*|[^:]*)")
 """Spark writes file:/tmp/x."""
+_S3_SCHEMES: Final = ("s3://", "s3a://")
 _S3: Final = re.compile(r"s3a?://([^/]+)/?(.*)")
 _KAFKA_DIRECTORY: Final = "kafka-tiered-storage"
 
@@ -66,7 +77,7 @@ class TierOptions(BaseModel):
     location: str = Field(min_length=1, description="A directory, s3://BUCKET/PREFIX or any fsspec URL.")
     plugin: str | None = Field(None, description="Storage plugin, where the location does not tell it.")
     storage: dict[str, SecretStr] = Field(default_factory=dict, description="storage.KEY: the plugin's options.")
-    layout: Layout | Literal["auto"] = Field("auto", description="How segments lie there.")
+    layout: Literal[Layout, "auto"] = Field("auto", description="How segments lie there.")
     log_dirs: tuple[str, ...] = Field((), description="Log directories of brokers: go on with what is not in the tier.")
     encryption: dict[str, SecretStr] = Field(
         default_factory=dict, description="encryption.KEY_ID: private RSA key, PEM or a file with it (layout aiven)."
@@ -111,9 +122,7 @@ class TierOptions(BaseModel):
     @field_validator("location")
     @classmethod
     def _whole_path(cls, value: str) -> str:
-        """Executors may run in another directory than the driver."""
-        match = _LOCAL.fullmatch(value)
-        return value if match is None else str(Path(match[1]).absolute())
+        return _whole(value)
 
     @field_validator("topics", mode="before")
     @classmethod
@@ -128,7 +137,12 @@ class TierOptions(BaseModel):
     @field_validator("log_dirs", mode="before")
     @classmethod
     def _split_directories(cls, value: object) -> object:
-        return tuple(name.strip() for name in value.split(",")) if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        names = [name.strip() for name in value.split(",")]
+        if not all(names):
+            raise ValueError(f"{value!r} names a directory without a name")
+        return tuple(_whole(name) for name in names)
 
     @field_validator("encryption")
     @classmethod
@@ -136,30 +150,23 @@ class TierOptions(BaseModel):
         """Here, in the driver: executors need not see the files."""
         return {key_id: _pem(key_id, pem) for key_id, pem in value.items()}
 
-    @field_validator(
-        "layout",
-        "isolation",
-        "mode",
-        "starting_offsets",
-        "ending_offsets",
-        "starting_offsets_by_timestamp_strategy",
-        mode="before",
-    )
+    @field_validator("layout", "isolation", "mode", "starting_offsets_by_timestamp_strategy", mode="before")
     @classmethod
     def _fold_case(cls, value: object) -> object:
-        """Of words: Spark's own sources take PERMISSIVE and Latest. JSON stays as it is."""
-        return value.strip().lower() if isinstance(value, str) and "{" not in value else value
+        """Of words: Spark's own sources take PERMISSIVE and Latest."""
+        return value.strip().lower() if isinstance(value, str) else value
 
-    @field_validator(
-        "starting_offsets",
-        "ending_offsets",
-        "starting_offsets_by_timestamp",
-        "ending_offsets_by_timestamp",
-        mode="before",
-    )
+    @field_validator("starting_offsets", "ending_offsets", mode="before")
     @classmethod
-    def _parse_json(cls, value: object) -> object:
-        return json.loads(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
+    def _parse_offsets(cls, value: object) -> object:
+        if not isinstance(value, str) or (word := value.strip().lower()) not in _OFFSET_WORDS:
+            return _by_partition(value, "neither earliest nor latest nor")
+        return word
+
+    @field_validator("starting_offsets_by_timestamp", "ending_offsets_by_timestamp", mode="before")
+    @classmethod
+    def _parse_times(cls, value: object) -> object:
+        return _by_partition(value, "no")
 
     @field_validator("brokers")
     @classmethod
@@ -262,8 +269,25 @@ def _field(name: str) -> str:
     raise OptionError(f"unknown option {name}{hint} Options: {', '.join(sorted(shown.values()))}")
 
 
+def _by_partition(value: object, what: str) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return _BY_PARTITION.validate_json(value)
+    except ValidationError:
+        raise ValueError(f'{value!r} is {what} JSON such as {{"topic": {{"0": 23, "1": 42}}}}') from None
+
+
 def _time_of(partition: TopicPartition, of_all: int | None, of_some: ByPartition) -> int | None:
     return of_some.get(partition.topic, {}).get(partition.partition) if of_all is None else of_all
+
+
+def _whole(place: str) -> str:
+    """Of a directory its whole path: executors may run in another one than the driver. ValueError."""
+    if place.startswith(_S3_SCHEMES) and not _S3.fullmatch(place):
+        raise ValueError(f"{place}: expected s3://BUCKET/PREFIX")
+    match = _LOCAL.fullmatch(place)
+    return place if match is None else str(Path(match[1]).absolute())
 
 
 def _plugin_of(location: str, layout: Layout) -> tuple[str, dict[str, str]]:

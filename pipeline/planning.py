@@ -68,6 +68,8 @@ async def _planning(options: TierOptions, question: Question[T], catalog: TierCa
         return await question(TablePlanner(options, catalog, brokers, pruning))
     except (RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageTimeoutError):
         raise
+    except OSError as error:
+        raise TierError(f"{options.location}: {error}") from error
     except RemoteStorageError as error:
         raise TierError(
             f"{options.location}: {error}. Credentials are given as storage.* options, which go to the executors too, "

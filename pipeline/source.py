@@ -9,6 +9,7 @@ options and the splits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Final, NoReturn
 
 import pyarrow as pa
@@ -37,9 +38,10 @@ class TierDataSource(DataSource):
     desk: str | None = None
     """Where a plan asks the executors (`driver_desk`); None where they are the driver."""
 
-    def __init__(self, options: dict[str, str]) -> None:
-        super().__init__(options)
-        self.tier_options = parse(options)
+    @cached_property
+    def tier_options(self) -> TierOptions:
+        """Read when they are needed, in the driver: who writes to the format is told of that alone. OptionError."""
+        return parse(self.options)
 
     @classmethod
     def name(cls) -> str:

@@ -28,7 +28,7 @@ from .layouts.aiven import AivenLayout
 from .layouts.aiven_keys import KeyRing
 from .layouts.kafka import KafkaLayout
 from .layouts.log_directory import LogDirectoryLayout
-from .options import Layout, TierOptions
+from .options import Layout, OptionError, TierOptions
 
 LOOKED_AT_MAX: Final = 16
 """Directories that are looked into for a sign of a layout."""
@@ -81,9 +81,23 @@ def open_store(options: TierOptions, ref: StoreRef) -> SegmentStore:
 
 
 async def find_stores(options: TierOptions) -> list[StoreRef]:
-    """The tier's first, then the log directories. RemoteStorageError, PluginError."""
+    """The tier's first, then the log directories. RemoteStorageError, PluginError, OptionError."""
     tier = options.layout if options.layout != "auto" else await _find_layout(options)
+    for directory in options.log_dirs:
+        await _check_log_directory(options, directory)
     return [StoreRef(options.location, tier), *(StoreRef(directory, "logdir") for directory in options.log_dirs)]
+
+
+async def _check_log_directory(options: TierOptions, directory: str) -> None:
+    """OptionError for a misspelt one, which would pass for a broker that has nothing."""
+    async with closing(options.open_storage(directory, "logdir")) as objects:
+        assert isinstance(objects, ReadsObjects), objects
+        names = [name async for name in objects.list_directories("")]
+        if META_PROPERTIES not in names and not any(parse_directory(name) for name in names):
+            raise OptionError(
+                f"option logDirs: {directory} is no log directory of a broker: it has neither {META_PROPERTIES} nor a "
+                "partition"
+            )
 
 
 async def _find_layout(options: TierOptions) -> Layout:

@@ -90,7 +90,9 @@ class TablePlanner:
         absent = sorted(set(filter(self._wants, self._options.topics)) - {extent.name.topic for extent in extents})
         if absent:
             where = "in the tier" if self._brokers is None else "in the tier or on the brokers"
-            raise TierError(f"nothing of topic {', '.join(absent)} is {where} at {self._options.location}")
+            raise TierError(f"nothing of topic {', '.join(absent)} is {where} at {self._place}")
+        if not extents and positions is None and self._brokers is None and not await self._catalog.has_any():
+            raise TierError(f"nothing of any topic is in the tier at {self._place}")
         if positions is None and self._pruning.topics is None:
             self._check_asked({extent.name for extent in extents})
         partitions = self._pruning.partitions
@@ -154,6 +156,12 @@ class TablePlanner:
             names = [TopicPartition(topic, partition) for topic, some in named.items() for partition in some]
             if absent := [name for name in names if name not in there]:
                 raise TierError(f"{option} names {absent[0]}, which is not in the table: {_some(there)}")
+
+    @property
+    def _place(self) -> str:
+        layout = self._options.layout
+        said = "" if layout == "auto" else f" in the layout {layout}, which the option says"
+        return f"{self._options.location}{said}"
 
     def _wants(self, topic: str) -> bool:
         return self._options.wants(topic) and (self._pruning.topics is None or topic in self._pruning.topics)

@@ -7,6 +7,7 @@ A page is a title, a verdict, figures in tiles and sections; what comes from a t
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,19 +15,21 @@ from typing import Final, Literal
 
 _SHORT_MAX: Final = 32
 """Characters of a text that stands on one line."""
+_FIGURE: Final = re.compile(r"-?[\d.,]+(?:%|\s?[A-Za-z]+(?:/s)?)?")
+"""12.7 MiB, 94%, 55 B/s."""
 Tone = Literal["good", "bad", "warn", "plain"]
 
 _STYLE: Final = """
 :root { color-scheme: light; --text: #1b1f24; --quiet: #59636e; --line: #d1d9e0; --soft: #f6f8fa; --good: #1a7f37;
   --bad: #cf222e; --warn: #9a6700; --accent: #0969da; }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 72rem; padding: 2rem 1.5rem 4rem; color: var(--text); background: #fff;
+body { margin: 0 auto; max-width: 80rem; padding: 2rem 1.5rem 4rem; color: var(--text); background: #fff;
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif; }
 h1 { font-size: 1.7rem; margin: 0 0 .2rem; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .5rem; }
 p { margin: .4rem 0; max-width: 60rem; } .quiet { color: var(--quiet); }
 .verdict { border-left: .4rem solid var(--tone); background: var(--soft); padding: .8rem 1rem; margin: 1.2rem 0;
   font-size: 1.1rem; }
-.good { --tone: var(--good); } .bad { --tone: var(--bad); } .warn { --tone: var(--warn); }
+.verdict p { margin: 0; } .good { --tone: var(--good); } .bad { --tone: var(--bad); } .warn { --tone: var(--warn); }
 .plain { --tone: var(--accent); }
 .tiles { display: flex; flex-wrap: wrap; gap: .8rem; margin: 1rem 0; }
 .tile { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem 1rem; min-width: 8.5rem; }
@@ -35,7 +38,7 @@ p { margin: .4rem 0; max-width: 60rem; } .quiet { color: var(--quiet); }
 table { border-collapse: collapse; width: 100%; font-size: .88rem; }
 th { text-align: left; color: var(--quiet); font-weight: 600; border-bottom: 2px solid var(--line); }
 td { border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
-th, td { padding: .35rem .55rem; } .short, .right { white-space: nowrap; }
+th, td { padding: .35rem .55rem; } td.short, td.right { white-space: nowrap; } td:first-child { min-width: 8rem; }
 .right { text-align: right; font-variant-numeric: tabular-nums; }
 .mark { color: var(--tone); font-weight: 600; white-space: nowrap; }
 svg { display: block; width: 100%; height: auto; } code { font-size: .9em; }
@@ -72,8 +75,10 @@ def page(title: str, lead: str, parts: Iterable[Markup]) -> str:
     )
 
 
-def verdict(text: str, tone: Tone) -> Markup:
-    return Markup(f'<div class="verdict {tone}">{_text(text)}</div>')
+def verdict(text: str, tone: Tone, *more: str) -> Markup:
+    """A box with a line for each text."""
+    lines = "".join(f"<p>{_text(line)}</p>" for line in (text, *more))
+    return Markup(f'<div class="verdict {tone}">{lines}</div>')
 
 
 def tiles(found: Iterable[Tile]) -> Markup:
@@ -97,9 +102,9 @@ def mark(text: str, tone: Tone) -> Markup:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Markup:
-    """Numbers are grouped and stand right, and so do the headings of columns that hold some."""
+    """Numbers are grouped; they stand right, with or without a unit, and so does all of their columns."""
     listed = [list(row) for row in rows]
-    numeric = [any(isinstance(row[index], int) for row in listed) for index in range(len(headings))]
+    numeric = [any(_is_number(row[index]) for row in listed) for index in range(len(headings))]
     head = "".join(f"<th{_right(flag)}>{_text(name)}</th>" for name, flag in zip(headings, numeric, strict=True))
     body = "\n".join(
         "<tr>" + "".join(_cell(cell, flag) for cell, flag in zip(row, numeric, strict=True)) + "</tr>" for row in listed
@@ -126,6 +131,10 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
         count /= 1024
     raise AssertionError("unreachable: the last unit takes everything")
+
+
+def _is_number(cell: Cell) -> bool:
+    return isinstance(cell, int) or (isinstance(cell, str) and _FIGURE.fullmatch(cell) is not None)
 
 
 def _cell(cell: Cell, is_numeric: bool) -> str:

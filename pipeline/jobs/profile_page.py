@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -67,29 +68,24 @@ def _tiles(found: TierProfile) -> Markup:
 
 
 def _advice(found: TierProfile) -> list[Markup]:
-    """What an operator may want to act on."""
-    said = []
-    for topic in found.topics:
-        packed = topic.size_bytes / max(1, topic.batches)
-        if topic.batches and packed < BATCH_BYTES_SMALL and topic.records < 10 * topic.batches:
-            said.append(
-                verdict(
-                    f"{topic.topic}: batches of {topic.records / topic.batches:.1f} records and {size(packed)} on "
-                    "average. A longer linger.ms makes them larger, and everything cheaper to read.",
-                    "warn",
-                )
-            )
-        keys = topic.keys
-        if keys is not None and keys.distinct_keys > 1 and keys.largest_key_records >= KEY_SHARE_LARGE * keys.records:
-            share = percent(keys.largest_key_records / keys.records)
-            said.append(
-                verdict(f"{topic.topic}: one key has {share} of the records, and its partition with it.", "warn")
-            )
-        if topic.partition_skew >= 2:
-            said.append(
-                verdict(f"{topic.topic}: one partition has {topic.partition_skew:.1f} times its share.", "warn")
-            )
-    return said
+    """What an operator may want to act on, in one box."""
+    said = [f"{topic.topic}: {text}" for topic in found.topics for text in _worth_a_look(topic)]
+    return [verdict(said[0], "warn", *said[1:])] if said else []
+
+
+def _worth_a_look(topic: TopicProfile) -> Iterator[str]:
+    packed = topic.size_bytes / max(1, topic.batches)
+    if topic.batches and packed < BATCH_BYTES_SMALL and topic.records < 10 * topic.batches:
+        yield (
+            f"batches of {topic.records / topic.batches:.1f} records and {size(packed)} on average. A longer linger.ms "
+            "makes them larger, and everything cheaper to read."
+        )
+    keys = topic.keys
+    if keys is not None and keys.distinct_keys > 1 and keys.largest_key_records >= KEY_SHARE_LARGE * keys.records:
+        share = percent(keys.largest_key_records / keys.records)
+        yield f"one key has {share} of the records, and its partition with it."
+    if topic.partition_skew >= 2:
+        yield f"one partition has {topic.partition_skew:.1f} times its share."
 
 
 def _table(found: TierProfile) -> Markup:
@@ -117,7 +113,7 @@ def _key_cells(topic: TopicProfile) -> list[str | int]:
     keys = topic.keys
     if keys is None:
         return []
-    largest = f"{keys.largest_key_records / keys.records:.1%}" if keys.records else "–"
+    largest = f"{keys.largest_key_records / keys.records:.1%}" if keys.distinct_keys else "–"
     removable = f"{keys.removable_share:.0%}" if keys.distinct_keys else "no keys"
     return [keys.distinct_keys, keys.tombstones, largest, removable]
 

@@ -270,6 +270,44 @@ def test_a_column_for_reports_that_records_have_already_is_refused(name: str) ->
         schema(parse({"location": "/t", "topics": "t", "columnNameOfCorruptRecord": name}))
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("startingOffsets", "yesterday", "'yesterday' is neither earliest nor latest nor JSON such as {\"topic\": "),
+        ("endingOffsets", '{"t":{"x":1}}', '\'{"t":{"x":1}}\' is neither earliest nor latest nor JSON such as'),
+        ("startingOffsetsByTimestamp", "1700000000000", "'1700000000000' is no JSON such as {\"topic\": "),
+        ("layout", "parquet", "Input should be 'kafka', 'aiven', 'logdir' or 'auto'"),
+        ("logDirs", "a,,b", "'a,,b' names a directory without a name"),
+        ("location", "s3://", "s3://: expected s3://BUCKET/PREFIX"),
+        ("topicsPattern", "(", "Input should be a valid regular expression"),
+    ],
+)
+def test_a_value_that_cannot_be_is_said_with_its_option(option: str, value: str, said: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse({"location": "/tier", "topics": "t"} | {option: value})
+    assert str(caught.value).startswith(f"option {option}: {said}")
+
+
+def test_a_place_with_nothing_is_no_empty_table(tier: Path) -> None:
+    """A pattern that matches nothing is."""
+    asked = {"topicsPattern": "nothing.*"}
+    assert plan(options_of(tier, **asked)) == []
+    with pytest.raises(TierError, match=r"nothing of any topic is in the tier at .*/misspelt"):
+        plan(options_of(tier / "misspelt", **asked))
+    with pytest.raises(TierError, match=r"nothing of topic random is in the tier at .* in the layout aiven, which the"):
+        plan(options_of(tier, topics=TOPIC, layout="aiven"))
+    with pytest.raises(
+        OptionError, match=r"option logDirs: .*/misspelt is no log directory of a broker: it has neither"
+    ):
+        plan(options_of(tier, topics=TOPIC, logDirs=tier / "misspelt"))
+
+
+def test_a_log_directory_is_found_from_anywhere(tmp_path: Path) -> None:
+    """Executors may run in another directory."""
+    options = parse({"location": "tier", "topics": "t", "logDirs": "one, /two"})
+    assert options.log_dirs == (str(Path("one").absolute()), "/two")
+
+
 def test_words_are_taken_in_any_case() -> None:
     written = {"mode": "PERMISSIVE", "startingOffsets": "Latest ", "layout": "Kafka"}
     options = parse({"location": "/t", "topics": "T", **written})

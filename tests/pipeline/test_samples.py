@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,9 @@ def test_P1_a_log_directory_alone(topic: str, isolation: str) -> None:
     assert found == samples.expected()[topic][isolation]
 
 
-def test_P1_the_directories_of_two_brokers_hold_each_offset_once() -> None:
-    both = f"{samples.ROOT / 'broker-1'},{samples.BROKER}"
-    found = digest(samples.TIER.parent, topics="s-trim", logDirs=both)
+def test_P1_the_directories_of_two_brokers_hold_each_offset_once(tmp_path: Path) -> None:
+    shutil.copytree(samples.BROKER, tmp_path / "another")
+    found = digest(samples.TIER.parent, topics="s-trim", logDirs=f"{tmp_path / 'another'},{samples.BROKER}")
     assert found == samples.expected()["s-trim"]["read_committed"]
 
 

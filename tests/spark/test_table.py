@@ -113,11 +113,15 @@ def test_a_view_of_sql_is_the_table(spark: Any) -> None:
     assert [tuple(row) for row in found] == [("s-none", 2460), ("s-trim", 1634)]
 
 
-def test_the_table_cannot_be_written(spark: Any) -> None:
+def test_the_table_cannot_be_written(spark: Any, tmp_path: Path) -> None:
     rows = table(spark, samples.TIER.parent, topics="s-trim").limit(1)
-    writer = rows.write.format("tierfetch").options(location=str(samples.TIER.parent), topics="s-trim").mode("append")
-    with pytest.raises(Exception, match="format tierfetch cannot be written: a tier is written by the brokers"):
-        writer.save()
+    said = "format tierfetch cannot be written: a tier is written by the brokers"
+    with pytest.raises(Exception, match=said):
+        rows.write.format("tierfetch").mode("append").save(str(samples.TIER.parent))
+    counting = spark.readStream.format("rate").load().writeStream.format("tierfetch").options(location="/tier")
+    query = counting.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    with pytest.raises(Exception, match=said):
+        query.awaitTermination(int(TIMEOUT_S))
 
 
 def test_damage_is_named_or_passed_over(spark: Any, tmp_path: Path) -> None:
@@ -167,6 +171,7 @@ def test_what_is_passed_over_is_a_row_of_the_column_that_spark_has_for_it(spark:
     ("schema", "said"),
     [
         ("offfset LONG", "the schema names the column offfset, which is none; did you mean offset?"),
+        ("TimestampTYPE INT", "the schema names the column TimestampTYPE, which is none; did you mean timestampType?"),
         ("offset INT", "column offset is bigint, the schema says int: read it as it is, and cast it"),
         ("value STRING", "column value is binary, the schema says string"),
     ],

@@ -8,7 +8,7 @@ import pytest
 
 from tierfetch.pipeline.jobs.audit_page import MEANINGS, audit_page
 from tierfetch.pipeline.jobs.audit_report import AuditedPartition, AuditedSegment, AuditFinding, TierAudit
-from tierfetch.pipeline.jobs.page import moment, size
+from tierfetch.pipeline.jobs.page import moment, size, table
 from tierfetch.remote.findings import FindingKind
 
 
@@ -56,6 +56,16 @@ def test_leftovers_are_no_damage_and_nothing_is_all_right() -> None:
 
 def test_a_page_needs_nothing_else() -> None:
     assert not re.search(r"(src|href)=|url\(|@import", audit_page(audited()))
+
+
+def test_figures_stand_right_with_their_units_and_texts_do_not() -> None:
+    written = table(("name", "size", "share", "what"), [("2026", "12.7 MiB", "94%", "4 objects without a log")]).html
+    assert re.findall(r"<th( class=\"right\")?>(\w+)", written) == [
+        (' class="right"', "name"),
+        (' class="right"', "size"),
+        (' class="right"', "share"),
+        ("", "what"),
+    ]
 
 
 def test_neighbours_of_many_segments_are_drawn_as_one() -> None:
