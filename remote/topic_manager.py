@@ -46,7 +46,7 @@ from .segment import (
     RemoteLogSegmentMetadataUpdate,
     RemotePartitionDeleteMetadata,
 )
-from .topic_reader import OUTSIDE_ERRORS, MetadataPartitionReader
+from .topic_reader import OUTSIDE_ERRORS, MetadataPartitionReader, told
 
 _log = logging.getLogger(__name__)
 
@@ -175,7 +175,7 @@ class TopicBasedRemoteLogMetadataManager:
                 _check_count(count, config.topic_num_partitions)
                 self._partition_count = count
             except OUTSIDE_ERRORS as error:
-                _log.warning("cannot reach the remote log metadata topic, trying again: %r", error)
+                _log.warning("cannot reach the remote log metadata topic, trying again: %s", told(error))
             except Exception:  # noqa: BLE001 the supervisor of this task
                 _log.exception("bug in finding the remote log metadata topic; trying again")
             if self._partition_count is None:
@@ -225,5 +225,5 @@ class TopicBasedRemoteLogMetadataManager:
                     await self._topic.append(number, value)
                 return
             except OUTSIDE_ERRORS as error:
-                _log.warning("cannot write to metadata partition %d, trying again: %r", number, error)
+                _log.warning("cannot write to metadata partition %d, trying again: %s", number, told(error))
             await asyncio.wait([arrival], timeout=backoff.next_delay_ms() / 1000)

@@ -41,6 +41,11 @@ OUTSIDE_ERRORS = (RemoteLogMetadataError, KafkaError, OSError)
 BEFORE_START = -1
 
 
+def told(error: Exception) -> str:
+    """For the log; a deadline's error says nothing by itself."""
+    return str(error) or type(error).__name__
+
+
 @dataclass(slots=True)
 class _Cursor:
     """`position` is the next offset to read, `last_epoch` the leader epoch of what was read; `partitions` maps each to
@@ -112,7 +117,7 @@ class MetadataPartitionReader:
                 await step()
                 backoff.reset()
             except OUTSIDE_ERRORS as error:
-                _log.warning("cannot read metadata partition %d, trying again: %r", self._partition, error)
+                _log.warning("cannot read metadata partition %d, trying again: %s", self._partition, told(error))
                 if isinstance(error, KafkaError) and error.code is ErrorCode.offset_out_of_range:
                     self._begin_anew()
                 await asyncio.sleep(backoff.next_delay_ms() / 1000)
