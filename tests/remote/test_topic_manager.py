@@ -172,7 +172,7 @@ async def test_a_joining_partition_may_overtake_a_stuck_live_cursor(caplog: pyte
         await copy(manager, 2, SAME_METADATA_PARTITION)
         assert len(ledger.finished()) == 3
     assert [record.getMessage() for record in caplog.records] == [
-        f"cannot read metadata partition {NUMBER}, trying again: TimeoutError()"
+        f"cannot read metadata partition {NUMBER}, trying again: TimeoutError"
     ]
 
 
