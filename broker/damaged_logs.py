@@ -31,6 +31,7 @@ of an earlier epoch asks for. A broker that led with the log gives up its leader
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Final
 
 from ..log.damage import damage_of, put_damaged_aside
@@ -53,14 +54,15 @@ class DamagedLogs:
         """When each was opened in vain last, on the loop's clock."""
 
     async def is_to_reopen(
-        self, name: TopicPartition, registration: PartitionRegistration, counted_on_epoch: int
+        self, name: TopicPartition, registrations: Iterable[PartitionRegistration], counted_on_epoch: int
     ) -> bool:
         """Of a damaged log: False once it was put aside. KafkaError while it is to be left as it is; OSError.
-        `counted_on_epoch`: as for `is_spare`.
+        `registrations`: the one that the new replica will act upon, under which it may be the leader, and the present
+        one, of which it may be a candidate. `counted_on_epoch`: as for `is_spare`.
         """
         damage = damage_of(self._logs, name)
         assert damage is not None, name
-        if is_spare(registration, self._node_id, counted_on_epoch):
+        if all(is_spare(registration, self._node_id, counted_on_epoch) for registration in registrations):
             await put_damaged_aside(self._logs, name)
             self._looked_at_s.pop(name, None)
             return False

@@ -245,7 +245,9 @@ class ReplicaManager:
             self._to_open_anew[key] = _FailedLog(led_epoch, partition.leader_epoch)
             await self._let_go(key)
             partition = None
-        is_to_reopen = partition is None and (self._logs.may_open_again(name) or await self._treat_damage(key))
+        is_to_reopen = partition is None and (
+            self._logs.may_open_again(name) or await self._treat_damage(key, registration)
+        )
         if key in self._to_open_anew:
             await self._open_anew(key)
             self._again[key] = None
@@ -266,16 +268,17 @@ class ReplicaManager:
         self._tell_directory(key, registration)
         await self._set_role(partition, registration)
 
-    async def _treat_damage(self, key: TopicIdPartition) -> bool:
+    async def _treat_damage(self, key: TopicIdPartition, registration: PartitionRegistration) -> bool:
         """Whether a damaged log shall be opened once more. KafkaError if it is to be left alone."""
         name, failed = key.topic_partition, self._to_open_anew.get(key)
-        registration = self._hosted.image.partition(name)  # as it is now: who is put aside is no candidate any more
+        now = self._hosted.image.partition(name)
         is_damaged = damage_of(self._logs, name) is not None
-        if registration is None or not is_damaged or await self._logs.topic_id_of(name) not in (None, key.topic_id):
+        if now is None or not is_damaged or await self._logs.topic_id_of(name) not in (None, key.topic_id):
             return False
         if failed is not None:
             await self._renew_leadership(key)
-        if await self._damaged.is_to_reopen(name, registration, NO_EPOCH if failed is None else failed.last_epoch):
+        last_epoch = NO_EPOCH if failed is None else failed.last_epoch
+        if await self._damaged.is_to_reopen(name, (registration, now), last_epoch):
             return True
         self._to_open_anew.pop(key, None)
         return False

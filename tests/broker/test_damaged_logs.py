@@ -9,13 +9,16 @@ import pytest
 
 from tierfetch.broker.cluster_view import NO_LEADER, PartitionRegistration
 from tierfetch.broker.damaged_logs import is_spare
+from tierfetch.broker.partition import Partition
 from tierfetch.log.checkpoints import CLEAN_SHUTDOWN
+from tierfetch.log.damage import damage_of
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.protocol.topics import TopicIdPartition, TopicPartition
 from tierfetch.tests.broker.hosting import batch
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.waiting import until
+from tierfetch.tests.fakes.cluster_rules import alter_partition, elect_leader
 
 SEGMENT = "00000000000000000000.log"
 
@@ -152,6 +155,44 @@ async def test_leader_whose_log_turns_out_to_be_damaged_has_another_one_lead(
     await until(lambda: put_aside(nodes, 1) == [data])
     assert nodes.registration("t").leader == 2
     await in_sync(nodes, 1, 2)
+
+
+async def test_a_new_empty_replica_does_not_lead_by_an_image_that_is_over(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Followers that have not heard of the next leader either would cut their logs to its end."""
+    await nodes.start(1, 2)
+    topic = await nodes.topic("t", 1, 2)
+    await produce(nodes, 1, b"a")
+    await in_sync(nodes, 1, 2)
+    logs, led = nodes[1].logs, list[int]()
+    may_open_again, lead = logs.may_open_again, Partition.lead
+
+    def overtaken(name: TopicPartition) -> bool:
+        """While an image is applied that has this broker lead, the next one comes."""
+        if damage_of(logs, name) is not None and nodes.registration("t").leader == 1:
+            nodes.cluster.change(lambda image: elect_leader(image, topic.id_partition(0), 2))
+            nodes.cluster.change(
+                lambda image: alter_partition(
+                    image,
+                    topic.id_partition(0),
+                    leader_epoch=1,
+                    partition_epoch=nodes.registration("t").partition_epoch,
+                    isr=[2],
+                )
+            )
+        return may_open_again(name)
+
+    async def noted(partition: Partition, registration: PartitionRegistration) -> None:
+        led.append(registration.leader)
+        await lead(partition, registration)
+
+    monkeypatch.setattr(logs, "may_open_again", overtaken)
+    monkeypatch.setattr(Partition, "lead", noted)
+    data = await hurt_while_up(nodes, 1)
+    await until(lambda: put_aside(nodes, 1) == [data])
+    await in_sync(nodes, 1, 2)
+    assert led == [2]
 
 
 async def test_replica_that_its_leader_may_be_about_to_take_in_is_left_as_it_is_until_the_next_epoch(
