@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
+from ..protocol.turns import Turns
 from .disk_send import BUFFER_BYTES
 
 T = TypeVar("T")
@@ -106,40 +106,25 @@ class DiskThreads:
 
     def __init__(self, threads: int) -> None:
         self._pools = {pool: _Workers(pool.value, threads) for pool in Pool}
-        self.queue_depth = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._turns = Turns(CALLS_MAX)
         self.send_buffer = memoryview(bytearray(BUFFER_BYTES))
         """Shared by all sends, which run on the one loop of the disk."""
 
+    @property
+    def queue_depth(self) -> int:
+        """Calls under way."""
+        return self._turns.taken
+
     def try_enter(self) -> bool:
         """Take a free place, if nobody waits for one."""
-        if self.queue_depth >= CALLS_MAX or self._waiting:
-            return False
-        self.queue_depth += 1
-        return True
+        return self._turns.try_take()
 
     async def enter(self) -> None:
         """Wait for a free place; does not yield to the loop if there is one."""
-        if self.try_enter():
-            return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():
-                self.leave()
-            raise
+        await self._turns.take()
 
     def leave(self) -> None:
-        """Give the place to who waits first."""
-        self.queue_depth -= 1
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self.queue_depth += 1
-                turn.set_result(None)
-                return
+        self._turns.give_back()
 
     def start(self, pool: Pool, call: Callable[[], T], done: Callable[[Job[T]], None]) -> None:
         """Run `call` on a thread, then `done` on the loop, whatever became of those who wait."""

@@ -34,6 +34,7 @@ from .fetch_wire import FetchRequest, FetchResponse
 from .primitives import BUFFER_TYPES, INT32, MalformedMessageError, Reader
 from .produce_wire import ACKS_NONE, ProduceRequest, ProduceResponse
 from .stream import StreamProtocol
+from .turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +105,7 @@ class Connection(StreamProtocol):
         self._client_id = client_id
         self._limits = limits
         self._pending: deque[_Pending] = deque()
-        self._turns = asyncio.Semaphore(limits.in_flight_max)
+        self._turns = Turns(limits.in_flight_max)
         self._correlation_id = 0
         self._watch: asyncio.TimerHandle | None = None
         """Not later than the first deadline of those that wait."""
@@ -198,11 +199,10 @@ class Connection(StreamProtocol):
         deadline_s = self.loop.time() + timeout_s
         pending = None
         try:
-            if self._turns.locked() or not self._writable.is_set():
+            if not (self._writable.is_set() and self._turns.try_take()):
                 async with asyncio.timeout_at(deadline_s):
-                    pending = await self._send(api, version, body, deadline_s, arriving)
-            else:
-                pending = await self._send(api, version, body, deadline_s, arriving)
+                    await self._take_turn()
+            pending = self._send(api, version, body, deadline_s, arriving)
             return None if pending is None else await pending.frame
         except TimeoutError:
             if pending is not None:
@@ -211,24 +211,32 @@ class Connection(StreamProtocol):
         except OSError as error:
             raise BrokerUnavailableError(f"{api.name} to {self.peer} failed: {error}") from None
 
-    async def _send(
-        self, api: ApiKey, version: int, body: Any, deadline_s: float, arriving: Arriving | None
-    ) -> _Pending | None:
-        """Write the whole request without a pause in between, so that a cancellation never leaves half of one."""
-        await self._turns.acquire()
+    async def _take_turn(self) -> None:
+        """And wait until the transport takes more."""
+        await self._turns.take()
         try:
             await self.drain()
+        except BaseException:
+            self._turns.give_back()
+            raise
+
+    def _send(
+        self, api: ApiKey, version: int, body: Any, deadline_s: float, arriving: Arriving | None
+    ) -> _Pending | None:
+        """Whose turn it is writes the whole request without a pause in between: nothing ever leaves half of one."""
+        try:
+            self.check_open()
             self._correlation_id = (self._correlation_id + 1) & CORRELATION_ID_MASK
             header = RequestHeader(api, version, self._correlation_id, self._client_id)
             parts = write_request(header, body)
         except BaseException:
-            self._turns.release()
+            self._turns.give_back()
             raise
         for part in parts:
             assert isinstance(part, BUFFER_TYPES), f"{api.name} request with {part!r}"
             self.transport.write(part)
         if api is ApiKey.PRODUCE and body.acks == ACKS_NONE:
-            self._turns.release()
+            self._turns.give_back()
             return None
         pending = _Pending(header.correlation_id, self.loop.create_future(), deadline_s, arriving)
         self._pending.append(pending)
@@ -308,7 +316,7 @@ class Connection(StreamProtocol):
             expected = self._pending[0].correlation_id if self._pending else "none"
             raise MalformedMessageError(f"response to request {correlation_id}, expected was {expected}")
         pending = self._pending.popleft()
-        self._turns.release()
+        self._turns.give_back()
         if not pending.frame.done():
             pending.frame.set_result(frame)
 
@@ -326,7 +334,7 @@ class Connection(StreamProtocol):
             self._watch = None
         while self._pending:
             pending = self._pending.popleft()
-            self._turns.release()
+            self._turns.give_back()
             if not pending.frame.done():
                 pending.frame.set_exception(ConnectionResetError(reason))
 

@@ -61,6 +61,10 @@ class StreamProtocol(asyncio.BufferedProtocol):
         """Wait until the transport takes more. ConnectionResetError if it is gone."""
         if not self._writable.is_set():
             await self._writable.wait()
+        self.check_open()
+
+    def check_open(self) -> None:
+        """ConnectionResetError if it is not."""
         if self.is_lost or self.transport.is_closing():
             raise ConnectionResetError(f"the connection to {self.peer} is closed")
 

@@ -117,16 +117,19 @@ class SimTask(asyncio.Task[T]):
 
     __slots__ = ("number",)
 
-    number: int
+    def __init__(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        loop: SimLoop,
+        name: str,
+        context: Context | None,
+    ) -> None:
+        self.number = loop.tasks = loop.tasks + 1
+        super().__init__(coro, loop=loop, name=name, context=context)
 
     def __hash__(self) -> int:
-        try:
-            return self.number
-        except AttributeError:
-            loop = self.get_loop()
-            assert isinstance(loop, SimLoop), loop
-            self.number = loop.tasks = loop.tasks + 1
-            return self.number
+        return self.number
 
 
 class SimLoop(asyncio.AbstractEventLoop):
