@@ -53,7 +53,8 @@ def deadlines(replica: Replica, role: Leader) -> Iterator[int]:
     for node in replica.other_voters():
         if (begin_at_ms := role.begin_at_ms[node.key.id]) != IN_FLIGHT:
             yield begin_at_ms
-    yield from (parked.deadline_ms for parked in role.parked.values())
+    if role.parked.fetches and role.parked.look_at_ms is not None:
+        yield role.parked.look_at_ms
     yield from voter_change_deadlines(role)
     if role.pending and not replica.log.is_busy:
         yield role.pending_since_ms + replica.config.append_linger_ms

@@ -37,7 +37,7 @@ from .messages import (
 )
 from .replica import Replica
 from .requests import is_other_cluster, leader_only_error
-from .roles import Leader, ParkedFetch, ReplicaPosition
+from .roles import Leader, ParkedFetch, ParkedFetches, ReplicaPosition
 from .state import ReplicaKey
 
 OBSERVER_SESSION_TIMEOUT_MS = 300_000
@@ -62,28 +62,45 @@ def on_fetch_request(replica: Replica, token: object, request: FetchRequest) -> 
         replica.reply(token, answer)
         return
     is_remembered = _note_position(replica, role, request)
-    if request.replica in role.parked:
-        _answer(replica, role.parked.pop(request.replica))
+    if request.replica in role.parked.fetches:
+        _answer(replica, role.parked.fetches.pop(request.replica))
     known = request.high_watermark if request.high_watermark >= 0 else replica.high_watermark
     is_voter = _is_voter(replica, position_key(replica, role, request.replica))
     fetch = ParkedFetch(token, request, replica.now_ms + max(request.max_wait_ms, 0), known, is_voter)
     if is_remembered:
-        role.parked[request.replica] = fetch
+        role.parked.fetches[request.replica] = fetch
+        role.parked.arrived = request.replica
     else:
         _answer(replica, fetch)
 
 
 def answer_parked(replica: Replica, role: Leader) -> None:
-    """Those that have something to read or to know by now, or have waited long enough."""
-    written, high_watermark, now_ms = replica.log.written_end_offset, replica.high_watermark, replica.now_ms
-    for key, fetch in list(role.parked.items()):
-        has_news = fetch.known_high_watermark < high_watermark
-        is_patient = fetch.is_voter and fetch.request.fetch_offset >= written and now_ms < fetch.deadline_ms
-        if has_news and is_patient:
-            deadline_ms = min(fetch.deadline_ms, now_ms + NEWS_LINGER_MS)
-            role.parked[key] = replace(fetch, deadline_ms=deadline_ms, known_high_watermark=high_watermark)
-        elif has_news or fetch.request.fetch_offset < written or now_ms >= fetch.deadline_ms:
-            _answer(replica, role.parked.pop(key))
+    """Those that have something to read or to know by now, or have waited long enough. Observers may be many: while
+    nothing moves only who has just come is looked at."""
+    parked = role.parked
+    ends = (replica.log.written_end_offset, replica.high_watermark)
+    if ends != parked.ends or (parked.look_at_ms is not None and replica.now_ms >= parked.look_at_ms):
+        keys = list(parked.fetches)
+        parked.ends, parked.look_at_ms = ends, None
+    else:
+        keys = [] if parked.arrived is None else [parked.arrived]
+    parked.arrived = None
+    for key in keys:
+        _look_at(replica, parked, key)
+
+
+def _look_at(replica: Replica, parked: ParkedFetches, key: ReplicaKey) -> None:
+    fetch, now_ms = parked.fetches[key], replica.now_ms
+    has_news = fetch.known_high_watermark < replica.high_watermark
+    is_due = fetch.request.fetch_offset < replica.log.written_end_offset or now_ms >= fetch.deadline_ms
+    if is_due or (has_news and not fetch.is_voter):
+        _answer(replica, parked.fetches.pop(key))
+        return
+    deadline_ms = fetch.deadline_ms
+    if has_news:
+        deadline_ms = min(deadline_ms, now_ms + NEWS_LINGER_MS)
+        parked.fetches[key] = replace(fetch, deadline_ms=deadline_ms, known_high_watermark=replica.high_watermark)
+    parked.look_at_ms = deadline_ms if parked.look_at_ms is None else min(parked.look_at_ms, deadline_ms)
 
 
 def on_fetch_snapshot_request(replica: Replica, token: object, request: FetchSnapshotRequest) -> None:

@@ -145,6 +145,17 @@ class ParkedFetch:
 
 
 @dataclass(slots=True)
+class ParkedFetches:
+    """By who asks. All are to be looked at when `ends` (what is written, the high watermark) have moved since the last
+    time, or at `look_at_ms`, which is not later than the first deadline; else only who has just `arrived`."""
+
+    fetches: dict[ReplicaKey, ParkedFetch] = field(default_factory=dict)
+    arrived: ReplicaKey | None = None
+    ends: tuple[int, int] = (-1, -1)
+    look_at_ms: int | None = None
+
+
+@dataclass(slots=True)
 class VoterChange:
     """The one change of the voter set under way. It waits until `catch_up_end_offset` is at the new voter, then for the
     high watermark to pass `offset`, that of its record."""
@@ -178,7 +189,7 @@ class Leader:
     positions: dict[ReplicaKey, ReplicaPosition] = field(default_factory=dict)
     begin_at_ms: dict[int, int] = field(default_factory=dict)
     begin_failures: dict[int, int] = field(default_factory=dict)
-    parked: dict[ReplicaKey, ParkedFetch] = field(default_factory=dict)
+    parked: ParkedFetches = field(default_factory=ParkedFetches)
     pending: list[ControlBatch | DataBatch] = field(default_factory=list)
     pending_since_ms: int = 0
     pending_bytes: int = 0

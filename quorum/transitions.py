@@ -159,7 +159,7 @@ def _abandon_leadership(replica: Replica, old: Leader, old_epoch: int, reason: s
     for _, _, token in old.uncommitted:
         replica.emit(AppendFailed(token, AppendError.LEADERSHIP_LOST))
     error = ErrorCode.not_leader_or_follower
-    for parked in old.parked.values():
+    for parked in old.parked.fetches.values():
         replica.reply(parked.token, FetchResponse(error=error, leader=replica.leader))
     change = old.voter_change
     if change is not None and not change.is_answered:

@@ -44,6 +44,7 @@ _MUTABLE: dict[type, frozenset[str]] = {
     roles.Follower: frozenset({"download"}),
     roles.ReplicaPosition: frozenset(),
     roles.Identity: frozenset(),
+    roles.ParkedFetches: frozenset({"fetches"}),
     roles.VoterChange: frozenset(),
     roles.Leader: frozenset(
         {
@@ -73,6 +74,7 @@ _BOOKKEEPING = frozenset(
         "_persisted",
         "_changing",
         "_is_proven_with_state",
+        "ends",
         "_version",
         "voters",
         "is_voter",

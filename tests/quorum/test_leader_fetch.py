@@ -1,0 +1,45 @@
+"""What a leader does for those whose fetches wait, however many they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tierfetch.quorum import leader_fetch
+from tierfetch.quorum.effects import Effect, Reply
+from tierfetch.quorum.events import RequestReceived
+from tierfetch.quorum.messages import FetchRequest
+
+from .cluster import Cluster, Node, key_of
+from .test_core_membership import ready
+
+OBSERVERS = range(100, 150)
+
+
+def fetch(leader: Node, observer: int, now_ms: int) -> list[Effect]:
+    """Of one that has everything, and waits for more."""
+    core = leader.core
+    request = FetchRequest(
+        cluster_id=None,
+        replica=key_of(observer),
+        epoch=core.epoch,
+        fetch_offset=core.log_end_offset,
+        last_fetched_epoch=core.epoch,
+        max_wait_ms=500,
+        high_watermark=core.high_watermark,
+    )
+    return core.step(RequestReceived(observer, request), now_ms)
+
+
+def test_Q5_who_comes_is_looked_at_and_not_all_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster([1])
+    ready(cluster)
+    leader, looks, look_at = cluster.nodes[1], [], leader_fetch._look_at
+    monkeypatch.setattr(leader_fetch, "_look_at", lambda *args: (looks.append(args[2]), look_at(*args)))
+    for observer in OBSERVERS:
+        assert not any(isinstance(effect, Reply) for effect in fetch(leader, observer, cluster.now_ms))
+    assert looks == [key_of(observer) for observer in OBSERVERS]
+    looks.clear()
+    cluster.append(leader, b"x")
+    cluster.run_until(lambda: leader.core.high_watermark == leader.core.log_end_offset)
+    assert set(cluster.answers) == set(OBSERVERS)
+    assert len(looks) == len(OBSERVERS)
