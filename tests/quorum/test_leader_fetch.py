@@ -8,6 +8,9 @@ from tierfetch.quorum import leader_fetch
 from tierfetch.quorum.effects import Effect, Reply
 from tierfetch.quorum.events import RequestReceived
 from tierfetch.quorum.messages import FetchRequest
+from tierfetch.quorum.replica import Replica
+from tierfetch.quorum.roles import ParkedFetches
+from tierfetch.quorum.state import ReplicaKey
 
 from .cluster import Cluster, Node, key_of
 from .test_core_membership import ready
@@ -33,8 +36,15 @@ def fetch(leader: Node, observer: int, now_ms: int) -> list[Effect]:
 def test_Q5_who_comes_is_looked_at_and_not_all_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster([1])
     ready(cluster)
-    leader, looks, look_at = cluster.nodes[1], [], leader_fetch._look_at
-    monkeypatch.setattr(leader_fetch, "_look_at", lambda *args: (looks.append(args[2]), look_at(*args)))
+    leader = cluster.nodes[1]
+    looks: list[ReplicaKey] = []
+    look_at = leader_fetch._look_at
+
+    def count(replica: Replica, parked: ParkedFetches, key: ReplicaKey) -> None:
+        looks.append(key)
+        look_at(replica, parked, key)
+
+    monkeypatch.setattr(leader_fetch, "_look_at", count)
     for observer in OBSERVERS:
         assert not any(isinstance(effect, Reply) for effect in fetch(leader, observer, cluster.now_ms))
     assert looks == [key_of(observer) for observer in OBSERVERS]
