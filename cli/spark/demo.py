@@ -73,6 +73,7 @@ def demo(html_dir: Path, keep: Path | None, master: str, conf: tuple[str, ...]) 
                 raise click.ClickException(f"the tier could not be filled: {error}") from None
         with Spark(master=master, conf=conf).session() as session:
             show(session, tier, base / "export", html_dir, console)
+    console.print(f"\nFor a browser: {html_dir / 'audit.html'} and {html_dir / 'profile.html'}", highlight=False)
 
 
 def show(session: Any, tier: Path, export: Path, html_dir: Path, console: Console) -> None:

@@ -15,8 +15,8 @@ from typing import Final, Literal
 
 _SHORT_MAX: Final = 32
 """Characters of a text that stands on one line."""
-_FIGURE: Final = re.compile(r"-?[\d.,]+(?:%|\s?[A-Za-z]+(?:/s)?)?")
-"""12.7 MiB, 94%, 55 B/s."""
+_FIGURE: Final = re.compile(r"[\d,]+(?:\.\d+)?(?:%| (?:B|[KMGT]iB|s|min|h|days)(?:/s)?)|[\d,]+\.\d+")
+"""12.7 MiB, 94%, 55 B/s, 2.5; what else begins with a digit may be a name."""
 Tone = Literal["good", "bad", "warn", "plain"]
 
 _STYLE: Final = """

@@ -341,6 +341,7 @@ def test_P2_the_demo_ends_well(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "all as it should be" in " ".join(result.stdout.split())
     assert "Nothing new in the tier" in result.stdout
+    assert "For a browser: " in result.stdout
     assert {path.name for path in (tmp_path / "pages").iterdir()} == {"audit.html", "profile.html"}
 
 

@@ -59,12 +59,15 @@ def test_a_page_needs_nothing_else() -> None:
 
 
 def test_figures_stand_right_with_their_units_and_texts_do_not() -> None:
-    written = table(("name", "size", "share", "what"), [("2026", "12.7 MiB", "94%", "4 objects without a log")]).html
+    cells = ("6 brokers", "12.7 MiB", "94%", "4 objects without a log", "2.5", "2026")
+    written = table(("name", "size", "share", "what", "mean", "topic"), [cells]).html
     assert re.findall(r"<th( class=\"right\")?>(\w+)", written) == [
-        (' class="right"', "name"),
+        ("", "name"),
         (' class="right"', "size"),
         (' class="right"', "share"),
         ("", "what"),
+        (' class="right"', "mean"),
+        ("", "topic"),
     ]
 
 
