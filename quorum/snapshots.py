@@ -57,8 +57,6 @@ class SnapshotStore:
         self._sizes: dict[SnapshotId, int] = {}
         self._cuts = 0
         self._part: tuple[SnapshotId, DiskFile, int] | None = None
-        self._served: tuple[SnapshotId, bytes] | None = None
-        """The snapshot of the last chunk, until its end was served: whoever fetches one asks for all of it."""
 
     async def load(self) -> None:
         """Look into the directory; parts are removed."""
@@ -182,31 +180,24 @@ class SnapshotStore:
         return parse_snapshot(await self._disk.read_file(path), name=str(path))
 
     async def chunk(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> SnapshotChunk:
-        """For FetchSnapshot. SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE."""
-        data = await self._content(snapshot_id)
-        if position + max_bytes >= len(data):
-            self._served = None
-        if not 0 <= position < len(data):
+        """For FetchSnapshot. SNAPSHOT_NOT_FOUND, also where it is removed meanwhile; POSITION_OUT_OF_RANGE."""
+        name, size = snapshot_name(snapshot_id), self._sizes.get(snapshot_id)
+        if size is None:
+            raise KafkaError(ErrorCode.snapshot_not_found, f"there is no snapshot {name}")
+        if not 0 <= position < size:
             raise KafkaError(
-                ErrorCode.position_out_of_range,
-                f"snapshot {snapshot_name(snapshot_id)} has {len(data)} bytes, asked for was position {position}",
+                ErrorCode.position_out_of_range, f"snapshot {name} has {size} bytes, asked for was position {position}"
             )
-        return SnapshotChunk(len(data), position, data[position : position + max_bytes])
-
-    async def _content(self, snapshot_id: SnapshotId) -> bytes:
-        """Of one that is served. It may be removed while it is read."""
-        if self._served is not None and self._served[0] == snapshot_id:
-            return self._served[1]
         try:
-            data = await self._disk.read_file(self.path(snapshot_id)) if snapshot_id in self._sizes else None
+            file = await self._disk.open(self.path(snapshot_id))
         except FileNotFoundError:
             if snapshot_id in self._sizes:
                 raise
-            data = None
-        if data is None:
-            raise KafkaError(ErrorCode.snapshot_not_found, f"there is no snapshot {snapshot_name(snapshot_id)}")
-        self._served = (snapshot_id, data)
-        return data
+            raise KafkaError(ErrorCode.snapshot_not_found, f"snapshot {name} was removed") from None
+        try:
+            return SnapshotChunk(size, position, await file.read(position, max_bytes))
+        finally:
+            await file.close()
 
     # Removing.
 
@@ -215,8 +206,6 @@ class SnapshotStore:
         older = [known for known in self.ids if known < snapshot_id]
         for known in older:
             del self._sizes[known]
-            if self._served is not None and self._served[0] == known:
-                self._served = None
             await self._disk.remove(self.path(known))
         return len(older)
 

@@ -11,7 +11,7 @@ from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch_wire import SnapshotId
 from tierfetch.quorum.snapshot_file import STATIC_SETUP, parse_snapshot, snapshot_batches, snapshot_name
 from tierfetch.quorum.snapshots import SnapshotStore
-from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
+from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, MemoryFile, failures
 
 DIRECTORY = Path("/data/__cluster_metadata-0")
 OLD, NEW = SnapshotId(10, 1), SnapshotId(20, 2)
@@ -138,16 +138,16 @@ async def test_chunks_that_cannot_be_given() -> None:
         assert caught.value.code is ErrorCode.position_out_of_range
 
 
-async def test_Q9_a_snapshot_that_is_removed_while_it_is_read_is_not_found() -> None:
+async def test_Q9_a_snapshot_that_is_removed_before_it_is_read_is_not_found() -> None:
     disk = disk_with(OLD, NEW)
     store = await store_of(disk)
-    read = disk.read_file
+    open_file = disk.open
 
-    async def overtaken(path: Path) -> bytes:
+    async def overtaken(path: Path, *, create: bool = False) -> MemoryFile:
         await store.remove_before(NEW)
-        return await read(path)
+        return await open_file(path, create=create)
 
-    disk.read_file = overtaken  # type: ignore[method-assign]
+    disk.open = overtaken  # type: ignore[method-assign]
     with pytest.raises(KafkaError) as caught:
         await store.chunk(OLD, 0, 10)
     assert caught.value.code is ErrorCode.snapshot_not_found
