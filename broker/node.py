@@ -40,7 +40,8 @@ from ..log.cleaner import CleanerSettings
 from ..log.directory_lock import LogDirectoryLockedError
 from ..log.errors import CorruptFileError
 from ..log.log_directory import HeldLock
-from ..log.manager import LogManager, Upkeep
+from ..log.manager import LogManager
+from ..log.upkeep import UpkeepSettings
 from ..protocol.api import ApiKey
 from ..protocol.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.errors import KafkaError
@@ -165,7 +166,7 @@ class Broker(Service):
             rng=self._rng,
             now_ms=self._environment.now_ms,
             lock=self._locks.lock,
-            upkeep=Upkeep(
+            upkeep=UpkeepSettings(
                 checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
                 retention_check_interval_ms=config.log_retention_check_interval_ms,
                 cleaner=CleanerSettings(
@@ -183,7 +184,7 @@ class Broker(Service):
 
     async def _open_logs(self) -> None:
         await self.logs.load()
-        self._upkeep = asyncio.create_task(self.logs.run(), name="log-upkeep")
+        self._upkeep = asyncio.create_task(self.logs.upkeep.run(), name="log-upkeep")
 
     async def _end_upkeep(self) -> None:
         if self._upkeep is not None:
@@ -299,7 +300,7 @@ class Broker(Service):
                 lifecycle.report()
                 manager.try_again()
 
-            self.logs.on_offline = tell_offline
+            self.logs.upkeep.on_offline = tell_offline
         if self.tier is not None:
             await self._warm(self.tier.manager)
 
@@ -316,7 +317,14 @@ class Broker(Service):
     async def _serve_metrics(self, host: str, port: int) -> None:
         tier = self.tier.manager if self.tier is not None else None
         metrics = BrokerMetrics(
-            self.hosted, self.fetchers, tier, self.groups, self.logs.cleaner, self.disk, self.server, self._requests
+            self.hosted,
+            self.fetchers,
+            tier,
+            self.groups,
+            self.logs.upkeep.cleaner,
+            self.disk,
+            self.server,
+            self._requests,
         )
         endpoint = MetricsEndpoint(lambda: chain(metrics.families(), self.more_metrics()))
         self._stack.push_async_callback(endpoint.close)

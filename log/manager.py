@@ -1,7 +1,7 @@
-"""All logs of one node, in one or several log directories: opened at start; made, deleted, flushed and trimmed
+"""All logs of one node, in one or several log directories: opened at start; made, deleted, and looked after (`upkeep`)
 meanwhile; closed at the end.
 
-    identify -> load -> [create | delete | adopt | reopen, and the loops of run] -> close
+    identify -> load -> [create | delete | adopt | reopen] -> close
 
 * A partition is in one directory: the one with the fewest partitions when it was made.
 * What a log is called is its topic's name; what it is, its topic id. A directory with another id belongs to another
@@ -9,7 +9,6 @@ meanwhile; closed at the end.
 * A deleted log's directory is moved to `-delete`, durably and with its checkpoint entries, before `delete` returns; its
   files go after `file.delete.delay.ms`.
 * Changes of one partition are made one after another, and run to their end.
-* An error of one log in a loop is logged, and the loop goes on: the log itself refuses to be used.
 * A directory that cannot be opened at the start, or whose disk takes nothing any more, is offline until the next start:
   its partitions have failed, the others go on. The first one, where the node keeps more than logs, must be there.
 * A partition that is found in two directories (it was made anew while one was offline) is the one where the cluster
@@ -24,21 +23,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 from typing import Final
 from uuid import UUID
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition, check_topic_name
 from .adoption import resolve_adoptions
 from .checkpoints import PARTITION_METADATA, decode_partition_metadata, encode_partition_metadata
-from .cleaner import CleanerSettings, LogCleaner
-from .config import INT64_MAX, LogConfig
+from .config import LogConfig
 from .directory_lock import lock_directory
 from .disk import Disk
 from .errors import CorruptFileError
@@ -46,31 +43,17 @@ from .file_names import DELETE_SUFFIX, STRAY_SUFFIX, UNSYNCED_FILE, marked_direc
 from .log_directory import NO_BROKER_EPOCH, HeldLock, LogDirectory, LogServices
 from .open_segments import SEGMENTS_MAX, OpenSegments
 from .partition_log import PartitionLog
+from .removals import Removals
 from .uninterrupted import uninterrupted
+from .upkeep import LogUpkeep, UpkeepSettings
 
 logger = logging.getLogger(__name__)
 
-PROBE_INTERVAL_MS: Final = 1_000
-REMOVALS_MAX: Final = 100_000
-"""Deleted directories that wait for their removal; beyond it the oldest goes at once."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upkeep:
-    """How often what is done, in ms; the defaults are Kafka's."""
-
-    checkpoint_interval_ms: int = 5_000
-    retention_check_interval_ms: int = 300_000
-    flush_check_interval_ms: int = 1_000
-    producer_expiration_check_interval_ms: int = 600_000
-    cleaner: CleanerSettings = field(default_factory=CleanerSettings)
-
-
-DEFAULT_UPKEEP: Final = Upkeep()
+DEFAULT_UPKEEP: Final = UpkeepSettings()
 
 
 class LogManager:
-    """See the module's docstring. `run` is a coroutine for a task of the owner's."""
+    """See the module's docstring. What its logs need now and then is `upkeep`."""
 
     def __init__(
         self,
@@ -83,7 +66,7 @@ class LogManager:
         directory_of: Callable[[TopicPartition], UUID | None] = lambda _: None,
         rng: Random,
         now_ms: Callable[[], int],
-        upkeep: Upkeep = DEFAULT_UPKEEP,
+        upkeep: UpkeepSettings = DEFAULT_UPKEEP,
         lock: Callable[[Path], HeldLock] = lock_directory,
         open_segments_max: int = SEGMENTS_MAX,
     ) -> None:
@@ -98,22 +81,14 @@ class LogManager:
             flush_wanted=asyncio.Event(),
         )
         self.directories = tuple(LogDirectory(path, self.services) for path in log_dirs)
-        self.cleaner = LogCleaner(lambda: self.logs, upkeep.cleaner)
+        self._removals = Removals(disk)
+        self.upkeep = LogUpkeep(self.directories, upkeep, self._removals, self.services.flush_wanted)
         self._directory_of = directory_of
         self._cluster_id = cluster_id
         self._node_id = node_id
-        self._upkeep = upkeep
         self._placing: dict[TopicPartition, LogDirectory] = {}
         """Partitions that are on their way into a directory."""
         self._locks: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
-        self._removals: list[tuple[float, Path]] = []
-        """(due on the loop's clock, directory)."""
-        self._gone: list[PartitionLog] = []
-        """Logs that were put aside while readers held slices of them."""
-        self._flushed_at: WeakKeyDictionary[PartitionLog, float] = WeakKeyDictionary()
-        """When a log was flushed here last, or first looked at."""
-        self.on_offline: Callable[[], None] = lambda: None
-        """Called when a directory went offline."""
         self.broker_epoch = NO_BROKER_EPOCH
         """Left in the clean-shutdown marker, for the registration of the next run."""
 
@@ -211,7 +186,7 @@ class LogManager:
         if directory is self.directories[0]:
             raise error
         logger.error("log directory %s is offline: %s", directory.path, error)
-        self._gone += await directory.take_offline(str(error))
+        self._removals.logs += await directory.take_offline(str(error))
 
     async def _keep_one(self, partition: TopicPartition, *found: LogDirectory) -> LogDirectory:
         """Of the two directories with a log of the partition."""
@@ -324,13 +299,13 @@ class LogManager:
         going = marked_directory(live, self.unique(), marker)
         try:
             if log is not None:
-                self._gone.append(log)
-                await log.abandon()
+                await self._removals.abandon(log)
             if await self.services.disk.exists(live):
                 await self.services.disk.rename(live, going)
                 await self.services.disk.sync_directory(directory.path)
                 if marker == DELETE_SUFFIX:
-                    self._schedule_removal(partition, going)
+                    delay_ms = self.services.config_of(partition.topic).file_delete_delay_ms
+                    self._removals.add_directory(going, delay_ms)
         except OSError as error:
             directory.failures[partition] = KafkaError(
                 ErrorCode.kafka_storage_error, f"{live} could not be moved to {going.name}: {error}"
@@ -347,8 +322,7 @@ class LogManager:
             partition, KafkaError(ErrorCode.kafka_storage_error, f"the log of {partition} is being opened anew")
         )
         if log is not None:
-            await log.abandon()
-            self._gone.append(log)
+            await self._removals.abandon(log)
         await resolve_adoptions(self.services.disk, directory.path, partition)
         reopened = await directory.open_log(partition)
         await directory.save_recovery_points()
@@ -384,109 +358,3 @@ class LogManager:
             return decode_partition_metadata(await self.services.disk.read_file(path), name=str(path))
         except (FileNotFoundError, CorruptFileError):
             return None
-
-    def _schedule_removal(self, partition: TopicPartition, going: Path) -> None:
-        delay_ms = self.services.config_of(partition.topic).file_delete_delay_ms
-        now = asyncio.get_running_loop().time()
-        self._removals.append((now + delay_ms / 1000 if len(self._removals) < REMOVALS_MAX else now, going))
-
-    # Upkeep.
-
-    async def run(self) -> None:
-        """Flush, checkpoint, clean up, compact, until it is cancelled."""
-        upkeep = self._upkeep
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._flush_loop())
-            group.create_task(self._every(upkeep.flush_check_interval_ms, self.remove_due))
-            group.create_task(self._every(upkeep.checkpoint_interval_ms, self.save_checkpoints))
-            group.create_task(self._every(upkeep.retention_check_interval_ms, self.clean_up))
-            group.create_task(self.cleaner.run())
-            group.create_task(self._every(PROBE_INTERVAL_MS, self.check_directories))
-            group.create_task(self._every(upkeep.producer_expiration_check_interval_ms, self._expire_producers))
-
-    async def flush_due(self) -> None:
-        """Flush every log that has a closed segment to flush, or whose `flush.ms` is over."""
-        now = asyncio.get_running_loop().time()
-        for log in [log for log in self._logs() if log.has_unflushed_segments or self._is_flush_ms_over(log, now)]:
-            if self._is_here(log):
-                self._flushed_at[log] = now
-                await self._attempt(log, log.flush())
-
-    def _is_flush_ms_over(self, log: PartitionLog, now: float) -> bool:
-        flush_ms = log.config.flush_ms
-        return flush_ms < INT64_MAX and (now - self._flushed_at.setdefault(log, now)) * 1000 >= flush_ms
-
-    async def clean_up(self) -> None:
-        """Let every log remove what its retention lets go of."""
-        for log in list(self._logs()):
-            if self._is_here(log):
-                await self._attempt(log, log.delete_old_segments())
-
-    def _logs(self) -> Iterator[PartitionLog]:
-        return (log for directory in self.directories for log in directory.logs.values())
-
-    def _is_here(self, log: PartitionLog) -> bool:
-        """It may have been deleted, or moved, while others were looked after."""
-        return any(directory.logs.get(log.topic_partition) is log for directory in self.directories)
-
-    async def check_directories(self) -> None:
-        """Take those offline whose disk has failed a log, and takes nothing any more."""
-        for directory in self.directories:
-            has_failed = any(log.failure is not None for log in directory.logs.values()) or any(
-                isinstance(error.__cause__, OSError) for error in directory.failures.values()
-            )
-            if directory.offline is not None or not has_failed:
-                continue
-            try:
-                await directory.probe()
-            except OSError as error:
-                logger.error("log directory %s goes offline: %s", directory.path, error)
-                self._gone += await directory.take_offline(str(error))
-                self.on_offline()
-
-    async def save_checkpoints(self) -> None:
-        for directory in self.directories:
-            if directory.offline is not None:
-                continue
-            try:
-                await directory.checkpoints.save_all()
-            except OSError as error:
-                logger.error("%s: checkpoints were not saved: %s", directory.path, error)
-
-    async def remove_due(self) -> None:
-        """Remove deleted directories whose delay is over, and close what readers have let go of."""
-        now = asyncio.get_running_loop().time()
-        due = [path for when, path in self._removals if when <= now]
-        self._removals = [(when, path) for when, path in self._removals if when > now]
-        for path in due:
-            try:
-                await self.services.disk.remove_tree(path)
-            except OSError as error:
-                logger.error("%s was not removed, the next start does it: %s", path, error)
-        for log in [log for log in (*self._logs(), *self._gone) if log.has_readers]:
-            await self._attempt(log, log.reap())
-        self._gone = [log for log in self._gone if log.has_readers]
-
-    async def _flush_loop(self) -> None:
-        wanted, interval_s = self.services.flush_wanted, self._upkeep.flush_check_interval_ms / 1000
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(interval_s):
-                    await wanted.wait()
-            wanted.clear()
-            await self.flush_due()
-
-    async def _expire_producers(self) -> None:
-        for log in self._logs():
-            log.expire_producers()
-
-    async def _every(self, interval_ms: int, action: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            await asyncio.sleep(interval_ms / 1000)
-            await action()
-
-    async def _attempt(self, log: PartitionLog, work: Awaitable[object]) -> None:
-        try:
-            await work
-        except (KafkaError, OSError) as error:
-            logger.error("%s: %s", log.topic_partition, error)

@@ -56,7 +56,7 @@ async def hurt_while_up(nodes: Nodes, number: int) -> bytes:
     """It is noticed when the log, whose disk failed, is opened anew."""
     log = nodes.partition(number, "t").log
     await log.flush()
-    await nodes[number].logs.save_checkpoints()
+    await nodes[number].logs.upkeep.save_checkpoints()
     data = hurt(nodes.directory(number))
     log._state.fail(OSError(5, "Input/output error"))
     return data

@@ -195,7 +195,7 @@ class TestDivergence:
     async def test_E4_scenario_2_both_crash_and_the_logs_never_diverge(self) -> None:
         old_leader, node = await self.replicas()
         await node.replica.log.flush()
-        await node.replica.logs.save_checkpoints()
+        await node.replica.logs.upkeep.save_checkpoints()
         node.disk.settle()
         unsynced = await Node.start(MemoryDisk(), old_leader)
         new_leader = RealLeader(unsynced.replica.log, old_leader.tier)

@@ -9,7 +9,8 @@ from uuid import UUID
 
 from tierfetch.log.config import LogConfig
 from tierfetch.log.disk import Disk
-from tierfetch.log.manager import LogManager, Upkeep
+from tierfetch.log.manager import LogManager
+from tierfetch.log.upkeep import UpkeepSettings
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.log.logs import Clock
 
@@ -38,7 +39,7 @@ def new_manager(
     log_dirs: tuple[Path, ...] = (LOG_DIR,),
     cluster_id: str = CLUSTER_ID,
     node_id: int = 1,
-    upkeep: Upkeep | None = None,
+    upkeep: UpkeepSettings | None = None,
     seed: int = 1,
     directory_of: Callable[[TopicPartition], UUID | None] = lambda _: None,
 ) -> LogManager:
@@ -51,7 +52,7 @@ def new_manager(
         directory_of=directory_of,
         rng=Random(seed),
         now_ms=Clock(),
-        upkeep=upkeep or Upkeep(),
+        upkeep=upkeep or UpkeepSettings(),
         lock=NoLock,
     )
 

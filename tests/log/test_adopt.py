@@ -51,7 +51,7 @@ async def node_with_old_replica(disk: MemoryDisk) -> LogManager:
         await append(log, epoch=7, value=bytes(50))
     log.update_high_watermark(3)
     await log.flush()
-    await manager.save_checkpoints()
+    await manager.upkeep.save_checkpoints()
     disk.settle()
     return manager
 
@@ -239,7 +239,7 @@ async def test_readers_of_the_old_replica_keep_what_they_hold() -> None:
     with await old.read(0, max_bytes=10_000, max_offset=4) as piece:
         await adopt(manager, TP, STATE)
         assert offsets_of(await piece.read()) == [0, 1, 2]
-    await manager.remove_due()
+    await manager.upkeep.remove_due()
     assert not old.has_readers
 
 

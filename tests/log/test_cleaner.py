@@ -10,8 +10,8 @@ import pytest
 from tierfetch.log.checkpoints import CLEANER_OFFSET_CHECKPOINT, decode_offsets
 from tierfetch.log.cleaner import CleanerSettings, LogCleaner
 from tierfetch.log.cleaner_pass import REST_BYTES, Throttle
-from tierfetch.log.manager import Upkeep
 from tierfetch.log.partition_log import PartitionLog
+from tierfetch.log.upkeep import UpkeepSettings
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.broker.waiting import until
 from tierfetch.tests.fakes.disk import MemoryDisk
@@ -99,7 +99,7 @@ async def test_a_node_remembers_how_far_it_cleaned() -> None:
     log = await manager.create(TP, TOPIC_ID)
     await History(log).apply(puts(30))
     await settled(log)
-    assert await manager.cleaner.clean_dirtiest()
+    assert await manager.upkeep.cleaner.clean_dirtiest()
     end = log.clean_end_offset
     assert end > 0
     await manager.close()
@@ -128,14 +128,14 @@ async def test_no_file_is_made_for_nothing() -> None:
 
 async def test_the_cleaner_runs_with_the_nodes_upkeep() -> None:
     disk = MemoryDisk()
-    upkeep = Upkeep(cleaner=CleanerSettings(backoff_ms=1))
+    upkeep = UpkeepSettings(cleaner=CleanerSettings(backoff_ms=1))
     manager = new_manager(disk, config=COMPACT, upkeep=upkeep)
     await manager.identify()
     await manager.load()
     log = await manager.create(TP, TOPIC_ID)
     await History(log).apply(puts(30))
     await settled(log)
-    running = asyncio.create_task(manager.run())
+    running = asyncio.create_task(manager.upkeep.run())
     await until(lambda: log.clean_end_offset > 0)
     running.cancel()
     await asyncio.wait([running])

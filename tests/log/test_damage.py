@@ -22,7 +22,7 @@ async def damaged() -> MemoryDisk:
         await append(log, value=bytes(50))
     log.update_high_watermark(7)
     await log.flush()
-    await manager.save_checkpoints()
+    await manager.upkeep.save_checkpoints()
     after = disk.restart("kept")
     data = bytearray(after.files()[log.segments[0].path])
     data[70] ^= 1

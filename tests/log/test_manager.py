@@ -15,8 +15,9 @@ from tierfetch.log.config import LogConfig
 from tierfetch.log.directory_lock import LogDirectoryLockedError, lock_directory
 from tierfetch.log.disk_os import OsDisk
 from tierfetch.log.errors import CorruptFileError
-from tierfetch.log.manager import LogManager, Upkeep
+from tierfetch.log.manager import LogManager
 from tierfetch.log.partition_log import LogLocation, PartitionLog
+from tierfetch.log.upkeep import UpkeepSettings
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests import samples
@@ -129,7 +130,7 @@ async def test_a_damaged_checkpoint_counts_as_absent_and_is_written_anew(
 ) -> None:
     disk = MemoryDisk()
     manager, _ = await with_data(disk)
-    await manager.save_checkpoints()
+    await manager.upkeep.save_checkpoints()
     if is_clean:
         await manager.close()
     disk = disk.restart("kept")
@@ -148,7 +149,7 @@ async def test_a_damaged_recovery_point_has_every_segment_looked_at() -> None:
     disk = MemoryDisk()
     manager, log = await with_data(disk)
     await log.flush()
-    await manager.save_checkpoints()
+    await manager.upkeep.save_checkpoints()
     disk = disk.restart("kept")
     path = LOG_DIR / "recovery-point-offset-checkpoint"
     intact = (await loaded(disk.restart("kept"))).get(TP)
@@ -239,7 +240,7 @@ async def test_a_damaged_log_fails_alone() -> None:
     await manager.create(TopicPartition("u", 1), OTHER_ID)
     path = log.segments[0].path
     await log.flush()
-    await manager.save_checkpoints()
+    await manager.upkeep.save_checkpoints()
     after = disk.restart("kept")
     data = bytearray(after.files()[path])
     data[70] ^= 1
@@ -340,13 +341,13 @@ async def test_a_log_without_a_topic_id_gets_the_one_it_is_asked_for() -> None:
 async def test_C3_a_deleted_log_is_gone_at_once_and_its_files_later() -> None:
     disk = MemoryDisk()
     manager, log = await with_data(disk, config=LogConfig(segment_bytes=400, file_delete_delay_ms=0))
-    await manager.save_checkpoints()
+    await manager.upkeep.save_checkpoints()
     await manager.delete(TP)
     assert manager.get(TP) is None
     assert checkpoint(disk, "replication") == checkpoint(disk, "recovery-point") == {}
     assert (await loaded(disk.restart())).get(TP) is None
     assert any(name.endswith("-delete") for name in names_in(disk))
-    await manager.remove_due()
+    await manager.upkeep.remove_due()
     assert not any(name.endswith("-delete") for name in names_in(disk))
     await manager.delete(TP)
     with pytest.raises(KafkaError, match="it was closed"):
@@ -359,7 +360,7 @@ async def test_a_recreated_log_does_not_inherit_from_the_deleted_one() -> None:
         disk = MemoryDisk()
         manager, log = await with_data(disk)
         await log.increment_log_start_offset(7)
-        await manager.save_checkpoints()
+        await manager.upkeep.save_checkpoints()
         disk.settle()
         disk.faults = fault
         created = False
@@ -425,6 +426,22 @@ async def test_a_log_that_cannot_be_closed_in_order_to_be_deleted_is_not_forgott
     await manager.close()
 
 
+async def test_files_of_a_deleted_log_are_let_go_of_whatever_its_end_has_waited_for() -> None:
+    manager, log = await with_data(MemoryDisk())
+    log_slice = await log.read(0, max_bytes=1000, max_offset=10)
+    async with log._state.flush_lock:
+        deleted = asyncio.create_task(manager.delete(TP))
+        while TP in manager.logs:  # noqa: ASYNC110 - nothing announces it
+            await asyncio.sleep(0)
+        await manager.upkeep.remove_due()
+    await deleted
+    assert log.has_readers
+    log_slice.release()
+    await manager.upkeep.remove_due()
+    assert not log.has_readers
+    await manager.close()
+
+
 async def test_a_log_that_a_full_disk_kept_closed_may_be_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = MemoryDisk()
     await with_data(disk)
@@ -472,7 +489,7 @@ async def test_a_full_disk_is_freed_by_retention() -> None:
     written = log.high_watermark
     log = await manager.reopen(TP)
     log.update_high_watermark(written)
-    await manager.clean_up()
+    await manager.upkeep.clean_up()
     assert log.log_start_offset > 0
     assert (await append(log)).first_offset == written
     assert offsets_of(await read_bytes(log)) == list(range(log.segments[0].base_offset, written + 1))
@@ -488,7 +505,7 @@ async def test_a_full_disk_is_freed_of_what_the_tier_has() -> None:
         for _ in range(10):
             each.update_high_watermark((await append(each, value=bytes(100))).last_offset + 1)
     await log.flush()
-    await manager.save_checkpoints()
+    await manager.upkeep.save_checkpoints()
     for _ in range(10):
         log.update_high_watermark((await append(log, value=bytes(100))).last_offset + 1)
     disk.capacity_bytes = sum(map(len, disk.files().values()))
@@ -528,7 +545,7 @@ async def test_checkpoints_say_where_logs_begin_are_flushed_and_committed() -> N
     tiered = await manager.create(TopicPartition("u", 1), OTHER_ID)
     tiered.update_config(TIERED)
     await log.flush()
-    await manager.save_checkpoints()
+    await manager.upkeep.save_checkpoints()
     assert checkpoint(disk, "replication") == {"t-0": 7, "u-1": 0}
     assert checkpoint(disk, "recovery-point") == {"t-0": 10, "u-1": 0}
     assert checkpoint(disk, "log-start") == {"u-1": 0}
@@ -597,12 +614,12 @@ async def test_a_node_that_opened_no_log_leaves_its_directories_as_they_were() -
     assert disk.files() == before
 
 
-# Upkeep.
+# UpkeepSettings.
 
 
 async def test_upkeep_flushes_closed_segments_and_cleans_up() -> None:
     disk = MemoryDisk()
-    upkeep = Upkeep(
+    upkeep = UpkeepSettings(
         checkpoint_interval_ms=1,
         retention_check_interval_ms=1,
         flush_check_interval_ms=1,
@@ -612,7 +629,7 @@ async def test_upkeep_flushes_closed_segments_and_cleans_up() -> None:
     manager, log = await with_data(disk, config=config, upkeep=upkeep)
     log.update_high_watermark(10)
     assert log.has_unflushed_segments
-    running = asyncio.create_task(manager.run())
+    running = asyncio.create_task(manager.upkeep.run())
     for _ in range(5000):
         if log.log_start_offset and not log.has_unflushed_segments and checkpoint(disk, "replication") == {"t-0": 10}:
             break
@@ -629,10 +646,10 @@ async def test_upkeep_flushes_closed_segments_and_cleans_up() -> None:
 async def test_files_go_however_often_segments_are_rolled() -> None:
     disk = MemoryDisk()
     config = LogConfig(segment_bytes=400, file_delete_delay_ms=0)
-    manager, _ = await with_data(disk, config=config, upkeep=Upkeep(flush_check_interval_ms=1))
+    manager, _ = await with_data(disk, config=config, upkeep=UpkeepSettings(flush_check_interval_ms=1))
     busy = await manager.create(TopicPartition("u", 1), OTHER_ID)
     await manager.delete(TP)
-    upkeep = asyncio.create_task(manager.run())
+    upkeep = asyncio.create_task(manager.upkeep.run())
     async with asyncio.timeout(10):
         while any(name.endswith("-delete") for name in names_in(disk)):
             await append(busy, value=bytes(400 - 100))
@@ -645,7 +662,7 @@ async def test_flush_ms_flushes_the_active_segment_too() -> None:
     disk = MemoryDisk()
     manager, log = await with_data(disk, config=LogConfig(flush_ms=0))
     assert log.recovery_point == 0
-    await manager.flush_due()
+    await manager.upkeep.flush_due()
     assert log.recovery_point == 10
     found = (await loaded(disk.restart(), config=LogConfig(flush_ms=0))).get(TP)
     assert found is not None
@@ -660,7 +677,7 @@ async def test_a_log_start_whose_write_has_failed_half_way_is_taken_back_on_the_
         await log.increment_log_start_offset(5)
     disk.faults = None
     assert (log.log_start_offset, checkpoint(disk, "log-start")) == (0, {"t-0": 5})
-    await manager.save_checkpoints()
+    await manager.upkeep.save_checkpoints()
     assert checkpoint(disk, "log-start") == {}
     await manager.close()
 
@@ -672,12 +689,30 @@ async def test_a_failing_log_does_not_stop_the_upkeep_of_others() -> None:
     for _ in range(10):
         await append(other, value=bytes(50))
     disk.faults = FailNth(1, only=frozenset({"sync"}))
-    await manager.flush_due()
+    await manager.upkeep.flush_due()
     assert log.failure is not None
     assert (other.failure, other.has_unflushed_segments) == (None, False)
-    await manager.clean_up()
-    await manager.save_checkpoints()
-    await manager.remove_due()
+    await manager.upkeep.clean_up()
+    await manager.upkeep.save_checkpoints()
+    await manager.upkeep.remove_due()
+
+
+async def test_a_fault_of_ours_in_one_log_does_not_stop_the_upkeep_of_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager, log = await with_data(MemoryDisk())
+    other = await manager.create(TopicPartition("u", 1), OTHER_ID)
+    for _ in range(10):
+        await append(other, value=bytes(50))
+
+    async def fail() -> None:
+        raise AssertionError("impossible")
+
+    monkeypatch.setattr(log, "flush", fail)
+    await manager.upkeep.flush_due()
+    assert not other.has_unflushed_segments
+    assert "t-0: its upkeep fails by a fault of ours" in caplog.text
+    await manager.close()
 
 
 async def test_a_log_that_is_deleted_while_others_are_cleaned_up_is_left_alone(
@@ -693,7 +728,7 @@ async def test_a_log_that_is_deleted_while_others_are_cleaned_up_is_left_alone(
             await manager.delete(other.topic_partition)
 
     monkeypatch.setattr(PartitionLog, "delete_old_segments", delete_the_other)
-    await manager.clean_up()
+    await manager.upkeep.clean_up()
     assert cleaned == [TP]
     await manager.close()
 

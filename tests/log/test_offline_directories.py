@@ -45,7 +45,7 @@ async def filled(disk: MemoryDisk) -> LogManager:
         log = await manager.create(partition, TOPIC)
         await append(log)
         await log.flush()
-    await manager.save_checkpoints()
+    await manager.upkeep.save_checkpoints()
     return manager
 
 
@@ -139,13 +139,13 @@ async def test_a_directory_whose_disk_fails_goes_offline_with_its_partitions() -
     disk = MemoryDisk()
     manager = await filled(disk)
     told: list[tuple[UUID, ...]] = []
-    manager.on_offline = lambda: told.append(manager.offline_directory_ids)
+    manager.upkeep.on_offline = lambda: told.append(manager.offline_directory_ids)
     lost = names(manager, 1)
     disk.before_effect = Failing(SECOND)
     for partition in lost:
         with pytest.raises(KafkaError):
             await append(manager.logs[partition])
-    await manager.check_directories()
+    await manager.upkeep.check_directories()
     assert told == [(manager.directories[1].directory_id,)]
     assert set(manager.logs) == set(PARTITIONS) - lost
     disk.before_effect = None
@@ -156,12 +156,12 @@ async def test_a_directory_whose_disk_fails_goes_offline_with_its_partitions() -
             await manager.reopen(partition)
     for partition in set(PARTITIONS) - lost:
         await append(manager.logs[partition])
-    await manager.check_directories()
+    await manager.upkeep.check_directories()
     assert len(told) == 1
     gone = sorted(lost)[0]
     await manager.delete(gone)
     assert gone not in manager.failures
-    await manager.save_checkpoints()
+    await manager.upkeep.save_checkpoints()
     await manager.close()
     again = await loaded(disk, log_dirs=(FIRST, SECOND))
     assert set(again.logs) == set(PARTITIONS), "what could not be deleted is there again, for who knows what it is"
@@ -176,7 +176,7 @@ async def test_without_any_directory_there_is_no_place_for_a_new_log() -> None:
     for partition in PARTITIONS:
         with pytest.raises(KafkaError):
             await append(manager.logs[partition])
-    await manager.check_directories()
+    await manager.upkeep.check_directories()
     with pytest.raises(KafkaError, match="offline") as raised:
         await manager.create(TopicPartition("new", 0), TOPIC)
     assert raised.value.code is ErrorCode.kafka_storage_error
@@ -190,7 +190,7 @@ async def test_a_full_disk_takes_no_directory_offline(number: int) -> None:
     partition = sorted(names(manager, 1))[0]
     with pytest.raises(KafkaError):
         await append(manager.logs[partition])
-    await manager.check_directories()
+    await manager.upkeep.check_directories()
     assert manager.offline_directory_ids == ()
     disk.before_effect = None
     await append(await manager.reopen(partition))
@@ -204,7 +204,7 @@ async def test_one_log_that_failed_once_takes_no_directory_offline() -> None:
     with pytest.raises(KafkaError):
         await append(manager.logs[partition])
     failing.number = None
-    await manager.check_directories()
+    await manager.upkeep.check_directories()
     assert manager.offline_directory_ids == ()
     await append(await manager.reopen(partition))
 
@@ -213,10 +213,10 @@ async def test_nothing_is_remembered_of_logs_that_are_gone() -> None:
     manager = await filled(MemoryDisk())
     for partition in PARTITIONS:
         manager.logs[partition].update_config(LogConfig(flush_ms=0))
-    await manager.flush_due()
-    assert len(manager._flushed_at) == len(PARTITIONS)
+    await manager.upkeep.flush_due()
+    assert len(manager.upkeep._flushed_at) == len(PARTITIONS)
     for partition in PARTITIONS[1:]:
         await manager.delete(partition)
-    await manager.remove_due()
+    await manager.upkeep.remove_due()
     gc.collect()
-    assert (len(manager._locks), [log.topic_partition for log in manager._flushed_at]) == (0, PARTITIONS[:1])
+    assert (len(manager._locks), [log.topic_partition for log in manager.upkeep._flushed_at]) == (0, PARTITIONS[:1])

@@ -86,7 +86,7 @@ async def thin(disk: MemoryDisk, source: Source, *, log_start_offset: int = 0) -
     log.update_high_watermark(log.log_end_offset)
     await log.confirm_adoption()
     await log.flush()
-    await manager.save_checkpoints()
+    await manager.upkeep.save_checkpoints()
     disk.settle()
     return manager, log
 
