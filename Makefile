@@ -36,8 +36,8 @@ demo: install ## Kill and wipe a follower under each bootstrap policy, time its 
 demo-spark: install-spark ## A small tier, asked, audited, profiled and exported with Spark, no broker running (about a minute)
 	$(BIN)/tierfetch spark demo $(DEMO_ARGS)
 
-test: install ## All tests that need nothing but this checkout (below 15 minutes on 2 cores)
-	$(BIN)/python -m pytest -q
+test: install ## All tests that need nothing but this checkout (about 10 minutes on 2 cores)
+	$(BIN)/python -m pytest -q -n logical --maxprocesses 4 --dist loadfile
 
 test-faults: install ## Brokers killed, frozen and starved while they serve (about 6 minutes)
 	$(BIN)/python -m pytest -q tests/process -m faults --timeout 300
