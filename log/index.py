@@ -162,7 +162,7 @@ class OffsetIndex(_SparseIndex):
 
     @property
     def is_full(self) -> bool:
-        return len(self) >= self.entries_max
+        return len(self._data) >= self.entries_max * self._entry.size
 
     @property
     def last_entry(self) -> OffsetPosition | None:
@@ -223,7 +223,7 @@ class TimeIndex(_SparseIndex):
     @property
     def is_full(self) -> bool:
         """One entry is kept free for the largest timestamp, which is added when the segment is closed."""
-        return len(self) >= self.entries_max - 1
+        return len(self._data) >= (self.entries_max - 1) * self._entry.size
 
     @property
     def last_entry(self) -> TimestampOffset:

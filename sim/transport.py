@@ -134,7 +134,7 @@ class SimTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         assert not self._is_eof_sent, "write after write_eof"
         if not self._is_closing and len(data):
-            self._send(bytes(data))
+            self._send(bytes(data), len(data))
             if self._outbox:
                 self._pause_protocol()
 
@@ -144,7 +144,7 @@ class SimTransport(asyncio.Transport):
     def write_eof(self) -> None:
         if not (self._is_closing or self._is_eof_sent):
             self._is_eof_sent = True
-            self._send(_EOF)
+            self._send(_EOF, 0)
 
     def close(self) -> None:
         """What was written still leaves."""
@@ -218,9 +218,8 @@ class SimTransport(asyncio.Transport):
             self.peer._has_ack_held = False
             self._loop.call_later(delay_s, self.peer._window_opened, context=self._network.context)
 
-    def _send(self, data: bytes | None) -> None:
+    def _send(self, data: bytes | None, size: int) -> None:
         """Put a piece on its way if the window allows, else keep it."""
-        size = len(data or b"")
         if self._outbox or self.link.is_blocked or self.peer._inbox_bytes + size > WINDOW_BYTES:
             self._outbox.append(data)
             self._outbox_bytes += size
@@ -260,7 +259,9 @@ class SimTransport(asyncio.Transport):
                 peer._inbox[-1] = at_s, before + data  # type: ignore[operator]  # not None: it has a size
                 peer._inbox_bytes += size
                 return
-        at_s = max(self._last_arrival_s, now_s + self.link.delay_s(network.rng, size))
+        at_s = now_s + self.link.delay_s(network.rng, size)
+        if at_s < self._last_arrival_s:
+            at_s = self._last_arrival_s
         self._last_arrival_s, self._last_write_s = at_s, now_s
         peer._inbox.append((at_s, data))
         peer._inbox_bytes += size
@@ -292,7 +293,7 @@ class SimTransport(asyncio.Transport):
             self._hand_over(parts[0] if len(parts) == 1 else b"".join(parts))
         elif inbox[0][0] <= now_s:
             self._end_of_stream(inbox.popleft()[1])
-        if not self._is_reading_paused:
+        if inbox and not self._is_reading_paused:
             self._arm()
 
     def _hand_over(self, data: bytes) -> None:
@@ -309,14 +310,17 @@ class SimTransport(asyncio.Transport):
             view, size, used = memoryview(data), len(data), 0
             while used < size and not (self._is_closing or self._is_reading_paused):
                 buffer = memoryview(protocol.get_buffer(size - used))
-                taken = min(len(buffer), size - used)
+                taken = size - used
+                if taken > len(buffer):
+                    taken = len(buffer)
                 buffer[:taken] = view[used : used + taken]
                 used += taken
                 self._inbox_bytes -= taken
                 protocol.buffer_updated(taken)
             if used < size:
                 self._put_back(data[used:], self._loop.now_s)
-        self._acknowledge()
+        if self.peer._outbox or self.peer._is_protocol_paused:
+            self._acknowledge()
 
     def _put_back(self, data: bytes, at_s: float) -> None:
         self._inbox.appendleft((at_s, data))
@@ -334,8 +338,6 @@ class SimTransport(asyncio.Transport):
     def _acknowledge(self) -> None:
         """The peer's window opens, when the acknowledgement gets through."""
         peer = self.peer
-        if not peer._outbox and not peer._is_protocol_paused:
-            return
         if self.link.is_blocked:
             peer._has_ack_held = True
         else:
@@ -377,7 +379,7 @@ class SimTransport(asyncio.Transport):
         self._outbox.clear()
         self._outbox_bytes = 0
         if not self.peer.is_gone:
-            self._send(None)
+            self._send(None, 0)
 
     def _send_end(self) -> None:
         """The end of the stream; a reset if bytes that arrived were not read."""
@@ -385,7 +387,7 @@ class SimTransport(asyncio.Transport):
             self._refuse_peer()
         elif not self._is_eof_sent:
             self._is_eof_sent = True
-            self._send(_EOF)
+            self._send(_EOF, 0)
 
     def _stall(self) -> None:
         if self._stalled is None and not self._is_closing:

@@ -208,6 +208,10 @@ async def test_requests_are_timed_whatever_becomes_of_them(subject: Subject) -> 
     with pytest.raises(OSError, match="bad"):
         await handlers[ApiKey.PRODUCE](context_of(ApiKey.PRODUCE, 9), "bad")
     assert subject.scrape().value("tierfetch_request_seconds_count", api="produce") == 2
+    values = [
+        subject.scrape().value("tierfetch_request_seconds_bucket", api="produce", le=le) for le in ("10.0", "+Inf")
+    ]
+    assert values == [2, 2]
 
 
 async def test_every_metric_is_documented(subject: Subject, host: Host) -> None:
