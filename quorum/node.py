@@ -95,6 +95,7 @@ SHUTDOWN_SLACK_S: Final = 1.0
 """What a shutdown may take beyond the request timeout."""
 _TIMER_SLACK_S: Final = 0.0005
 """A timer fires in the millisecond of its deadline, not at its edge, where rounding could make it early."""
+_LOG_EFFECTS: Final = (AppendRecords, AppendFetched, Flush, Truncate, InstallSnapshot, SnapshotChunkAppend)
 _STANDING: Final = frozenset({RaftState.PROSPECTIVE, RaftState.CANDIDATE})
 
 _log = logging.getLogger(__name__)
@@ -175,6 +176,7 @@ class QuorumNode(Service):
             tell=self._step,
             ended=self._ended,
         )
+        self._performers = self._make_performers()
         self._is_running = True
         tasks = {
             "quorum-state": self._votes.run(lambda: self._core.voters_at_end, self._step),
@@ -392,7 +394,7 @@ class QuorumNode(Service):
         began_s = now_s()
         state = self._core.state
         for effect in self._core.step(event, self._core_now_ms()):
-            _PERFORM[type(effect)](self, effect)
+            self._performers[type(effect)](effect)
         if isinstance(event, SnapshotInstalled):
             self._delivery.snapshot_installed()
         if state is not self._core.state:
@@ -414,17 +416,30 @@ class QuorumNode(Service):
             self.metrics.elections += 1
             self.metrics.election.observe(0)
 
-    def _send(self, effect: Send) -> None:
-        self._peers.send(effect)
+    def _make_performers(self) -> Mapping[type[Effect], Callable[[Any], None]]:
+        return {
+            **dict.fromkeys((PersistState, VoterProven), self._votes.put),
+            **dict.fromkeys(_LOG_EFFECTS, self._owner.put),
+            Send: self._peers.send,
+            Reply: self._reply,
+            SetTimer: self._set_timer,
+            HighWatermarkAdvanced: lambda effect: self._delivery.advance(effect.offset),
+            AppendAccepted: self._appends.accepted,
+            AppendCompleted: self._appends.completed,
+            AppendFailed: self._appends.failed,
+            LeaderChanged: self._leader_changed,
+            BecameLeader: self._became_leader,
+            ResignedLeadership: self._resigned,
+            VotersChanged: self._voters_changed,
+            ShutdownCompleted: lambda _: self._left.set(),
+            Fatal: lambda effect: self._fail(effect.reason),
+        }
 
     def _reply(self, effect: Reply) -> None:
         answer = effect.token
         assert isinstance(answer, asyncio.Future), answer
         if not answer.done():
             answer.set_result(effect.response)
-
-    def _change_log(self, effect: Any) -> None:
-        self._owner.put(effect)
 
     def _set_timer(self, effect: SetTimer) -> None:
         if self._timer is not None:
@@ -433,18 +448,6 @@ class QuorumNode(Service):
         if effect.deadline_ms is not None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(effect.deadline_ms / 1000 + _TIMER_SLACK_S, self._step, TimerFired())
-
-    def _high_watermark_advanced(self, effect: HighWatermarkAdvanced) -> None:
-        self._delivery.advance(effect.offset)
-
-    def _append_accepted(self, effect: AppendAccepted) -> None:
-        self._appends.accepted(effect)
-
-    def _append_completed(self, effect: AppendCompleted) -> None:
-        self._appends.completed(effect)
-
-    def _append_failed(self, effect: AppendFailed) -> None:
-        self._appends.failed(effect)
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
         if effect.leader.leader_id is not None and self._stood_at_s is not None:
@@ -464,29 +467,3 @@ class QuorumNode(Service):
     def _voters_changed(self, effect: VotersChanged) -> None:
         ids = [node.id for node in effect.voters]
         _log.info("replica %d: voters %s, kraft.version %d", self.node_id, ids, effect.kraft_version)
-
-    def _shutdown_completed(self, effect: ShutdownCompleted) -> None:
-        self._left.set()
-
-    def _fatal(self, effect: Fatal) -> None:
-        self._fail(effect.reason)
-
-
-_LOG_EFFECTS: Final = (AppendRecords, AppendFetched, Flush, Truncate, InstallSnapshot, SnapshotChunkAppend)
-_PERFORM: Final[Mapping[type[Effect], Callable[[QuorumNode, Any], None]]] = {
-    **dict.fromkeys((PersistState, VoterProven), lambda node, effect: node._votes.put(effect)),
-    Send: QuorumNode._send,
-    Reply: QuorumNode._reply,
-    **dict.fromkeys(_LOG_EFFECTS, QuorumNode._change_log),
-    SetTimer: QuorumNode._set_timer,
-    HighWatermarkAdvanced: QuorumNode._high_watermark_advanced,
-    AppendAccepted: QuorumNode._append_accepted,
-    AppendCompleted: QuorumNode._append_completed,
-    AppendFailed: QuorumNode._append_failed,
-    LeaderChanged: QuorumNode._leader_changed,
-    BecameLeader: QuorumNode._became_leader,
-    ResignedLeadership: QuorumNode._resigned,
-    VotersChanged: QuorumNode._voters_changed,
-    ShutdownCompleted: QuorumNode._shutdown_completed,
-    Fatal: QuorumNode._fatal,
-}
