@@ -20,8 +20,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -58,6 +57,21 @@ class Published(NamedTuple):
     end_offset: int
     max_timestamp_ms: int
     max_timestamp_offset: int
+
+
+class Pinned:
+    """`with segment.pinned():`, for every read."""
+
+    __slots__ = ("_segment",)
+
+    def __init__(self, segment: LogSegment) -> None:
+        self._segment = segment
+
+    def __enter__(self) -> None:
+        self._segment.pins += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._segment.pins -= 1
 
 
 class LogSegment:
@@ -440,7 +454,8 @@ class LogSegment:
         """A slice of `[position, end)` of a segment that is open and pinned; its offsets are below `end_offset`."""
         assert self._file is not None, self
         assert 0 <= position < end <= self.written_bytes, (self, position, end)
-        entry = self._indexes.offset.first_at_or_after(end) if self._indexes is not None else None
+        indexes = self._indexes if end < self.size_bytes else None
+        entry = None if indexes is None else indexes.offset.first_at_or_after(end)
         end_offset = min(end_offset, self.next_offset if entry is None else entry.offset)
         log_slice = LogSlice(
             self, self._file, position, end - position, first_offset=first_offset, end_offset=end_offset
@@ -449,14 +464,9 @@ class LogSegment:
         self.pins += 1
         return log_slice
 
-    @contextmanager
-    def pinned(self) -> Iterator[None]:
+    def pinned(self) -> Pinned:
         """Keep the file open meanwhile."""
-        self.pins += 1
-        try:
-            yield
-        finally:
-            self.pins -= 1
+        return Pinned(self)
 
     def slice_changed(self, log_slice: LogSlice, *, released: bool) -> None:
         """Called by a slice of this segment."""

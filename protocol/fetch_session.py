@@ -210,7 +210,7 @@ class LeaderSession:
             if cached is None or not cached.tell(answer):
                 continue
             news[key] = answer
-            if _has_records(answer):
+            if _has_records(answer) and cached is not next(reversed(self.partitions.values())):
                 self.partitions[key] = self.partitions.pop(key)
                 self._due_now = None
                 cached.turn = next(self._turns)

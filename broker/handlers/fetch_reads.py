@@ -58,7 +58,7 @@ from ...protocol.fetch_wire import (
     FetchPartitionResponse,
     FetchRequest,
 )
-from ...protocol.primitives import part_size
+from ...protocol.primitives import Part, part_size
 from ...protocol.topics import TopicIdPartition
 from ...rlm.reader import RemoteRead, RemoteRecords
 from ..follower_reads import validate_follower_read
@@ -306,16 +306,15 @@ class FetchReads:
             if error.code is ErrorCode.offset_out_of_range:
                 return None
             raise
-        response = _response(wanted, view)
-        self._replicated.append((partition.partition, part_size(log_slice)))
+        self._replicated.append((partition.partition, log_slice.size))
         if self._isolation is not FetchIsolation.TXN_COMMITTED:
-            return response._replace(records=log_slice)
+            return _response(wanted, view, log_slice)
         try:
             aborted = await partition.log.aborted_transactions(wanted.fetch_offset, log_slice.end_offset)
         except BaseException:
             log_slice.release()
             raise
-        return response._replace(records=log_slice, aborted_transactions=_aborted(aborted))
+        return _response(wanted, view, log_slice, _aborted(aborted))
 
     async def _from_tier(
         self, partition: Partition, view: LeaderView, wanted: FetchPartition, max_offset: int
@@ -341,9 +340,7 @@ class FetchReads:
         if found is None:
             return None
         self.must_answer = True
-        return _response(wanted, view)._replace(
-            records=found.records, aborted_transactions=_aborted(found.aborted) if with_aborted else None
-        )
+        return _response(wanted, view, found.records, _aborted(found.aborted) if with_aborted else None)
 
 
 def _mark(partition: Partition) -> tuple[object, ...]:
@@ -355,10 +352,17 @@ def _aborted(transactions: Iterable[index.AbortedTransaction]) -> tuple[AbortedT
     return tuple(AbortedTransaction(each.producer_id, each.first_offset) for each in transactions)
 
 
-def _response(wanted: FetchPartition, view: LeaderView) -> FetchPartitionResponse:
+def _response(
+    wanted: FetchPartition,
+    view: LeaderView,
+    records: Part | None = b"",
+    aborted: tuple[AbortedTransaction, ...] | None = None,
+) -> FetchPartitionResponse:
     return FetchPartitionResponse(
         wanted.partition,
         high_watermark=view.high_watermark,
         last_stable_offset=view.last_stable_offset,
         log_start_offset=view.log_start_offset,
+        aborted_transactions=aborted,
+        records=records,
     )
