@@ -16,6 +16,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from ..log.checkpoints import META_PROPERTIES
+from ..log.errors import CorruptFileError
 from .local_cluster import BrokerFailedError, LocalCluster, TierSettings
 from .local_nodes import LocalNodes
 from .local_quorum import ControllerFailedError, LocalQuorum
@@ -64,7 +66,6 @@ def up(
     Brokers listen on PORT and the ports behind it, controllers behind those. With --dir the cluster is there again the
     next time; without, its data is removed at the end.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what has been started must not stay behind
     with _base(directory) as base, ExitStack() as stack:
         order = _Order(
             base,
@@ -77,14 +78,16 @@ def up(
                 **pairs(configs, "--config", "log.retention.ms=86400000"),
             },
         )
+        _check_controllers(order, combined=combined)
         taken = taken_port([*order.broker_ports, *order.controller_ports])
         if taken is not None:
             raise click.ClickException(f"port {taken} is taken: stop who listens there, or choose others with --port")
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # what has been started must not stay behind
         console = Console()
         try:
             with console.status(f"{order.controllers} controllers and {brokers} brokers start"):
                 running = (_start_combined if combined else _start)(order, stack)
-        except (BrokerFailedError, ControllerFailedError, TimeoutError) as error:
+        except (BrokerFailedError, ControllerFailedError, CorruptFileError, TimeoutError) as error:
             raise click.ClickException(str(error)) from None
         console.print(_table(running))
         console.print(f"data and logs in {base}; stop with Ctrl-C", soft_wrap=True)
@@ -106,12 +109,30 @@ class _Order:
     configs: Mapping[str, str]
 
     @property
+    def broker_ids(self) -> range:
+        return range(1, self.brokers + 1)
+
+    @property
     def broker_ports(self) -> range:
         return range(self.first_port, self.first_port + self.brokers)
 
     @property
     def controller_ports(self) -> range:
         return range(self.broker_ports.stop, self.broker_ports.stop + self.controllers)
+
+
+def _check_controllers(order: _Order, *, combined: bool) -> None:
+    """ClickException if the directory holds a quorum of others: its voters are those that it began with."""
+    first = 1 if combined else FIRST_CONTROLLER
+    kind = LocalServers.kind if combined else LocalQuorum.kind
+    wanted = {f"{kind}-{node}" for node in range(first, first + order.controllers)}
+    formatted = {path.parent.name for path in order.base.glob(f"*/{META_PROPERTIES}")}
+    found = {name for name in formatted if not name.startswith(LocalCluster.kind)}
+    if found and found != wanted:
+        raise click.ClickException(
+            f"--dir {order.base} holds a cluster whose controllers are {', '.join(sorted(found))}: start it with the"
+            " same ones, or give another directory"
+        )
 
 
 def _start(order: _Order, stack: ExitStack) -> list[LocalQuorum | LocalCluster]:
@@ -121,7 +142,7 @@ def _start(order: _Order, stack: ExitStack) -> list[LocalQuorum | LocalCluster]:
     )
     brokers = LocalCluster(
         order.base,
-        range(1, order.brokers + 1),
+        order.broker_ids,
         tier=order.tier,
         configs=order.configs,
         controllers=quorum.bootstrap_controllers,
@@ -133,7 +154,7 @@ def _start(order: _Order, stack: ExitStack) -> list[LocalQuorum | LocalCluster]:
 def _start_combined(order: _Order, stack: ExitStack) -> list[LocalQuorum | LocalCluster]:
     servers = LocalServers(
         order.base,
-        range(1, order.brokers + 1),
+        order.broker_ids,
         tier=order.tier,
         configs=order.configs,
         ports=order.broker_ports,

@@ -17,6 +17,8 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 
+from tierfetch.cli.cluster import FIRST_CONTROLLER
+from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.main import cli
 from tierfetch.cli.processes import poll
 from tierfetch.tests.process.clients import Librdkafka
@@ -100,6 +102,21 @@ def test_one_command_starts_a_cluster_that_is_there_again_the_next_time(tmp_path
         for _ in poll(TIMEOUT_S, "a word on the broker that was killed"):
             if "broker 3 has ended (-9)" in (tmp_path / "up.txt").read_text():
                 break
+
+
+@pytest.mark.parametrize("options", [("--controllers", "3"), ("--combined",)])
+def test_a_directory_of_other_controllers_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    quorum = LocalQuorum(tmp_path, 1, first_id=FIRST_CONTROLLER)
+    quorum.prepare(FIRST_CONTROLLER)
+    command = ["cluster", "up", "--brokers", "1", "--port", str(free_range(4)), "--dir", str(tmp_path)]
+    refused = CliRunner().invoke(cli, [*command, *options], catch_exceptions=False)
+    assert (refused.exit_code, "whose controllers are controller-101" in refused.stderr) == (1, True), refused.stderr
+    quorum.data_directory(FIRST_CONTROLLER).joinpath("meta.properties").write_text("rubbish")
+    refused = CliRunner().invoke(cli, [*command, "--controllers", "1"], catch_exceptions=False)
+    assert (refused.exit_code, "version=1 is expected" in refused.stderr) == (1, True), refused.stderr
 
 
 def test_told_to_stop_while_it_starts_it_leaves_no_process_behind(tmp_path: Path) -> None:
