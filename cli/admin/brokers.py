@@ -24,7 +24,7 @@ def brokers() -> None:
     """Who is there and what they hold; taking one out of the cluster for good."""
 
 
-@brokers.command("list")
+@brokers.command("list", short_help="Brokers with their partitions, leaderships and bytes.")
 @bootstrap_option
 @json_option
 def list_brokers(bootstrap: tuple[str, ...], as_json: bool) -> None:
@@ -56,7 +56,7 @@ def unregister_broker(broker: int, bootstrap: tuple[str, ...]) -> None:
     click.echo(f"broker {broker} is forgotten")
 
 
-@brokers.command("wait")
+@brokers.command("wait", short_help="Wait until every replica of a broker is in sync.")
 @click.argument("broker", type=int)
 @click.option(
     "--warm", is_flag=True, help="Also until nothing more is fetched from the tier for replicas that are thin."

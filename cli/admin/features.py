@@ -46,7 +46,7 @@ def describe_features(bootstrap: tuple[str, ...], as_json: bool) -> None:
     table_console().print(table)
 
 
-@features.command("set")
+@features.command("set", short_help="Finalize a feature at a level, if every node supports it.")
 @click.argument("feature")
 @click.argument("level", type=click.IntRange(0))
 @click.option("--downgrade", is_flag=True, help="Allow a lower level than now.")

@@ -92,7 +92,7 @@ def list_reassignments(bootstrap: tuple[str, ...], as_json: bool) -> None:
     table_console().print(table)
 
 
-@reassign.command("execute")
+@reassign.command("execute", short_help="Move the replicas as a plan says, wave by wave.")
 @plan_argument
 @click.option(
     "--throttle", type=throttle_rate, metavar="RATE", help="Of each broker, in place of the plan's, such as '50 MB/s'."
@@ -183,7 +183,7 @@ async def _begin_all(admin: Admin, entries: Sequence[Entry]) -> int:
     return len(entries)
 
 
-@reassign.command("resume")
+@reassign.command("resume", short_help="Go on with a plan that was paused or stopped.")
 @plan_argument
 @click.option("--throttle", type=throttle_rate, metavar="RATE", help="From now on, in place of the one before.")
 @click.option("--skip-changed", is_flag=True, help="Leave alone what somebody else has changed or deleted.")
@@ -252,7 +252,7 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
         click.echo(f"note: {note}")
 
 
-@reassign.command("pause")
+@reassign.command("pause", short_help="Let what is under way end, and begin nothing more.")
 @plan_argument
 def pause(plan_file: Path, journal_path: Path | None) -> None:
     """Let what is under way end, and begin nothing more; the running `execute` then ends."""
@@ -263,7 +263,7 @@ def pause(plan_file: Path, journal_path: Path | None) -> None:
     click.echo("pausing: what is under way ends first; go on with `tierfetch reassign resume`")
 
 
-@reassign.command("cancel")
+@reassign.command("cancel", short_help="Take back what is under way of a plan.")
 @plan_argument
 @bootstrap_option
 @json_option
@@ -288,7 +288,7 @@ def cancel(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
     click.echo(f"{run(bootstrap, work)} moves cancelled")
 
 
-@reassign.command("rollback")
+@reassign.command("rollback", short_help="Move back what has moved, too.")
 @plan_argument
 @bootstrap_option
 @json_option

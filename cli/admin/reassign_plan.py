@@ -56,7 +56,7 @@ def _id_option(name: str, text: str) -> Callable[[Command], Command]:
     return click.option(name, multiple=True, callback=_ids, metavar="ID[,ID...]", help=text)
 
 
-@click.command("plan")
+@click.command("plan", short_help="Plan with as few moves and bytes as possible.")
 @click.option(
     "--cluster",
     "cluster_path",
