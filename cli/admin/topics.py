@@ -45,7 +45,7 @@ def list_topics(bootstrap: tuple[str, ...], as_json: bool) -> None:
     table_console().print(table)
 
 
-@topics.command("describe")
+@topics.command("describe", short_help="Leader, replicas and ISR of each partition.")
 @click.argument("names", nargs=-1, required=True)
 @bootstrap_option
 @json_option
@@ -102,7 +102,7 @@ def grow_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
     click.echo(f"{name} has {count} partitions")
 
 
-@topics.command("shrink")
+@topics.command("shrink", short_help="Remove the last partitions, with their records.")
 @click.argument("name")
 @click.option("--to", "count", type=click.IntRange(1), required=True, help="Partitions that stay, the first ones.")
 @bootstrap_option
