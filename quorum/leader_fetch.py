@@ -80,7 +80,7 @@ def answer_parked(replica: Replica, role: Leader) -> None:
     parked = role.parked
     ends = (replica.log.written_end_offset, replica.high_watermark)
     if ends != parked.ends or (parked.look_at_ms is not None and replica.now_ms >= parked.look_at_ms):
-        keys = list(parked.fetches)
+        keys = sorted(parked.fetches, key=lambda key: not parked.fetches[key].is_voter)  # a commit waits for voters
         parked.ends, parked.look_at_ms = ends, None
     else:
         keys = [] if parked.arrived is None else [parked.arrived]
