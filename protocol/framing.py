@@ -123,7 +123,7 @@ class FrameAssembler:
 
     def frame(self) -> memoryview | None:
         """The next whole frame without its size, or None: more bytes are needed."""
-        if self._frame is None and not self._begin_frame():
+        if self._frame is None and (self._scratch_start == self._scratch_end or not self._begin_frame()):
             return None
         assert self._frame is not None
         if self._frame_filled < len(self._frame):

@@ -206,7 +206,17 @@ class Reader:
 
     def nullable_text(self, length: int) -> str | None:
         """A string of that length in bytes, -1 for null."""
-        return None if length < 0 and self._is_null(length) else self._text(length)
+        if length < 0 and self._is_null(length):
+            return None
+        start, end = self.position, self.position + length
+        if end > self.end:
+            raise self._short(length)
+        try:
+            text = str(self.data[start:end], "utf-8")
+        except UnicodeDecodeError:
+            raise MalformedMessageError(f"string of {length} bytes at byte {start} is not UTF-8") from None
+        self.position = end
+        return text
 
     def nullable_records(self) -> memoryview | None:
         """A view of the frame."""
@@ -258,13 +268,6 @@ class Reader:
         if length < -1:
             raise MalformedMessageError(f"length {length} before byte {self.position}: -1 is the smallest")
         return length < 0
-
-    def _text(self, length: int) -> str:
-        start = self.position
-        try:
-            return str(self._take(length), "utf-8")
-        except UnicodeDecodeError:
-            raise MalformedMessageError(f"string of {length} bytes at byte {start} is not UTF-8") from None
 
     def _take(self, count: int) -> memoryview:
         end = self.position + count
