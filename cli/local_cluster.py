@@ -123,7 +123,7 @@ class LocalCluster(LocalNodes):
     def wait_serving(self, node: int) -> None:
         """Until the cluster counts on the broker: one that was just started is fenced, and no client finds it."""
         super().wait_serving(node)
-        for _ in poll(START_TIMEOUT_S, f"broker {node} to be unfenced\n{self.log_tail(node)}"):
+        for _ in poll(START_TIMEOUT_S, lambda: f"broker {node} to be unfenced\n{self.log_tail(node)}"):
             with contextlib.suppress(OSError):
                 if asyncio.run(self._knows_itself(node)):
                     return

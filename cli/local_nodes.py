@@ -20,7 +20,7 @@ from typing import ClassVar, Final, Self
 
 from .processes import Processes, poll
 
-START_TIMEOUT_S: Final = 30.0
+START_TIMEOUT_S: Final = 60.0
 LOG_TAIL_CHARACTERS: Final = 2_000
 TIERFETCH: Final = (sys.executable, "-m", "tierfetch.cli.main")
 
@@ -99,7 +99,7 @@ class LocalNodes(ABC):
 
     def wait_serving(self, node: int) -> None:
         """Until the node accepts connections."""
-        for _ in poll(START_TIMEOUT_S, f"{self.kind} {node} to serve\n{self.log_tail(node)}"):
+        for _ in poll(START_TIMEOUT_S, lambda: f"{self.kind} {node} to serve\n{self.log_tail(node)}"):
             if self._processes[node].poll() is not None:
                 raise self.failure(f"{self.kind} {node} ended at start:\n{self.log_tail(node)}")
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port(node)), 1.0):

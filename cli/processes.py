@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -80,10 +80,10 @@ def taken_port(ports: Iterable[int]) -> int | None:
     return None
 
 
-def poll(timeout_s: float, what: str, interval_s: float = 0.02) -> Iterator[float]:
-    """Yield the seconds waited so far, again and again; TimeoutError naming `what` at the end."""
+def poll(timeout_s: float, what: str | Callable[[], str], interval_s: float = 0.02) -> Iterator[float]:
+    """Yield the seconds waited so far, again and again; TimeoutError naming `what`, as it is by then, at the end."""
     began = time.monotonic()
     while (waited := time.monotonic() - began) < timeout_s:
         yield waited
         time.sleep(interval_s)
-    raise TimeoutError(f"waited {timeout_s:.0f} s in vain for {what}")
+    raise TimeoutError(f"waited {timeout_s:.0f} s in vain for {what if isinstance(what, str) else what()}")

@@ -58,3 +58,12 @@ def test_ports_of_nodes_are_free_and_never_those_of_outgoing_connections(monkeyp
     drawn = free_ports(50)
     assert max(drawn) < lowest
     assert len(set(drawn)) == 50
+
+
+def test_what_was_waited_for_is_told_as_it_is_at_the_end() -> None:
+    looks: list[float] = []
+    waiting = processes.poll(0.01, lambda: f"the end of {len(looks)} looks", interval_s=0.001)
+    with pytest.raises(TimeoutError) as failed:
+        looks.extend(waiting)
+    assert str(failed.value).endswith(f"the end of {len(looks)} looks")
+    assert looks
