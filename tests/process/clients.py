@@ -23,7 +23,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources, on Python 3.11
     import kafka
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 def create_topic(

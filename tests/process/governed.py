@@ -45,7 +45,7 @@ class Governed:
         return None
 
     def wait(self, topic: str, what: str, condition: Any) -> Any:
-        for _ in poll(TIMEOUT_S, f"{topic} {what}; it is {self.partition(topic)}", 0.02):
+        for _ in poll(TIMEOUT_S, lambda: f"{topic} {what}; it is {self.partition(topic)}"):
             found = self.partition(topic)
             if found is not None and condition(found):
                 return found

@@ -23,7 +23,7 @@ from tierfetch.protocol.client import Address
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.tests.process.looks import leader_of, log_bytes, log_end, registration, registrations
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 def wait_in_sync(cluster: LocalCluster, topic: str) -> None:
@@ -93,7 +93,7 @@ def elect(cluster: LocalCluster, topic: str, leader: int) -> None:
 
 def wait_led(cluster: LocalCluster, topic: str, leader: int) -> None:
     """Until the controller has decided so."""
-    for _ in poll(TIMEOUT_S, f"{topic} to be led by {leader}, not {registration(cluster, topic)}"):
+    for _ in poll(TIMEOUT_S, lambda: f"{topic} to be led by {leader}, not {registration(cluster, topic)}"):
         if leader_of(cluster, topic) == leader:
             return
 

@@ -51,7 +51,7 @@ def cluster_up(base: Path, first_port: int, brokers: int, *options: str) -> Iter
     with output.open("w") as file:
         process = subprocess.Popen([*command, "--dir", str(base / "data")], stdout=file, stderr=subprocess.STDOUT)
     try:
-        for _ in poll(TIMEOUT_S, f"the cluster to be up: {output.read_text()}"):
+        for _ in poll(TIMEOUT_S, lambda: f"the cluster to be up: {output.read_text()}"):
             assert process.poll() is None, output.read_text()
             if READY in output.read_text():
                 break

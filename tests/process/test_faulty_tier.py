@@ -28,7 +28,7 @@ from tierfetch.tests.process.operating import (
     wait_tier_empty,
 )
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 PATIENCE_S = 2.0
 VALUES = [b"%06d " % number + b"x" * 1000 for number in range(4000)]
 TIERED = {"remote.storage.enable": "true", "segment.bytes": "1048576", "local.retention.bytes": "1"}

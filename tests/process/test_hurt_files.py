@@ -21,7 +21,7 @@ from tierfetch.tests.process.looks import leader_of, registration
 from tierfetch.tests.process.operating import check_same_logs, elect, wait_in_sync
 from tierfetch.tests.process.producing import SteadyProducer
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 VALUES = [b"%06d " % number + b"x" * 1000 for number in range(5000)]
 DISK_BYTES = 48 * 1024 * 1024
 FREE_BYTES = 3 * 1024 * 1024

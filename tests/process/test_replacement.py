@@ -22,7 +22,7 @@ from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.conftest import local_tier
 from tierfetch.tests.process.looks import leader_of, log_bytes, log_end, registrations
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 VALUES = [b"%06d " % number + b"x" * 1000 for number in range(6000)]
 TIERED = {"remote.storage.enable": "true", "segment.bytes": "1048576"}
 

@@ -15,7 +15,7 @@ from tierfetch.tests.process.clients import Librdkafka, create_topic
 
 TOPIC = "listed"
 VALUES = [b"%06d " % number + b"x" * 1000 for number in range(40)]
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 def tier(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
