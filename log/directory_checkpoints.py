@@ -6,8 +6,8 @@
 * A file is replaced whole, from the logs as they are at that moment; one write of a file is under way at a time, and
   everybody who asks meanwhile shares the next one.
 * A log that could not be opened keeps the entries that the files had for it: repaired, it needs them.
-* What a log that is gone left in the files (`has_entry`) would be taken for its successor's: whoever makes a log of
-  the same name rewrites the files first.
+* What a log that is gone left in the files, or may have (`may_have_entry`), would be taken for its successor's: whoever
+  makes a log of the same name rewrites the files first.
 * A log start is written for tiered logs and where it lies above the first segment, as Kafka does; not while it is
   unknown.
 * A damaged file counts as absent, with a warning, and is replaced by the next write. What a log does then is what it
@@ -68,6 +68,8 @@ class _File:
     offsets: Offsets = field(default_factory=dict)
     at_least: Offsets = field(default_factory=dict)
     """The same, unless a write has failed: then the lowest of what each entry may be, ABSENT if it may be missing."""
+    attempted: Offsets = field(default_factory=dict)
+    """What may be there beside them: of a write that is under way, or has failed."""
     is_damaged: bool = False
     """Or a write of it has failed."""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -118,8 +120,8 @@ class DirectoryCheckpoints:
     def clean_end_offset(self, partition: TopicPartition) -> int:
         return self._files[CLEANER_OFFSET_CHECKPOINT].offsets.get(partition, 0)
 
-    def has_entry(self, partition: TopicPartition) -> bool:
-        return any(partition in file.offsets for file in self._files.values())
+    def may_have_entry(self, partition: TopicPartition) -> bool:
+        return any(partition in file.offsets or partition in file.attempted for file in self._files.values())
 
     async def save_log_start_offsets(self) -> None:
         """Make the log starts of this moment durable."""
@@ -159,8 +161,9 @@ class DirectoryCheckpoints:
             if offsets != file.offsets or file.is_damaged:
                 file.is_damaged = True
                 file.at_least = {name: min(least, offsets.get(name, ABSENT)) for name, least in file.at_least.items()}
+                file.attempted |= offsets
                 await self._disk.write_file(file.path, encode_offsets(offsets))
-                file.offsets = file.at_least = offsets
+                file.offsets, file.at_least, file.attempted = offsets, offsets, {}
                 file.is_damaged = False
 
     def _written(self, task: asyncio.Task[None]) -> None:

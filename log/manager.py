@@ -245,7 +245,7 @@ class LogManager:
                 directory.failures.pop(partition, None)
                 return
             await self.put_aside(directory, partition)
-            if directory.checkpoints.has_entry(partition):
+            if directory.checkpoints.may_have_entry(partition):
                 await directory.checkpoints.save_all()
 
     @uninterrupted
@@ -341,7 +341,7 @@ class LogManager:
                 )
 
     async def _create(self, directory: LogDirectory, partition: TopicPartition, topic_id: UUID) -> PartitionLog:
-        if directory.checkpoints.has_entry(partition):
+        if directory.checkpoints.may_have_entry(partition):
             await directory.checkpoints.save_all()
         live = directory.path / str(partition)
         await self.services.disk.make_directory(live)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -383,6 +384,22 @@ async def test_a_recreated_log_does_not_inherit_from_the_deleted_one() -> None:
         else:
             assert found is None or found.log_end_offset == 0
             assert not created or found is None or found.topic_id is not None
+
+
+async def test_a_recreated_log_does_not_inherit_from_a_checkpoint_whose_write_failed_and_is_there() -> None:
+    for fault in failures():
+        disk = MemoryDisk()
+        manager, log = await with_data(disk)
+        disk.faults = fault
+        with suppress(OSError):
+            await log.increment_log_start_offset(7)
+        disk.faults = None
+        await manager.delete(TP)
+        await append(await manager.create(TP, OTHER_ID))
+        disk.settle()
+        found = (await loaded(disk.restart())).get(TP)
+        assert found is not None
+        assert (found.log_start_offset, found.log_end_offset) == (0, 1)
 
 
 async def test_deletions_of_an_earlier_process_are_finished_at_the_start() -> None:
