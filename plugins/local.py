@@ -3,23 +3,22 @@
 A Java broker with `LocalTieredStorage` on the same directory reads our tier, and we read its. An object becomes visible
 by rename after fsync; unfinished ones lie in a directory of their own that Java never looks into.
 
+All calls run on threads of the plugin's own: a directory that hangs (a file server is gone) takes those of nobody else.
 A segment's file is copied by the kernel, on a thread of the lowest priority: copies take what serving leaves over.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import threading
 import uuid
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
-import aiofiles
-import aiofiles.os
 from pydantic import Field
 
 from ..remote.storage import ObjectRange, RemoteResourceNotFoundError, RemoteStorageError, SegmentSource
@@ -27,17 +26,16 @@ from .layout import object_name
 from .object_storage import ObjectRemoteStorage, StorageConfig, try_to_clean_up
 from .threads import Abandoned, BlockingCalls
 
+T = TypeVar("T")
+
 STORAGE_DIRECTORY = "kafka-tiered-storage"
 UNFINISHED_DIRECTORY = ".unfinished"
 CHUNK_BYTES = 4 << 20
 COPY_BYTES = 256 << 10
 """Copied between two looks at whether anybody still wants it."""
+CALLS_MAX = 8
 COPIES_MAX = 4
 COPY_NICE = 19
-
-_fsync = aiofiles.os.wrap(os.fsync)
-_open_fd = aiofiles.os.wrap(os.open)
-_close_fd = aiofiles.os.wrap(os.close)
 
 
 class LocalConfig(StorageConfig):
@@ -51,8 +49,8 @@ class LocalConfig(StorageConfig):
     )
 
 
-@asynccontextmanager
-async def storage_errors(key: str) -> AsyncIterator[None]:
+@contextmanager
+def storage_errors(key: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
@@ -67,111 +65,85 @@ class DirectoryObjectStore:
     def __init__(self, directory: Path, subdirectory: str = STORAGE_DIRECTORY) -> None:
         self._root = directory.absolute() / subdirectory
         self._unfinished = directory.absolute() / UNFINISHED_DIRECTORY
+        self._calls = BlockingCalls("tierfetch-local", CALLS_MAX)
         self._copies = BlockingCalls("tierfetch-local-copy", COPIES_MAX)
-        self._publishing: dict[str, set[asyncio.Future[None]]] = {}
-        """By key: renames, which go on in their threads if who asked for them is cancelled."""
+
+    async def _call(self, key: str, call: Callable[[], T]) -> T:
+        with storage_errors(key):
+            return await self._calls.run(key, lambda _: call())
 
     async def put(self, key: str, source: SegmentSource) -> None:
         target = self._root / key
         temporary = self._unfinished / f"{object_name(key)}~{uuid.uuid4().hex}"
-        async with storage_errors(key):
-            await aiofiles.os.makedirs(self._unfinished, exist_ok=True)
-            await aiofiles.os.makedirs(target.parent, exist_ok=True)
+        with storage_errors(key):
+            await self._calls.run(key, lambda _: _make_directories(self._unfinished, target.parent))
             try:
-                await self._write(temporary, source)
-                await self._publish(key, temporary, target)
-                for directory in (target.parent, *target.parent.relative_to(self._root.parent).parents):
-                    await self._sync_directory(self._root.parent / directory)
+                await self._write(key, temporary, source)
+                above = [self._root.parent / each for each in target.parent.relative_to(self._root.parent).parents]
+                await self._calls.run(key, partial(_publish, temporary, target, above))
             except BaseException:
-                await try_to_clean_up(_remove(temporary))
+                await try_to_clean_up(self._calls.run(key, lambda _: _remove(temporary)))
                 raise
 
-    async def _publish(self, key: str, temporary: Path, target: Path) -> None:
-        renaming = asyncio.ensure_future(aiofiles.os.rename(temporary, target))
-        self._publishing.setdefault(key, set()).add(renaming)
-        renaming.add_done_callback(lambda ended: self._published(key, ended))
-        await asyncio.shield(renaming)
-
-    def _published(self, key: str, ended: asyncio.Future[None]) -> None:
-        self._publishing[key].discard(ended)
-        if not self._publishing[key]:
-            del self._publishing[key]
-        if not ended.cancelled():
-            ended.exception()  # nobody may wait for it any more
-
-    async def _write(self, temporary: Path, source: SegmentSource) -> None:
-        path = source.path
+    async def _write(self, key: str, temporary: Path, source: SegmentSource) -> None:
+        path, size = source.path, source.size
         if path is not None and sys.platform == "linux":
-            size = source.size
-            if await self._copies.run(temporary.name, lambda abandoned: _copy(path, temporary, size, abandoned)):
+            if await self._copies.run(key, lambda abandoned: _copy(path, temporary, size, abandoned)):
                 return
-        async with aiofiles.open(temporary, "wb") as file:
-            position = 0
-            while position < source.size:
-                chunk = await source.read(position, min(CHUNK_BYTES, source.size - position))
-                if not chunk:
-                    raise RemoteStorageError(f"{source.path}: ends at byte {position} of {source.size}")
-                await file.write(chunk)
-                position += len(chunk)
-            await file.flush()
-            await _fsync(file.fileno())
-
-    async def _sync_directory(self, directory: Path) -> None:
-        descriptor = await _open_fd(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            await _fsync(descriptor)
-        finally:
-            await _close_fd(descriptor)
+        position = 0
+        while True:
+            chunk = await source.read(position, min(CHUNK_BYTES, size - position)) if size else b""
+            if size and not chunk:
+                raise RemoteStorageError(f"{path}: ends at byte {position} of {size}")
+            position += len(chunk)
+            await self._calls.run(key, partial(_append, temporary, chunk, position == size))
+            if position == size:
+                return
 
     async def get(self, key: str, start: int, end: int | None) -> bytes:
-        async with storage_errors(key):
-            return await _read(f"{self._root}/{key}", start, end)
+        """All of it on one thread, at once: an index is smaller than the way there and back costs."""
+        return await self._call(key, lambda: _content(f"{self._root}/{key}", start, end))
 
     async def get_many(self, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
-        async with storage_errors(ranges[0].key if ranges else "none"):
-            return await _read_many(f"{self._root}/", ranges)
+        first = ranges[0].key if ranges else "none"
+        return await self._call(first, lambda: _contents(f"{self._root}/", ranges))
 
     async def size(self, key: str) -> int | None:
-        async with storage_errors(key):
-            try:
-                return (await aiofiles.os.stat(self._root / key)).st_size
-            except FileNotFoundError:
-                return None
+        try:
+            return await self._call(key, lambda: os.stat(self._root / key).st_size)
+        except RemoteResourceNotFoundError:
+            return None
 
     async def delete(self, keys: Sequence[str]) -> None:
+        for calls in (self._copies, self._calls):
+            await calls.settled(keys)
         for key in keys:
-            if (publishing := self._publishing.get(key)) is not None:
-                await asyncio.wait(list(publishing))
-            async with storage_errors(key):
-                await _remove(self._root / key)
+            await self._call(key, partial(_remove, self._root / key))
 
     async def discard_unfinished(self, key_prefix: str) -> None:
-        async with storage_errors(key_prefix):
-            if not await aiofiles.os.path.isdir(self._unfinished):
-                return
-            for name in await aiofiles.os.listdir(self._unfinished):
-                if name.startswith(object_name(key_prefix)):
-                    await _remove(self._unfinished / name)
+        await self._call(key_prefix, lambda: _remove_all(self._unfinished, object_name(key_prefix)))
 
     async def list(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
-        directory = self._root / key_prefix
-        async with storage_errors(key_prefix):
-            if not await aiofiles.os.path.isdir(directory):
-                return
-            for key, size in await _sizes(directory, key_prefix):
-                if key > start_after:
-                    yield key, size
+        for key, size in await self._call(key_prefix, lambda: _sizes(self._root / key_prefix, key_prefix)):
+            if key > start_after:
+                yield key, size
 
     async def directories(self, key_prefix: str) -> AsyncIterator[str]:
         directory = self._root / key_prefix
-        async with storage_errors(str(directory)):
-            if not await aiofiles.os.path.isdir(directory):
-                return
-            for name in sorted(await aiofiles.os.listdir(directory)):
-                yield name
+        for name in await self._call(str(directory), lambda: _names(directory)):
+            yield name
 
     async def close(self) -> None:
         await self._copies.close()
+        await self._calls.close()
+
+
+# On threads.
+
+
+def _make_directories(*directories: Path) -> None:
+    for directory in directories:
+        directory.mkdir(parents=True, exist_ok=True)
 
 
 def _copy(path: Path, temporary: Path, size: int, abandoned: Abandoned) -> bool:
@@ -197,20 +169,34 @@ def _copy(path: Path, temporary: Path, size: int, abandoned: Abandoned) -> bool:
     return True
 
 
+def _append(temporary: Path, chunk: bytes, is_last: bool, _: Abandoned) -> None:
+    with open(temporary, "ab", buffering=0) as file:
+        rest = memoryview(chunk)
+        while rest:
+            rest = rest[file.write(rest) :]
+        if is_last:
+            os.fsync(file.fileno())
+
+
+def _publish(temporary: Path, target: Path, above: Sequence[Path], abandoned: Abandoned) -> None:
+    """Durably, with the names that lead there."""
+    abandoned.check()
+    os.rename(temporary, target)
+    for directory in (target.parent, *above):
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def _content(path: str, start: int, end: int | None) -> bytes:
     with open(path, "rb") as file:
         file.seek(start)
         return file.read(-1 if end is None else end - start)
 
 
-@aiofiles.os.wrap
-def _read(path: str, start: int, end: int | None) -> bytes:
-    """All of it on one thread, at once: an index is smaller than the way there and back costs."""
-    return _content(path, start, end)
-
-
-@aiofiles.os.wrap
-def _read_many(root: str, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
+def _contents(root: str, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
     found: list[bytes | None] = []
     for key, start, end in ranges:
         try:
@@ -220,10 +206,11 @@ def _read_many(root: str, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
     return found
 
 
-@aiofiles.os.wrap
 def _sizes(directory: Path, key_prefix: str) -> list[tuple[str, int]]:
-    """By name; a file that goes meanwhile is left out."""
+    """By name; a file that goes meanwhile is left out, and nothing is in a directory that is not there."""
     found = []
+    if not directory.is_dir():
+        return []
     with os.scandir(directory) as entries:
         for entry in entries:
             try:
@@ -233,11 +220,18 @@ def _sizes(directory: Path, key_prefix: str) -> list[tuple[str, int]]:
     return sorted(found)
 
 
-async def _remove(path: Path) -> None:
-    try:
-        await aiofiles.os.remove(path)
-    except FileNotFoundError:
-        return
+def _names(directory: Path) -> list[str]:
+    return sorted(os.listdir(directory)) if directory.is_dir() else []
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+def _remove_all(directory: Path, beginning: str) -> None:
+    for name in _names(directory):
+        if name.startswith(beginning):
+            _remove(directory / name)
 
 
 class LocalTieredStorage(ObjectRemoteStorage):

@@ -7,7 +7,6 @@ import os
 import threading
 from pathlib import Path
 
-import aiofiles.os
 import pytest
 
 from tierfetch.plugins import object_storage
@@ -115,7 +114,7 @@ async def test_local_rename_that_ends_late_leaves_nothing_behind_a_delete(
     storage = LocalTieredStorage(LocalTieredStorage.Config(dir=tmp_path))
     metadata = make_metadata(3)
     held = Held(os.rename)
-    monkeypatch.setattr(aiofiles.os, "rename", aiofiles.os.wrap(held))
+    monkeypatch.setattr(os, "rename", held)
     task = asyncio.create_task(storage.copy_log_segment_data(metadata, make_data(b"abc")))
     await began(held)
     held_path = next((tmp_path / ".unfinished").iterdir())
@@ -133,7 +132,7 @@ async def test_local_rename_that_ends_late_leaves_nothing_behind_a_delete(
 def never_removes(path: Path):
     """As where the file is busy: the rename finds it still."""
 
-    async def remove(_: Path) -> None:
+    def remove(_: Path) -> None:
         assert path.exists()
 
     return remove

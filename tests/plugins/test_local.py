@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+import threading
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -115,10 +117,10 @@ async def test_a_copy_is_durable_up_to_the_configured_directory(
     """The names that lead to the object are synced too, after the object itself."""
     synced = []
 
-    async def fsync(descriptor: int) -> None:
+    def fsync(descriptor: int) -> None:
         synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
 
-    monkeypatch.setattr("tierfetch.plugins.local._fsync", fsync)
+    monkeypatch.setattr(os, "fsync", fsync)
     metadata = make_metadata(3)
     await storage_at(tmp_path).copy_log_segment_data(metadata, make_data(b"abc"))
     root = tmp_path / "kafka-tiered-storage"
@@ -129,6 +131,25 @@ async def test_a_copy_is_durable_up_to_the_configured_directory(
     await storage_at(tmp_path).copy_log_segment_data(long, make_data(b"abc"))
     first, second, _ = segment_key(long, None).split("/")
     assert synced[-4:] == [root / first / second, root / first, root, tmp_path]
+
+
+async def test_a_directory_that_hangs_takes_the_threads_of_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, metadata, go_on = storage_at(tmp_path), make_metadata(3), threading.Event()
+
+    def hang(*_: object) -> bytes:
+        go_on.wait(10)
+        return b"abc"
+
+    monkeypatch.setattr("tierfetch.plugins.local._content", hang)
+    asked = [asyncio.create_task(storage.fetch_log_segment(metadata, 0, 3)) for _ in range(100)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        assert await asyncio.to_thread(lambda: 1) == 1
+    go_on.set()
+    assert set(await asyncio.gather(*asked)) == {b"abc"}
+    await storage.close()
 
 
 async def test_a_tier_that_cannot_be_written_is_said(tmp_path: Path) -> None:
