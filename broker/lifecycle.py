@@ -39,6 +39,8 @@ NO_PREVIOUS_EPOCH: Final = -1
 _LOST_REGISTRATION: Final = frozenset({ErrorCode.stale_broker_epoch, ErrorCode.broker_id_not_registered})
 _PASSING: Final = frozenset({ErrorCode.duplicate_broker_registration, ErrorCode.not_controller})
 
+_ALIVE: Final = "a broker with this node.id is alive; unless it has just died, one of the two needs another id"
+
 _log = logging.getLogger(__name__)
 
 
@@ -201,7 +203,8 @@ class BrokerLifecycle:
                 raise KafkaError(code, _explanation(code, body))
             if code is not told:
                 told = code
-                _log.info("not registered yet (%s), trying again for %.0f s", code.name.upper(), left_s)
+                why = _ALIVE if code is ErrorCode.duplicate_broker_registration else "another controller is active"
+                _log.warning("not registered yet, trying again for %.0f s: %s", left_s, why)
             await asyncio.sleep(REGISTRATION_RETRY_S * self._rng.uniform(0.5, 1.0))
         self.broker_epoch = response.broker_epoch
         self._is_fenced = True

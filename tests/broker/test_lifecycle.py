@@ -76,13 +76,15 @@ async def test_a_new_controller_hears_it_at_once(controllers: FakeControllers) -
 
 
 async def test_C1_registration_waits_for_the_session_of_the_killed_incarnation(
-    life: BrokerLifecycle, controllers: FakeControllers
+    life: BrokerLifecycle, controllers: FakeControllers, caplog: pytest.LogCaptureFixture
 ) -> None:
     duplicate = answer(ErrorCode.duplicate_broker_registration)
     controllers.will(REGISTER, duplicate, duplicate, answer(broker_epoch=50))
     assert await life.register(IDENTITY, -1) == 50
     incarnations = {body["incarnation_id"] for body in controllers.bodies(REGISTER)}
     assert len(incarnations) == 1, "a retry is the same incarnation"
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "a broker with this node.id is alive" in warning
 
 
 async def test_what_an_operator_has_to_mend_is_said_at_once(
