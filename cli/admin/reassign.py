@@ -23,6 +23,7 @@ from ...sim.planning.plan_file import PlanFile, PlanFileError
 from ...sim.planning.preflight import entries_of
 from ...sim.planning.throttling import config_keys
 from ..lazy_group import needing
+from ..model.quantities import clause, count
 from ..options import FiniteRange, json_option, table_console, throttle_rate, wave_option
 from .reassign_cluster import PlanCluster, under_way
 from .reassign_cluster import reassign as ask_controller
@@ -168,7 +169,7 @@ def execute(
 
     done = run(bootstrap, work)
     if isinstance(done, int):
-        click.echo(f"{done} partitions begin to move")
+        click.echo(f"{clause(done, 'partition', 'begins', 'begin')} to move")
     else:
         _tell(done, plan_file, as_json=as_json)
 
@@ -247,7 +248,7 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
     click.echo(f"{journal.mode.value}{by}")
     for each in Standing:
         if standings.count(each):
-            click.echo(f"  {each.name.lower()}: {standings.count(each)} partitions")
+            click.echo(f"  {each.name.lower()}: {count(standings.count(each), 'partition')}")
     for note in left_behind(journal):
         click.echo(f"note: {note}")
 
@@ -396,7 +397,7 @@ def _tell(done: Done, plan_file: Path, *, as_json: bool) -> None:
     else:
         for note in done.notes:
             click.echo(f"note: {note}", err=True)
-        click.echo(f"{finish.outcome.value}: {done.partitions} partitions, {done.seconds:.1f} s")
+        click.echo(f"{finish.outcome.value}: {count(done.partitions, 'partition')}, {done.seconds:.1f} s")
     if finish.problems:
         more = "" if finish.outcome is not Outcome.STOPPED else f"; go on with `tierfetch reassign resume {plan_file}`"
         raise click.ClickException(

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from ...protocol.api import ApiKey
 from ...protocol.topics import TopicPartition
+from ..model.quantities import count as counted
 from ..options import json_option, pairs, table_console
 from .local_state import local_state, warming_text
 from .session import Admin, bootstrap_option, check, run
@@ -99,7 +100,7 @@ def create_topic(
 def grow_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
     """Add partitions. Keys will be found in other partitions than before."""
     _change_count(bootstrap, {"name": name, "count": count, "assignments": None})
-    click.echo(f"{name} has {count} partitions")
+    click.echo(f"{name} has {counted(count, 'partition')}")
 
 
 @topics.command("shrink", short_help="Remove the last partitions, with their records.")
@@ -111,7 +112,7 @@ def shrink_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
     """Remove the last partitions, with their records; only tierfetch can, with feature tierfetch.version at 1."""
     change = {"name": name, "count": count, "assignments": None, "remove_last_partitions": True}
     _change_count(bootstrap, change)
-    click.echo(f"{name} has {count} partitions")
+    click.echo(f"{name} has {counted(count, 'partition')}")
 
 
 @topics.command("delete")

@@ -14,6 +14,7 @@ from ...protocol.topics import TopicIdPartition, uuid_to_text
 from ...remote.audit import AuditReport
 from ...remote.ledger import RemoteLogLedger
 from ...remote.segment import RemoteLogSegmentMetadata
+from ..model.quantities import count
 
 _AGES = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
@@ -162,9 +163,11 @@ def print_listing(found: Listing, console: Console, now_ms: int) -> None:
         table.add_section()
         table.add_row("", "", decimal(partition.size_bytes), "", f"{partition.finished_segments} finished", "", "")
         console.print(table)
-    console.print(
-        f"{len(found.partitions)} partitions, {found.finished_segments} finished segments, {decimal(found.size_bytes)}"
-    )
+    console.print(_sum(len(found.partitions), found.finished_segments, found.size_bytes))
+
+
+def _sum(partitions: int, segments: int, size_bytes: int) -> str:
+    return f"{count(partitions, 'partition')}, {count(segments, 'finished segment')}, {decimal(size_bytes)}"
 
 
 def _cells(segment: SegmentRow, now_ms: int) -> Iterable[str]:
@@ -197,7 +200,5 @@ def print_verification(found: Verification, console: Console) -> None:
                 name = f"{partition.topic}-{partition.partition}"
                 table.add_row(*map(escape, (name, finding.kind, finding.subject, finding.message)), style=style)
         console.print(table)
-    verdict = "[green]all as it should be[/]" if found.passed else f"[red]{found.findings} findings[/]"
-    console.print(
-        f"{len(found.partitions)} partitions, {found.segments} finished segments, {decimal(found.bytes)}: {verdict}"
-    )
+    verdict = "[green]all as it should be[/]" if found.passed else f"[red]{count(found.findings, 'finding')}[/]"
+    console.print(f"{_sum(len(found.partitions), found.segments, found.bytes)}: {verdict}")

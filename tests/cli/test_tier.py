@@ -47,7 +47,7 @@ def test_ls_shows_segments_and_totals() -> None:
         "0-1",
         "COPY_SEGMENT_FINISHED",
     ]
-    assert lines[-1] == "1 partitions, 7 finished segments, 441.7 kB"
+    assert lines[-1] == "1 partition, 7 finished segments, 441.7 kB"
 
 
 def test_ls_as_json() -> None:
@@ -85,7 +85,7 @@ def test_a_missing_object_fails(copied_tier: Path) -> None:
     result = from_objects("verify", copied_tier)
     assert result.exit_code == 1
     assert "no snapshot in the tier" in result.stdout
-    assert "1 findings" in result.stdout
+    assert "1 finding\n" in result.stdout
 
 
 def test_a_corrupt_batch_fails_if_every_byte_is_read(copied_tier: Path) -> None:
