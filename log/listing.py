@@ -20,6 +20,7 @@ OWN_NAMES: Final = frozenset(
         UNSYNCED_FILE,
         RECOVERY_POINT_CHECKPOINT,
         "quorum-state",
+        "unproven-voter",
     }
 )
 QUORUM_SNAPSHOT_SUFFIX: Final = ".checkpoint"

@@ -12,8 +12,10 @@ from tierfetch.log.errors import CorruptFileError
 from tierfetch.protocol.errors import KafkaError
 from tierfetch.protocol.fetch_wire import SnapshotId
 from tierfetch.protocol.records import Record, build_batch, iter_batches
+from tierfetch.quorum.election_file import QUORUM_STATE
 from tierfetch.quorum.metadata_log import RECOVERY_POINT_EVERY, MetadataLog, MetadataLogConfig
 from tierfetch.quorum.snapshot_file import STATIC_SETUP, snapshot_batches, snapshot_name
+from tierfetch.quorum.unproven_voter import UNPROVEN_VOTER
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
 
@@ -56,6 +58,15 @@ async def test_Q7_what_was_flushed_survives_what_was_not_does_not() -> None:
     again = await open_log(disk.restart("lost"))
     assert (again.log_end_offset, again.flushed_end_offset) == (3, 3)
     assert (await open_log(disk.restart("kept"))).log_end_offset == 5
+
+
+async def test_the_quorums_own_files_beside_the_log_are_not_strange(caplog: pytest.LogCaptureFixture) -> None:
+    disk = new_disk()
+    await (await open_log(disk)).close()
+    for name in (QUORUM_STATE, UNPROVEN_VOTER, snapshot_name(SnapshotId(0, 0))):
+        disk.put(DIRECTORY / name, b"")
+    await open_log(disk)
+    assert "is left alone" not in caplog.text
 
 
 async def test_a_real_log_is_opened_and_read(tmp_path: Path) -> None:
