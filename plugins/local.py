@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
+import aiofiles
 from pydantic import Field
 
 from ..remote.storage import ObjectRange, RemoteResourceNotFoundError, RemoteStorageError, SegmentSource
@@ -90,15 +91,16 @@ class DirectoryObjectStore:
         if path is not None and sys.platform == "linux":
             if await self._copies.run(key, lambda abandoned: _copy(path, temporary, size, abandoned)):
                 return
-        position = 0
-        while True:
-            chunk = await source.read(position, min(CHUNK_BYTES, size - position)) if size else b""
-            if size and not chunk:
-                raise RemoteStorageError(f"{path}: ends at byte {position} of {size}")
-            position += len(chunk)
-            await self._calls.run(key, partial(_append, temporary, chunk, position == size))
-            if position == size:
-                return
+        async with aiofiles.open(temporary, "wb", executor=self._calls.executor) as file:
+            position = 0
+            while position < size:
+                chunk = await source.read(position, min(CHUNK_BYTES, size - position))
+                if not chunk:
+                    raise RemoteStorageError(f"{path}: ends at byte {position} of {size}")
+                await file.write(chunk)
+                position += len(chunk)
+            await file.flush()
+            await self._calls.run(key, lambda _: os.fsync(file.fileno()))
 
     async def get(self, key: str, start: int, end: int | None) -> bytes:
         """All of it on one thread, at once: an index is smaller than the way there and back costs."""
@@ -167,15 +169,6 @@ def _copy(path: Path, temporary: Path, size: int, abandoned: Abandoned) -> bool:
     finally:
         os.close(source)
     return True
-
-
-def _append(temporary: Path, chunk: bytes, is_last: bool, _: Abandoned) -> None:
-    with open(temporary, "ab", buffering=0) as file:
-        rest = memoryview(chunk)
-        while rest:
-            rest = rest[file.write(rest) :]
-        if is_last:
-            os.fsync(file.fileno())
 
 
 def _publish(temporary: Path, target: Path, above: Sequence[Path], abandoned: Abandoned) -> None:

@@ -12,7 +12,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
@@ -39,13 +39,14 @@ class BlockingCalls:
     """A bounded pool; `run` is cancelled like any coroutine, its thread follows at the next `check`."""
 
     def __init__(self, name: str, threads_max: int) -> None:
-        self._pool = ThreadPoolExecutor(threads_max, thread_name_prefix=name)
+        self.executor: Final = ThreadPoolExecutor(threads_max, thread_name_prefix=name)
+        """For steps that need no word when their caller has gone."""
         self._abandoned: dict[Future[Any], str] = {}
         """Calls that nobody waits for any more, and the key that each works on."""
 
     async def run(self, key: str, call: Callable[[Abandoned], T]) -> T:
         abandoned = Abandoned()
-        future = self._pool.submit(call, abandoned)
+        future = self.executor.submit(call, abandoned)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
@@ -62,4 +63,4 @@ class BlockingCalls:
             await asyncio.gather(*(asyncio.shield(future) for future in running), return_exceptions=True)
 
     async def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self.executor.shutdown(wait=False, cancel_futures=True)
