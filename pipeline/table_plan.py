@@ -87,14 +87,9 @@ class TablePlanner:
             extents = [self._of_tier(tiered) for tiered in await self._tiered(None, positions)]
         else:
             extents = await self._live_extents(self._brokers, positions)
-        absent = sorted(set(filter(self._wants, self._options.topics)) - {extent.name.topic for extent in extents})
-        if absent:
-            where = "in the tier" if self._brokers is None else "in the tier or on the brokers"
-            raise TierError(f"nothing of topic {', '.join(absent)} is {where} at {self._place}")
-        if not extents and positions is None and self._brokers is None and not await self._catalog.has_any():
-            raise TierError(f"nothing of any topic is in the tier at {self._place}")
-        if positions is None and self._pruning.topics is None:
-            self._check_asked({extent.name for extent in extents})
+        self._check_topics({extent.name.topic for extent in extents})
+        if positions is None:
+            await self._check_asked({extent.name for extent in extents})
         partitions = self._pruning.partitions
         return [extent for extent in extents if partitions is None or extent.name.partition in partitions]
 
@@ -143,8 +138,21 @@ class TablePlanner:
             )
         return first
 
-    def _check_asked(self, there: Collection[TopicPartition]) -> None:
-        """TierError for an offset of a partition that is none: a misspelt topic would be read from its begin on."""
+    def _check_topics(self, there: Collection[str]) -> None:
+        """TierError for one that is named, and wanted by the filters, and is not there."""
+        absent = sorted(set(filter(self._wants, self._options.topics)).difference(there))
+        if absent:
+            where = "in the tier" if self._brokers is None else "in the tier or on the brokers"
+            raise TierError(f"nothing of topic {', '.join(absent)} is {where} at {self._place}")
+
+    async def _check_asked(self, there: Collection[TopicPartition]) -> None:
+        """TierError for a place with nothing in it, which would be an empty table by a pattern, and for an offset of a
+        partition that is none: a misspelt topic would be read from its begin on.
+        """
+        if not there and self._brokers is None and not await self._catalog.has_any():
+            raise TierError(f"nothing of any topic is in the tier at {self._place}")
+        if self._pruning.topics is not None:
+            return
         options = self._options
         for option, asked in (
             ("startingOffsets", options.starting_offsets),

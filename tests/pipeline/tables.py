@@ -21,7 +21,7 @@ ALL_TYPES = {**TYPES, CORRUPT_COLUMN: pa.string()}
 Row = dict[str, Any]
 
 
-def options_of(location: Path, **options: object) -> TierOptions:
+def options_of(location: Path | str, **options: object) -> TierOptions:
     """By the names that a query uses."""
     return parse({"location": str(location), **{name: str(value) for name, value in options.items()}})
 
@@ -43,11 +43,11 @@ def read(options: TierOptions, split: TableSplit, columns: Sequence[str] = tuple
     return [row for batch in read_split(options, split, schema) for row in batch.to_pylist()]
 
 
-def rows(location: Path, columns: Sequence[str] = tuple(TYPES), **options: object) -> list[Row]:
+def rows(location: Path | str, columns: Sequence[str] = tuple(TYPES), **options: object) -> list[Row]:
     """In the order of the splits."""
     parsed = options_of(location, **options)
     return [row for split in plan(parsed) for row in read(parsed, split, columns)]
 
 
-def offsets(location: Path, **options: object) -> list[int]:
+def offsets(location: Path | str, **options: object) -> list[int]:
     return [row["offset"] for row in rows(location, ("offset",), **options)]

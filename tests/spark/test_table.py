@@ -13,7 +13,7 @@ import pytest
 
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.processes import poll
-from tierfetch.protocol.records import iter_batches, iter_records
+from tierfetch.protocol.records import Record, iter_batches, iter_records
 from tierfetch.tests import samples
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 
@@ -51,6 +51,21 @@ def test_P1_rows_of_a_tier_that_kafka_wrote(spark: Any, topic: str) -> None:
         for row in found.collect()
     ]
     assert rows == expected
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_P1_every_topic_of_the_samples_is_what_a_consumer_saw(spark: Any, isolation: str) -> None:
+    """Count, offsets and checksum, of what is in the tier and of what only the broker has, all in one query."""
+    options = {"topicsPattern": "s-.*", "isolation": isolation, "logDirs": str(samples.BROKER)}
+    rows = table(spark, samples.TIER.parent, **options).select("topic", "offset", "value").collect()
+    found: dict[str, list[Record]] = {}
+    for row in sorted(rows, key=lambda row: row.offset):
+        found.setdefault(row.topic, []).append(
+            Record(row.offset, 0, None, None if row.value is None else bytes(row.value))
+        )
+    assert {topic: samples.digest(records) for topic, records in found.items()} == {
+        topic: samples.expected()[topic][isolation] for topic in samples.TOPICS
+    }
 
 
 def test_P1_read_committed_is_what_a_consumer_saw(spark: Any) -> None:
