@@ -140,9 +140,10 @@ class LogState:
     @property
     def offsets(self) -> LogOffsets:
         """All at this instant."""
+        log_start_offset, first_base_offset = self.log_start_offset, self.segments.first_base_offset
         return LogOffsets(
-            self.log_start_offset,
-            self.local_log_start_offset,
+            log_start_offset,
+            first_base_offset if first_base_offset > log_start_offset else log_start_offset,
             self.last_stable_offset if self.producers.has_unstable else self.high_watermark,
             self.high_watermark,
             self.log_end_offset,

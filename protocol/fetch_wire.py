@@ -49,7 +49,9 @@ LOCAL_LOG_START_NOT_TOLD: Final = -1
 """A follower's local log start where it is no thin replica (`extensions`)."""
 
 REQUEST_ENDS_MAX: Final = 256
-"""Ends of requests that are kept: one for each fetcher."""
+"""Ends of requests that are kept, read and written: one for each fetcher."""
+REQUEST_END_SIZE_MAX: Final = 256
+"""A longer one is not kept."""
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
@@ -263,25 +265,45 @@ def read_request(reader: Reader, version: int) -> FetchRequest:
     forgotten: tuple[ForgottenTopic, ...] = ()
     if version >= _SESSION_SINCE:
         forgotten = tuple([_read_forgotten(reader, version) for _ in range(reader.array_length())])
-    rack_id = reader.string() if version >= RACK_SINCE else ""
-    tags = reader.tagged_fields()
-    replica_epoch = -1
-    if version >= _REPLICA_STATE_SINCE and _REPLICA_STATE_TAG in tags:
-        replica_id, replica_epoch = tags[_REPLICA_STATE_TAG].unpack(_REPLICA_STATE)
+    read_end = _read_request_end if reader.remaining <= REQUEST_END_SIZE_MAX else _read_request_end.__wrapped__
+    end, size = read_end(bytes(reader.data[reader.position :]), version, reader.flexible)
+    reader.position += size
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         max_bytes=max_bytes,
         isolation_level=isolation_level,
-        replica_id=replica_id,
-        replica_epoch=replica_epoch,
+        replica_id=end.replica_id if version >= _REPLICA_STATE_SINCE else replica_id,
+        replica_epoch=end.replica_epoch,
         session_id=session_id,
         session_epoch=session_epoch,
         topics=topics,
         forgotten_topics=forgotten,
-        rack_id=rack_id,
-        cluster_id=tags[_CLUSTER_ID_TAG].nullable_string() if _CLUSTER_ID_TAG in tags else None,
+        rack_id=end.rack_id,
+        cluster_id=end.cluster_id,
     )
+
+
+class _RequestEnd(NamedTuple):
+    """What is the same in each request of a fetcher."""
+
+    rack_id: str
+    replica_id: int
+    replica_epoch: int
+    cluster_id: str | None
+
+
+@lru_cache(REQUEST_ENDS_MAX)
+def _read_request_end(data: bytes, version: int, flexible: bool) -> tuple[_RequestEnd, int]:
+    """And how many bytes it takes."""
+    reader = Reader(memoryview(data), 0, flexible=flexible)
+    rack_id = reader.string() if version >= RACK_SINCE else ""
+    tags = reader.tagged_fields()
+    replica_id, replica_epoch = -1, -1
+    if version >= _REPLICA_STATE_SINCE and _REPLICA_STATE_TAG in tags:
+        replica_id, replica_epoch = tags[_REPLICA_STATE_TAG].unpack(_REPLICA_STATE)
+    cluster_id = tags[_CLUSTER_ID_TAG].nullable_string() if _CLUSTER_ID_TAG in tags else None
+    return _RequestEnd(rack_id, replica_id, replica_epoch, cluster_id), reader.position
 
 
 def _read_topic(reader: Reader, version: int, layout: _Layout) -> FetchTopic:
@@ -341,7 +363,7 @@ def write_request(writer: Writer, request: FetchRequest, version: int) -> None:
 def _request_end(
     version: int, flexible: bool, rack_id: str, cluster_id: str | None, replica_id: int, replica_epoch: int
 ) -> bytes:
-    """What is the same in each request of a fetcher."""
+    """The bytes of a `_RequestEnd`."""
     writer = Writer(flexible=flexible)
     if version >= RACK_SINCE:
         writer.string(rack_id)
