@@ -54,6 +54,8 @@ class OutputFile(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if path.exists():  # as /dev/stdout: its directory need not be writable
+            return path
         directory = path.absolute().parent
         if not directory.is_dir():
             self.fail(f"{path}: cannot be written: there is no directory {directory}", param, ctx)

@@ -267,7 +267,7 @@ def _is_right(stated: ProducerView | None, right: ProducerView | None, log_start
     if stated is None:
         return right is None
     if right is None or right.last_offset < 0:
-        is_same = right is None or (stated.producer_epoch, stated.transaction_start) == (right.producer_epoch, None)
+        is_same = stated.producer_epoch == right.producer_epoch if right is not None else log_start_offset > 0
         return is_same and stated.last_offset < log_start_offset and stated.transaction_start is None
     known = frozenset(each for each in stated.known if each[1] >= log_start_offset)
     return stated == right and known <= right.known

@@ -6,10 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
+from tierfetch.cli import options
 from tierfetch.cli.main import cli
+from tierfetch.cli.options import OutputFile
 
 
 def test_help_names_the_commands_and_imports_none() -> None:
@@ -77,6 +80,17 @@ def test_a_file_that_cannot_be_written_is_said_before_the_work(command: tuple[st
     nowhere = str(tmp_path / "no" / "file")
     result = CliRunner().invoke(cli, [*command, nowhere], catch_exceptions=False)
     assert (result.exit_code, f"{nowhere}: cannot be written" in result.output) == (2, True), result.output
+
+
+def test_a_file_that_is_there_is_written_whatever_its_directory_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = tmp_path / "stdout"
+    there.touch()
+    monkeypatch.setattr(options.os, "access", lambda path, mode: Path(path) != tmp_path)
+    assert OutputFile().convert(str(there), None, None) == there
+    with pytest.raises(click.UsageError, match="may not be written to"):
+        OutputFile().convert(str(tmp_path / "new"), None, None)
 
 
 @pytest.mark.parametrize("command", [("describe",), ("alter", "--set", "log.retention.ms=1")])

@@ -174,6 +174,12 @@ def test_producers_of_transactions() -> None:
     assert producers_of([open_batch, marker]) == {9: ProducerView(0, 1, 1, None)}
 
 
+def test_of_a_log_that_lost_nothing_a_producer_of_no_batch_is_a_mismatch() -> None:
+    """As after the truncation of a marker that was all of it."""
+    ghost = PRODUCERS | {8: ProducerView(0, -1, -1, None)}
+    assert kinds(replica(1, 1), replica(2, 2, producers=ghost)) == ["producer mismatch"]
+
+
 EXPIRED = {"log_start_offset": 4, "epochs": EPOCHS[1:]}
 
 
