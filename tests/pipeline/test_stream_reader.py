@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,23 @@ def test_a_topic_that_a_stream_is_not_asked_for_any_more_is_told(tmp_path: Path)
         one.partitions(end, after)
     one = reader(tmp_path, failOnDataLoss=False)
     assert rows(one, end, end_of(one, end)) == []
+
+
+def test_a_topic_that_was_deleted_ends_no_stream_that_may_lose_data(tmp_path: Path) -> None:
+    write(tmp_path, [SOME] * 3, [])
+    (directory,) = (tmp_path / "kafka-tiered-storage").iterdir()
+    other = directory.with_name(directory.name.replace("random", "other"))
+    shutil.copytree(directory, other)
+    both = reader(tmp_path, topics="random,other")
+    start = both.initialOffset()
+    end = end_of(both, start)
+    shutil.rmtree(other)
+    lenient = reader(tmp_path, topics="random,other", failOnDataLoss=False)
+    alone = reader(tmp_path)
+    began = alone.initialOffset()
+    assert rows(lenient, start, end_of(lenient, start)) == rows(alone, began, end_of(alone, began)) != []
+    with pytest.raises(TierError, match="nothing of topic other is in the tier"):
+        end_of(reader(tmp_path, topics="random,other"), end)
 
 
 def test_a_stream_begins_where_a_time_of_its_partition_says(tmp_path: Path) -> None:
