@@ -382,7 +382,7 @@ def framed(payload: bytes) -> bytes:
     [
         (b"GET / HTTP/1.1\r\n\r\n", "a frame of 1195725856 bytes is announced"),
         (struct.pack(">i", -1), "a frame of -1 bytes is announced"),
-        (framed(b""), "8 bytes are needed at byte 0"),
+        (framed(b""), "10 bytes are needed at byte 0"),
         (framed(struct.pack(">hhih", 9999, 0, 1, -1)), "API key 9999 is unknown"),
         (framed(struct.pack(">hhih", 3, 99, 1, -1)), "METADATA version 99"),
         (framed(struct.pack(">hhih", 3, 0, 1, -1)), "METADATA is not offered here"),
