@@ -315,7 +315,7 @@ def fenced_broker_joins() -> Iterator[None]:
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.WIPE, FaultKind.MOVE_LEADER),
     follows_tier=(True,),
-    bootstrap_policy=("tier-first",),
+    bootstrap_policy=("tier-first", "bounded-local"),
     thin_warm_ms=(15_000, 60_000),
     replication_factor=(3,),
 )
