@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path, PurePath
 from random import Random
 from typing import Final
 
+from ..log.checkpoints import RECOVERY_POINT_CHECKPOINT, decode_offsets
+from ..log.file_names import parse_directory
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import iter_batches
 from .filesystem import SimFilesystem
@@ -54,21 +57,34 @@ def rot(host: Host, rng: Random) -> list[str]:
     """A bit each of some closed segments and snapshots reads wrong from now on: where. Half of them are the newest of
     their kind that may rot: these are about to be copied.
 
-    Of the newest segment of a log nothing rots: there a damaged batch looks like one that a crash has torn. Nor does
-    what no checksum covers.
+    Of a log nothing rots at or above the recovery point that is on the disk: there a damaged batch looks like one that
+    a crash has torn. Nor does what no checksum covers.
     """
     directories: dict[tuple[PurePath, str], list[Path]] = {}
     for path, inode in host.files.walk():
         if inode.content and path.suffix in (SEGMENT_SUFFIX, SNAPSHOT_SUFFIX):
             directories.setdefault((path.parent, path.suffix), []).append(path)
-    closed = [paths[:-1] if suffix == SEGMENT_SUFFIX else paths for (_, suffix), paths in directories.items()]
-    victims = [paths for paths in closed if paths]
+    at_rest = [
+        _flushed(host.files, paths) if suffix == SEGMENT_SUFFIX else paths for (_, suffix), paths in directories.items()
+    ]
+    victims = [paths for paths in at_rest if paths]
     places = []
     for _ in range(ROTS_MAX if victims else 0):
         paths = rng.choice(victims)
         path = paths[-1] if rng.random() < 0.5 else rng.choice(paths)
         places.append(f"{path} at byte {_rot(host.files, path, rng)}")
     return places
+
+
+def _flushed(files: SimFilesystem, segments: Sequence[Path]) -> list[Path]:
+    """Of a log's segments, oldest first, those that end where the next start takes everything for flushed."""
+    directory = segments[0].parent
+    name = parse_directory(directory.name)
+    checkpoint = files.durable_files(directory.parent).get(RECOVERY_POINT_CHECKPOINT)
+    if name is None or name.marker or checkpoint is None:
+        return []
+    recovery_point = decode_offsets(bytes(checkpoint.durable)).get(name.topic_partition, 0)
+    return [path for path, following in pairwise(segments) if int(following.stem) <= recovery_point]
 
 
 def _rot(files: SimFilesystem, path: Path, rng: Random) -> int | None:

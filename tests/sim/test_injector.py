@@ -14,6 +14,8 @@ from tierfetch.sim.injector import CUT_S, DEPOSED_S, LATE_S, MOMENT_S, RELIEF_S,
 from tierfetch.sim.schedule import Fault, FaultKind, Schedule, UnfitScheduleError
 from tierfetch.sim.world import World
 
+from .disks import flushed_up_to
+
 NODES = ("a", "b", "c")
 
 
@@ -256,6 +258,7 @@ def test_what_rots_is_a_closed_segment_and_a_node_that_starts_meanwhile_may_find
         await disk.make_directory(Path("/data/t-0"))
         for name in ("1.log", "2.log"):
             await disk.write_file(Path("/data/t-0") / name, bytes(1000))
+        flushed_up_to(host.files, Path("/data/t-0"), 2)
         await asyncio.sleep(10.5)
         assert await disk.read_file(Path("/data/t-0/1.log")) != bytes(1000)
         assert await disk.read_file(Path("/data/t-0/2.log")) == bytes(1000)

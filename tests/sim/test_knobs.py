@@ -8,10 +8,13 @@ from random import Random
 
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import Record, build_batch, iter_batches
-from tierfetch.sim.knobs import rot
+from tierfetch.sim.knobs import ROTS_MAX, rot
 from tierfetch.sim.world import World
 
-CLOSED, NEWEST = (Path("/data/t-0") / f"{base:020}.log" for base in (0, 3))
+from .disks import flushed_up_to
+
+T_0 = Path("/data/t-0")
+CLOSED, NEWEST = (T_0 / f"{base:020}.log" for base in (0, 3))
 
 
 def whole_batches(data: bytes) -> list[bytes]:
@@ -23,6 +26,20 @@ def whole_batches(data: bytes) -> list[bytes]:
     return found
 
 
+def test_nothing_rots_that_the_next_start_may_take_for_torn() -> None:
+    with World(1) as world:
+        host = world.host("b")
+        host.files.make_directory(CLOSED.parent)
+        for path in (CLOSED, NEWEST):
+            host.files.replace(path, bytes(99), sync=True)
+        assert not rot(host, Random(1))
+        for recovery_point, expected in ((2, 0), (3, ROTS_MAX), (9, ROTS_MAX)):
+            flushed_up_to(host.files, T_0, recovery_point)
+            found = rot(host, Random(1))
+            assert len(found) == expected
+            assert all(place.startswith(str(CLOSED)) for place in found)
+
+
 def test_what_rots_is_never_what_no_checksum_covers() -> None:
     batches = [build_batch([Record(base, 1, None, b"x" * 9)], base_offset=base) for base in range(3)]
     with World(1) as world:
@@ -30,6 +47,7 @@ def test_what_rots_is_never_what_no_checksum_covers() -> None:
         host.files.make_directory(CLOSED.parent)
         for path in (CLOSED, NEWEST):
             host.files.replace(path, b"".join(batches), sync=True)
+        flushed_up_to(host.files, T_0, 3)
         for seed in range(300):
             assert rot(host, Random(seed))
             found = whole_batches(host.files.inode(CLOSED).read())
