@@ -240,7 +240,7 @@ class Scenario:
         await self._pass(self.rng.uniform(0.05, 0.4), tasks)
         broker = self.world.host(name).node
         assert isinstance(broker, Broker)
-        self.cleaned_bytes += broker.logs.cleaner.cleaned_bytes
+        self.cleaned_bytes += broker.logs.upkeep.cleaner.cleaned_bytes
         self.world.host(name).crash(self.rng.choice(("process", "machine")))
         self.world.network.heal()
         await self._pass(self.rng.uniform(0.1, 3.0), tasks)

@@ -595,7 +595,7 @@ async def test_compaction_keeps_what_the_groups_are(nodes: Nodes, one: Coordinat
     (active,) = nodes[1].groups.shards
     before = {group: dict(offsets) for group, offsets in active.shard.offsets.items()}
     size = log.size_bytes
-    cleaned = await nodes[1].logs.cleaner.clean_dirtiest()
+    cleaned = await nodes[1].logs.upkeep.cleaner.clean_dirtiest()
     assert cleaned
     assert log.size_bytes < size / 50
     await nodes.stop(1)
