@@ -24,14 +24,14 @@ from ..protocol.api import ApiKey
 from ..protocol.client import Address, KafkaClient
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.fetch_arrival import ArrivedAnswer
-from ..protocol.fetch_session import FetchSession
-from ..protocol.fetch_wire import (
+from ..protocol.fetch_messages import (
     HIGH_WATERMARK_NOT_TOLD,
     LOCAL_LOG_START_NOT_TOLD,
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
 )
+from ..protocol.fetch_session import FetchSession
 from ..protocol.primitives import BUFFER_TYPES
 from ..protocol.topics import TopicIdPartition
 from ..remote.lineage import OffsetAndEpoch

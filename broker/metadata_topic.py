@@ -17,7 +17,7 @@ from ..fetcher.leader_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ..protocol.api import ApiKey
 from ..protocol.client import Address, KafkaClient
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.fetch_wire import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic
+from ..protocol.fetch_messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic
 from ..protocol.produce_wire import ACKS_ALL, ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 from ..protocol.records import Record, build_batch, iter_batches, iter_records
 from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicPartition

@@ -45,7 +45,7 @@ from ..log.upkeep import UpkeepSettings
 from ..protocol.api import ApiKey
 from ..protocol.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.errors import KafkaError
-from ..protocol.fetch_wire import HIGH_WATERMARK_NOT_TOLD, LOCAL_LOG_START_NOT_TOLD
+from ..protocol.fetch_messages import HIGH_WATERMARK_NOT_TOLD, LOCAL_LOG_START_NOT_TOLD
 from ..protocol.server import Server, ServerLimits
 from ..protocol.service import Service, cancelled
 from ..protocol.topics import TopicIdPartition, TopicPartition

@@ -17,12 +17,12 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from ..log.index import AbortedTransaction
-from ..protocol import fetch_wire
+from ..protocol import fetch_messages
 from ..protocol.api import ApiKey
 from ..protocol.client import Address, KafkaClient
 from ..protocol.control import ControlType, control_type
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.fetch_wire import (
+from ..protocol.fetch_messages import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     FetchPartition,
@@ -239,7 +239,7 @@ _RETRIABLE: Final = frozenset(
 )
 
 
-def _fetched(data: memoryview, offset: int, aborted: Sequence[fetch_wire.AbortedTransaction]) -> Fetched:
+def _fetched(data: memoryview, offset: int, aborted: Sequence[fetch_messages.AbortedTransaction]) -> Fetched:
     """Cut after the last whole batch."""
     end, next_offset, markers = 0, offset, []
     for position, header in iter_batches(data):
@@ -251,7 +251,7 @@ def _fetched(data: memoryview, offset: int, aborted: Sequence[fetch_wire.Aborted
     return Fetched(data[:end], next_offset, tuple(_whole(transaction, markers) for transaction in aborted))
 
 
-def _whole(transaction: fetch_wire.AbortedTransaction, markers: Sequence[tuple[int, int]]) -> AbortedTransaction:
+def _whole(transaction: fetch_messages.AbortedTransaction, markers: Sequence[tuple[int, int]]) -> AbortedTransaction:
     producer_id, first = transaction
     last = min((at for of_id, at in markers if of_id == producer_id and at >= first), default=OFFSET_END)
     return AbortedTransaction(producer_id, first, last, last)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from .api import ApiKey
 from .client_connection import Address, BrokerUnavailableError, ClientLimits, Connection, RequestTimedOutError
-from .fetch_wire import FetchRequest, FetchResponse
+from .fetch_messages import FetchRequest, FetchResponse
 
 __all__ = [
     "Address",

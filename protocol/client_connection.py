@@ -30,7 +30,7 @@ from .api import ApiKey, VersionRange
 from .codec import RequestHeader, correlation_id_of, read_response, write_request
 from .errors import ErrorCode, KafkaError
 from .fetch_arrival import ArrivedAnswer, ArrivingFetchResponse
-from .fetch_wire import FetchRequest, FetchResponse
+from .fetch_messages import FetchRequest, FetchResponse
 from .primitives import BUFFER_TYPES, INT32, MalformedMessageError, Reader
 from .produce_wire import ACKS_NONE, ProduceRequest, ProduceResponse
 from .stream import StreamProtocol

@@ -3,7 +3,7 @@
 | API | request and response are | codec |
 |---|---|---|
 | Produce | `ProduceRequest`, `ProduceResponse` of `produce_wire` | by hand: record bytes are not copied |
-| Fetch | `FetchRequest`, `FetchResponse` of `fetch_wire` | by hand: record bytes are not copied |
+| Fetch | `FetchRequest`, `FetchResponse` of `fetch_messages` | by hand: record bytes are not copied |
 | all others | kio's entity of the version; to send, plain values do too (`entities`) | by schema |
 
 Headers (KIP-482): request v1 = key, version, correlation id, client id; v2 adds tagged fields. Response v0 =
@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from kio.serial import entity_writer
 
-from . import fetch_wire, produce_wire
+from . import fetch_messages, fetch_wire, produce_wire
 from .api import ApiKey
 from .entities import build_entity, read_entity
 from .framing import SIZE_BYTES
@@ -97,8 +97,8 @@ def _write_entity(writer: Writer, entity_type: type[Any], values: Any) -> None:
 
 def release_response(body: Any) -> None:
     """Let go of the slices that a response holds, sent or not."""
-    if isinstance(body, fetch_wire.FetchResponse):
-        fetch_wire.release_records(body)
+    if isinstance(body, fetch_messages.FetchResponse):
+        fetch_messages.release_records(body)
 
 
 @cache

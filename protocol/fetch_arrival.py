@@ -12,7 +12,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from .api import ApiKey
-from .fetch_wire import FetchPartitionResponse, read_partition_response, read_response_start, read_topic_start
+from .fetch_messages import FetchPartitionResponse
+from .fetch_wire import read_partition_response, read_response_start, read_topic_start
 from .primitives import INT32, MalformedMessageError, Reader, ShortMessageError
 
 

@@ -36,8 +36,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from .errors import ErrorCode, KafkaError
-from .fetch_wire import (
-    TOPIC_ID_SINCE,
+from .fetch_messages import (
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
@@ -47,6 +46,7 @@ from .fetch_wire import (
     ForgottenTopic,
     release_records_of,
 )
+from .fetch_wire import TOPIC_ID_SINCE
 from .leader_hints import NodeEndpoint
 from .primitives import part_size
 from .topics import TopicIdPartition

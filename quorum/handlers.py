@@ -23,9 +23,9 @@ from ..protocol.dispatch import (
     api_versions_response,
 )
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.fetch_wire import FetchRequest as WireFetchRequest
-from ..protocol.fetch_wire import FetchResponse as WireFetchResponse
-from ..protocol.fetch_wire import SnapshotId
+from ..protocol.fetch_messages import FetchRequest as WireFetchRequest
+from ..protocol.fetch_messages import FetchResponse as WireFetchResponse
+from ..protocol.fetch_messages import SnapshotId
 from ..protocol.primitives import Part
 from ..protocol.questions import CONTROLLER_ENDPOINTS
 from . import wire, wire_fetch

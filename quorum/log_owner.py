@@ -25,7 +25,7 @@ from typing import Final
 
 from ..log.errors import CorruptFileError
 from ..protocol.errors import KafkaError
-from ..protocol.fetch_wire import SnapshotId
+from ..protocol.fetch_messages import SnapshotId
 from .control_batches import append_bytes, voters_of_snapshot
 from .effects import AppendFetched, AppendRecords, Flush, InstallSnapshot, LogEffect, SnapshotChunkAppend, Truncate
 from .errors import QuorumFailedError

@@ -40,7 +40,7 @@ from ..log.epochs import LeaderEpochCache
 from ..log.errors import CorruptFileError
 from ..log.open_segments import OpenSegments
 from ..log.partition_log import LogLocation, LogSlice, PartitionLog
-from ..protocol.fetch_wire import SnapshotId
+from ..protocol.fetch_messages import SnapshotId
 from ..protocol.topics import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from .snapshots import SnapshotStore
 

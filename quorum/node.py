@@ -38,7 +38,7 @@ from ..log.disk import Disk
 from ..log.errors import CorruptFileError
 from ..log.log_directory import HeldLock
 from ..protocol.errors import KafkaError
-from ..protocol.fetch_wire import SnapshotId
+from ..protocol.fetch_messages import SnapshotId
 from ..protocol.service import Service, cancelled
 from .config import RaftConfig
 from .control_batches import setup_of_voters

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 
 from ..protocol.batch_header import iter_batches
-from ..protocol.fetch_wire import SnapshotId
+from ..protocol.fetch_messages import SnapshotId
 from ..protocol.quorum_records import parse_quorum_record
 from ..protocol.records import iter_records
 from .control_batches import voters_after, voters_of_snapshot

@@ -24,7 +24,7 @@ from typing import Final
 
 from ..log.errors import CorruptFileError
 from ..protocol.errors import CorruptRecordError
-from ..protocol.fetch_wire import SnapshotId
+from ..protocol.fetch_messages import SnapshotId
 from ..protocol.quorum_records import (
     KRaftVersion,
     QuorumRecord,

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ..log.disk import Disk, DiskFile
 from ..log.errors import CorruptFileError
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.fetch_wire import SnapshotId
+from ..protocol.fetch_messages import SnapshotId
 from .snapshot_file import (
     ParsedSnapshot,
     cut_name,

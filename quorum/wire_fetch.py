@@ -12,7 +12,7 @@ from typing import Any, Final
 from ..fetcher.epoch_fetch import DivergingEpoch
 from ..protocol.batch_header import Buffer
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.fetch_wire import (
+from ..protocol.fetch_messages import (
     HIGH_WATERMARK_NOT_TOLD,
     EpochEndOffset,
     FetchPartition,
@@ -21,8 +21,8 @@ from ..protocol.fetch_wire import (
     FetchTopicResponse,
     SnapshotId,
 )
-from ..protocol.fetch_wire import FetchRequest as WireFetchRequest
-from ..protocol.fetch_wire import FetchResponse as WireFetchResponse
+from ..protocol.fetch_messages import FetchRequest as WireFetchRequest
+from ..protocol.fetch_messages import FetchResponse as WireFetchResponse
 from ..protocol.leader_hints import LeaderIdAndEpoch, NodeEndpoint
 from ..protocol.primitives import Part
 from ..protocol.topics import METADATA_TOPIC_ID

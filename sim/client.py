@@ -20,7 +20,7 @@ from uuid import UUID
 from ..protocol.api import ApiKey
 from ..protocol.client import Address, KafkaClient
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.fetch_wire import (
+from ..protocol.fetch_messages import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     AbortedTransaction,

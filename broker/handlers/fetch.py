@@ -19,14 +19,9 @@ from contextlib import contextmanager
 
 from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.fetch_messages import HIGH_WATERMARK_NOT_TOLD, FetchPartition, FetchRequest, FetchResponse
 from ...protocol.fetch_session import FetchContext, FetchSessionCache, PartitionKey
-from ...protocol.fetch_wire import (
-    HIGH_WATERMARK_NOT_TOLD,
-    RACK_SINCE,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-)
+from ...protocol.fetch_wire import RACK_SINCE
 from ..delayed import Sleepers, Wakeup
 from ..hosted_partitions import HostedPartitions
 from ..read_replicas import ReplicaSelector, select_leader

@@ -48,8 +48,7 @@ from ...fetcher.leader_replicas import FollowerFetch
 from ...log import index
 from ...log.slices import LogSlice
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.fetch_session import PartitionKey
-from ...protocol.fetch_wire import (
+from ...protocol.fetch_messages import (
     LOCAL_LOG_START_NOT_TOLD,
     READ_COMMITTED,
     AbortedTransaction,
@@ -58,6 +57,7 @@ from ...protocol.fetch_wire import (
     FetchPartitionResponse,
     FetchRequest,
 )
+from ...protocol.fetch_session import PartitionKey
 from ...protocol.primitives import Part, part_size
 from ...protocol.topics import TopicIdPartition
 from ...rlm.reader import RemoteRead, RemoteRecords

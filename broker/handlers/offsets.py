@@ -24,7 +24,7 @@ from ...log.partition_log import PartitionLog, TimestampAndOffset
 from ...protocol.dispatch import RequestContext
 from ...protocol.entities import milliseconds
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.fetch_wire import READ_COMMITTED
+from ...protocol.fetch_messages import READ_COMMITTED
 from ...protocol.topics import TopicIdPartition
 from ...remote.ledger import RemoteLogLedger
 from ..hosted_partitions import HostedPartitions

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from ...protocol.api import ApiKey
 from ...protocol.client import Address, KafkaClient
-from ...protocol.fetch_wire import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ...protocol.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ...protocol.questions import metadata_of
 from .snapshot import PartitionState, Snapshot
 

@@ -20,8 +20,7 @@ from tierfetch.log.slices import LogSlice
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.fetch_session import SESSION_ID_MAX, FetchSessionCache
-from tierfetch.protocol.fetch_wire import (
+from tierfetch.protocol.fetch_messages import (
     READ_COMMITTED,
     AbortedTransaction,
     EpochEndOffset,
@@ -32,6 +31,7 @@ from tierfetch.protocol.fetch_wire import (
     FetchTopic,
     release_records,
 )
+from tierfetch.protocol.fetch_session import SESSION_ID_MAX, FetchSessionCache
 from tierfetch.protocol.leader_hints import LeaderIdAndEpoch
 from tierfetch.protocol.records import iter_batches
 from tierfetch.rlm.reader import RemoteRead, RemoteRecords

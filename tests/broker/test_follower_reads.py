@@ -20,14 +20,14 @@ from tierfetch.log.config import LogConfig
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.fetch_session import SESSION_ID_MAX, FetchSessionCache
-from tierfetch.protocol.fetch_wire import (
+from tierfetch.protocol.fetch_messages import (
     READ_COMMITTED,
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
     FetchTopic,
 )
+from tierfetch.protocol.fetch_session import SESSION_ID_MAX, FetchSessionCache
 from tierfetch.protocol.leader_hints import LeaderIdAndEpoch
 from tierfetch.protocol.records import iter_batches
 from tierfetch.rlm.reader import RemoteRead, RemoteRecords

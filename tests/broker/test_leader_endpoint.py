@@ -16,8 +16,8 @@ from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address, KafkaClient
 from tierfetch.protocol.dispatch import RequestContext
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchResponse
 from tierfetch.protocol.fetch_session import FetchSessionCache
-from tierfetch.protocol.fetch_wire import FetchPartitionResponse, FetchRequest, FetchResponse
 from tierfetch.protocol.server import Server
 from tierfetch.protocol.topics import TopicIdPartition
 

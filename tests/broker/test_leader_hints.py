@@ -9,11 +9,11 @@ import pytest
 from tierfetch.broker.cluster_view import NewTopic
 from tierfetch.broker.handlers.fetch import FetchHandler
 from tierfetch.broker.handlers.produce import ProduceHandler
-from tierfetch.protocol import fetch_wire, produce_wire
+from tierfetch.protocol import fetch_messages, fetch_wire, produce_wire
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.fetch_messages import FetchPartition, FetchRequest, FetchTopic
 from tierfetch.protocol.fetch_session import SESSION_ID_MAX, FetchSessionCache
-from tierfetch.protocol.fetch_wire import FetchPartition, FetchRequest, FetchTopic
 from tierfetch.protocol.leader_hints import LeaderIdAndEpoch, NodeEndpoint
 from tierfetch.protocol.primitives import Reader, Writer
 from tierfetch.protocol.produce_wire import ProducePartition, ProduceRequest, ProduceTopic
@@ -49,7 +49,7 @@ async def produced(host: Host, *topics: str) -> produce_wire.ProduceResponse:
     return produce_wire.read_response(Reader(memoryview(bytes(writer.out)), 0, flexible=True), version)
 
 
-async def fetched(host: Host, *topics: str, epoch: int = 0) -> fetch_wire.FetchResponse:
+async def fetched(host: Host, *topics: str, epoch: int = 0) -> fetch_messages.FetchResponse:
     ids = random.Random(1)
     sessions = FetchSessionCache(draw_id=lambda: ids.randint(1, SESSION_ID_MAX))
     handler = FetchHandler(host.hosted, sessions, None, max_bytes=1 << 20)

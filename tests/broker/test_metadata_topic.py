@@ -23,7 +23,7 @@ from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import KafkaClient
 from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.fetch_wire import FetchResponse
+from tierfetch.protocol.fetch_messages import FetchResponse
 from tierfetch.protocol.produce_wire import (
     ProducePartitionResponse,
     ProduceResponse,

@@ -17,7 +17,7 @@ from tierfetch.log.epochs import EpochEntry
 from tierfetch.log.partition_log import PartitionLog, TimestampAndOffset
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.fetch_wire import READ_COMMITTED
+from tierfetch.protocol.fetch_messages import READ_COMMITTED
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.ledger import RemoteLogLedger
 from tierfetch.remote.segment import (

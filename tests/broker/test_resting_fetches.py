@@ -24,8 +24,8 @@ from tierfetch.log.disk_os import OsDisk
 from tierfetch.log.slices import LogSlice
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.fetch_messages import READ_COMMITTED, FetchPartition, FetchPartitionResponse, FetchRequest
 from tierfetch.protocol.fetch_session import FetchContext, FetchSession, FetchSessionCache, LeaderSession
-from tierfetch.protocol.fetch_wire import READ_COMMITTED, FetchPartition, FetchPartitionResponse, FetchRequest
 from tierfetch.protocol.topics import TopicIdPartition, TopicPartition
 from tierfetch.tests.broker.hosting import Host, append, batch
 from tierfetch.tests.broker.requests import context_of

@@ -21,7 +21,7 @@ from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import KafkaClient
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.fetch_wire import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from tierfetch.protocol.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tierfetch.protocol.produce_wire import ProducePartition, ProduceRequest, ProduceTopic
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.rlm.rate_limit import RateLimit

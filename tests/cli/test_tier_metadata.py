@@ -17,7 +17,7 @@ from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address
 from tierfetch.protocol.dispatch import RequestContext
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.fetch_wire import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
+from tierfetch.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.server import Server
 from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition

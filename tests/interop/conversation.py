@@ -12,7 +12,7 @@ from crc32c import crc32c
 
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address, KafkaClient
-from tierfetch.protocol.fetch_wire import FetchPartition, FetchRequest, FetchTopic
+from tierfetch.protocol.fetch_messages import FetchPartition, FetchRequest, FetchTopic
 from tierfetch.protocol.produce_wire import ProducePartition, ProduceRequest, ProduceTopic
 from tierfetch.protocol.records import iter_batches
 

@@ -22,7 +22,7 @@ from tierfetch.protocol.client import (
 )
 from tierfetch.protocol.dispatch import RequestContext
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.fetch_wire import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
+from tierfetch.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
 from tierfetch.protocol.produce_wire import ProduceRequest, ProduceResponse
 from tierfetch.tests.protocol.wire_fakes import HOST, RawPeer, connected, fake_broker, joined, raw_peer, serving, until
 

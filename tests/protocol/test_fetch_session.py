@@ -12,6 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.fetch_messages import (
+    EpochEndOffset,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopicResponse,
+)
 from tierfetch.protocol.fetch_session import (
     EPOCH_MAX,
     SESSION_ID_MAX,
@@ -22,14 +30,6 @@ from tierfetch.protocol.fetch_session import (
     PartitionKey,
     SessionRequest,
     next_epoch,
-)
-from tierfetch.protocol.fetch_wire import (
-    EpochEndOffset,
-    FetchPartition,
-    FetchPartitionResponse,
-    FetchRequest,
-    FetchResponse,
-    FetchTopicResponse,
 )
 from tierfetch.protocol.topics import TopicIdPartition
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.protocol import fetch_wire
+from tierfetch.protocol import fetch_messages, fetch_wire
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.entities import read_entity
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.fetch_wire import (
+from tierfetch.protocol.fetch_messages import (
     HIGH_WATERMARK_NOT_TOLD,
     EpochEndOffset,
     FetchPartition,
@@ -156,7 +156,7 @@ def test_release_lets_go_of_every_slice() -> None:
         FetchPartitionResponse(2, records=None),
         FetchPartitionResponse(3, records=slices[1]),
     )
-    fetch_wire.release_records(FetchResponse(topics=(FetchTopicResponse(partitions, "t"),)))
+    fetch_messages.release_records(FetchResponse(topics=(FetchTopicResponse(partitions, "t"),)))
     assert [item.releases for item in slices] == [1, 1]
 
 
@@ -197,7 +197,7 @@ def test_a_truncated_response_is_malformed(response: FetchResponse, version: int
 def test_F11_a_thin_followers_local_start_is_a_field_that_others_skip(version: int) -> None:
     topic_id = UUID(int=7)
     thin = FetchPartition(0, local_log_start_offset=90)
-    full = thin._replace(local_log_start_offset=fetch_wire.LOCAL_LOG_START_NOT_TOLD)
+    full = thin._replace(local_log_start_offset=fetch_messages.LOCAL_LOG_START_NOT_TOLD)
     name = {"topic_id": topic_id} if version >= 13 else {"topic": "t"}
 
     def request(partition: FetchPartition) -> FetchRequest:

@@ -16,7 +16,7 @@ import pytest
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.dispatch import Handler, RequestContext
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.fetch_wire import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
+from tierfetch.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
 from tierfetch.protocol.produce_wire import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 from tierfetch.tests.protocol.wire_fakes import (
     BrokenSlice,

@@ -12,7 +12,7 @@ import pytest
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address, BrokerUnavailableError, KafkaClient
 from tierfetch.protocol.dispatch import RequestContext
-from tierfetch.protocol.fetch_wire import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
+from tierfetch.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
 from tierfetch.protocol.server import Server
 from tierfetch.tests.protocol.wire_fakes import FileSlice
 

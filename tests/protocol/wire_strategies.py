@@ -7,7 +7,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from tierfetch.protocol import fetch_wire, produce_wire
+from tierfetch.protocol import fetch_messages, produce_wire
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.leader_hints import LeaderIdAndEpoch, NodeEndpoint
 
@@ -68,7 +68,7 @@ PRODUCE_RESPONSE = st.builds(
     node_endpoints=ENDPOINTS,
 )
 FETCH_REQUEST = st.builds(
-    fetch_wire.FetchRequest,
+    fetch_messages.FetchRequest,
     max_wait_ms=INT32,
     min_bytes=INT32,
     max_bytes=INT32,
@@ -79,44 +79,44 @@ FETCH_REQUEST = st.builds(
     session_epoch=INT32,
     topics=tuples(
         st.builds(
-            fetch_wire.FetchTopic,
+            fetch_messages.FetchTopic,
             tuples(
                 st.builds(
-                    fetch_wire.FetchPartition,
+                    fetch_messages.FetchPartition,
                     *(INT32, INT32, INT64, INT32, INT64, INT32, TOPIC_ID),
-                    INT64 | st.just(fetch_wire.HIGH_WATERMARK_NOT_TOLD),
-                    st.just(fetch_wire.LOCAL_LOG_START_NOT_TOLD),  # kio does not know it
+                    INT64 | st.just(fetch_messages.HIGH_WATERMARK_NOT_TOLD),
+                    st.just(fetch_messages.LOCAL_LOG_START_NOT_TOLD),  # kio does not know it
                 )
             ),
             TEXT,
             TOPIC_ID,
         )
     ),
-    forgotten_topics=tuples(st.builds(fetch_wire.ForgottenTopic, tuples(INT32), TEXT, TOPIC_ID)),
+    forgotten_topics=tuples(st.builds(fetch_messages.ForgottenTopic, tuples(INT32), TEXT, TOPIC_ID)),
     rack_id=TEXT,
     cluster_id=OPTIONAL_TEXT,
 )
 FETCH_RESPONSE = st.builds(
-    fetch_wire.FetchResponse,
+    fetch_messages.FetchResponse,
     topics=tuples(
         st.builds(
-            fetch_wire.FetchTopicResponse,
+            fetch_messages.FetchTopicResponse,
             tuples(
                 st.builds(
-                    fetch_wire.FetchPartitionResponse,
+                    fetch_messages.FetchPartitionResponse,
                     partition=INT32,
                     error_code=ERROR_CODE,
                     high_watermark=INT64,
                     last_stable_offset=INT64,
                     log_start_offset=INT64,
-                    aborted_transactions=st.none() | tuples(st.builds(fetch_wire.AbortedTransaction, INT64, INT64)),
+                    aborted_transactions=st.none() | tuples(st.builds(fetch_messages.AbortedTransaction, INT64, INT64)),
                     preferred_read_replica=INT32,
                     records=RECORDS,
                     diverging_epoch=st.none()
-                    | st.builds(fetch_wire.EpochEndOffset, INT32, INT64).filter(lambda value: value != (-1, -1)),
+                    | st.builds(fetch_messages.EpochEndOffset, INT32, INT64).filter(lambda value: value != (-1, -1)),
                     current_leader=LEADER,
                     snapshot_id=st.none()
-                    | st.builds(fetch_wire.SnapshotId, INT64, INT32).filter(lambda value: value != (-1, -1)),
+                    | st.builds(fetch_messages.SnapshotId, INT64, INT32).filter(lambda value: value != (-1, -1)),
                 )
             ),
             TEXT,
@@ -190,7 +190,7 @@ def produce_response_values(response: produce_wire.ProduceResponse) -> dict[str,
     }
 
 
-def fetch_request_values(request: fetch_wire.FetchRequest) -> dict[str, Any]:
+def fetch_request_values(request: fetch_messages.FetchRequest) -> dict[str, Any]:
     return {
         "max_wait_ms": request.max_wait_ms,
         "min_bytes": request.min_bytes,
@@ -217,12 +217,12 @@ def fetch_request_values(request: fetch_wire.FetchRequest) -> dict[str, Any]:
     }
 
 
-def _kafkas_fields(partition: fetch_wire.FetchPartition) -> dict[str, Any]:
+def _kafkas_fields(partition: fetch_messages.FetchPartition) -> dict[str, Any]:
     return {name: value for name, value in partition._asdict().items() if name != "local_log_start_offset"}
 
 
-def fetch_response_values(response: fetch_wire.FetchResponse) -> dict[str, Any]:
-    def partition_values(partition: fetch_wire.FetchPartitionResponse) -> dict[str, Any]:
+def fetch_response_values(response: fetch_messages.FetchResponse) -> dict[str, Any]:
+    def partition_values(partition: fetch_messages.FetchPartitionResponse) -> dict[str, Any]:
         aborted, diverging, snapshot = (
             partition.aborted_transactions,
             partition.diverging_epoch,

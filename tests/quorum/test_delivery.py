@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tierfetch.protocol.fetch_wire import SnapshotId
+from tierfetch.protocol.fetch_messages import SnapshotId
 from tierfetch.quorum.control_batches import append_bytes
 from tierfetch.quorum.delivery import Delivery
 from tierfetch.quorum.effects import AppendRecords, ControlBatch, KRaftVersionRecord, VotersRecord

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tierfetch.protocol.fetch_wire import SnapshotId
+from tierfetch.protocol.fetch_messages import SnapshotId
 from tierfetch.quorum.control_batches import fetched_records
 from tierfetch.quorum.effects import (
     AppendFetched,

@@ -10,7 +10,7 @@ from tierfetch.log.checkpoints import RECOVERY_POINT_CHECKPOINT
 from tierfetch.log.disk_os import OsDisk
 from tierfetch.log.errors import CorruptFileError
 from tierfetch.protocol.errors import KafkaError
-from tierfetch.protocol.fetch_wire import SnapshotId
+from tierfetch.protocol.fetch_messages import SnapshotId
 from tierfetch.protocol.records import Record, build_batch, iter_batches
 from tierfetch.quorum.election_file import QUORUM_STATE
 from tierfetch.quorum.metadata_log import RECOVERY_POINT_EVERY, MetadataLog, MetadataLogConfig

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierfetch.log.errors import CorruptFileError
-from tierfetch.protocol.fetch_wire import SnapshotId
+from tierfetch.protocol.fetch_messages import SnapshotId
 from tierfetch.protocol.quorum_records import Voter, VoterEndpoint, Voters
 from tierfetch.protocol.records import Record, build_batch, iter_batches
 from tierfetch.protocol.topics import uuid_from_text

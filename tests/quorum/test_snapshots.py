@@ -8,7 +8,7 @@ import pytest
 
 from tierfetch.log.errors import CorruptFileError
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.fetch_wire import SnapshotId
+from tierfetch.protocol.fetch_messages import SnapshotId
 from tierfetch.quorum.snapshot_file import STATIC_SETUP, parse_snapshot, snapshot_batches, snapshot_name
 from tierfetch.quorum.snapshots import SnapshotStore
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, MemoryFile, failures

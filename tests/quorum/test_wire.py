@@ -19,7 +19,7 @@ from tierfetch.protocol.codec import (
     write_response,
 )
 from tierfetch.protocol.errors import CorruptRecordError, ErrorCode, KafkaError
-from tierfetch.protocol.fetch_wire import (
+from tierfetch.protocol.fetch_messages import (
     EpochEndOffset,
     FetchPartition,
     FetchPartitionResponse,
@@ -27,8 +27,8 @@ from tierfetch.protocol.fetch_wire import (
     FetchTopicResponse,
     SnapshotId,
 )
-from tierfetch.protocol.fetch_wire import FetchRequest as WireFetchRequest
-from tierfetch.protocol.fetch_wire import FetchResponse as WireFetchResponse
+from tierfetch.protocol.fetch_messages import FetchRequest as WireFetchRequest
+from tierfetch.protocol.fetch_messages import FetchResponse as WireFetchResponse
 from tierfetch.protocol.topics import METADATA_TOPIC_ID
 from tierfetch.quorum import wire, wire_fetch
 from tierfetch.quorum.effects import DataBatch

@@ -13,7 +13,7 @@ from tierfetch.broker.partition import Partition
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address, BrokerUnavailableError, KafkaClient
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.fetch_wire import FetchPartition, FetchRequest, FetchTopic
+from tierfetch.protocol.fetch_messages import FetchPartition, FetchRequest, FetchTopic
 from tierfetch.protocol.produce_wire import ACKS_ALL, ProducePartition, ProduceRequest, ProduceTopic
 from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_records
 from tierfetch.protocol.topics import TopicPartition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
-from tierfetch.protocol.fetch_wire import AbortedTransaction
+from tierfetch.protocol.fetch_messages import AbortedTransaction
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.sim.client import Fetched
 from tierfetch.sim.filesystem import SimFilesystem
