@@ -12,6 +12,7 @@ then tells what it cannot read.
 
 from __future__ import annotations
 
+import logging
 from functools import cache
 from multiprocessing.connection import Client, Listener
 from threading import Thread
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 ANSWER_TIMEOUT_S: Final = 120.0
 WAITING_MAX: Final = 64
 """Planning processes at once."""
+
+_log = logging.getLogger(__name__)
 
 
 @cache
@@ -60,6 +63,8 @@ def _serve(listener: Listener, session: SparkSession) -> None:
                 planning.send(_answer(session, seen, well))
             except (OSError, EOFError):
                 continue  # it has ended meanwhile
+            except Exception:  # noqa: BLE001 - the next one is to be answered
+                _log.exception("whether the executors can read a tier could not be asked; the first task will tell")
 
 
 def _answer(session: SparkSession, seen: Seen, well: set[object]) -> str:

@@ -71,6 +71,20 @@ def test_what_was_answered_well_is_not_asked_again() -> None:
     assert open_desk(cluster) == desk
 
 
+def test_a_fault_of_its_own_refuses_nothing_and_the_next_is_answered() -> None:
+    cluster = Cluster()
+    desk = open_desk(cluster)
+
+    def fail() -> str:
+        raise RuntimeError("a bug")
+
+    cluster.says = fail
+    ask_driver(desk, options())
+    cluster.says = lambda: "NoCredentialsError: Unable to locate credentials"
+    with pytest.raises(TierError, match="NoCredentialsError"):
+        ask_driver(desk, options())
+
+
 def test_a_job_that_fails_is_told_in_a_line() -> None:
     from pyspark.errors import PySparkException
 
