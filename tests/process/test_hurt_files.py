@@ -49,8 +49,8 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 
 def filled(cluster: LocalCluster, *topics: str) -> None:
-    """Each topic has several closed segments, then its broker is killed. The last one closed may have been flushed while
-    it was the active one: its indexes wait for the next flush.
+    """Each topic has several closed segments, then its broker is killed. The last one that was closed may have been
+    flushed while it was the active one: its indexes wait for the next flush.
     """
     for topic in topics:
         create_topic(cluster.bootstrap_servers, topic, replicas=1, configs={"segment.bytes": "1048576"})
