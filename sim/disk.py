@@ -358,7 +358,9 @@ class SimFile:
     def _change(self, call: str, offset: int, data: bytes | None) -> asyncio.Future[None]:
         disk, queue, now_s = self._disk, self._queue, asyncio.get_running_loop().time()
         error = disk.take_fault(call, self._path)
-        first = min([offset, len(self._inode.content), *queue.cuts.values()])
+        first = min(offset, len(self._inode.content))
+        if queue.cuts:
+            first = min(first, *queue.cuts.values())
         begin_s = max(now_s, queue.changed_at_s, queue.read_at_s if first < queue.read_end else 0.0)
         at_s = queue.changed_at_s = begin_s + disk.delay_s(WRITE_S)
         queue.busy_until_s = max(queue.busy_until_s, at_s)

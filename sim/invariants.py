@@ -68,13 +68,12 @@ class PartitionInvariants:
 
     def observe(self, now: ReplicaStatus) -> None:
         """InvariantViolationError."""
-        before = self._before(now)
+        before = self._last.get(now.node_id)
         self._check_offsets(now)
-        self._check_epochs(before, now)
-        self._check_watermark(before, now)
-        self._check_truncation(before, now)
+        if before is not None and before.incarnation == now.incarnation:
+            self._check_change(before, now)
         if now.leads_epoch is not None:
-            self._check_leader(now)
+            self._check_leader(now, now.leads_epoch)
             self._commit(now)
         else:
             self._check_follower(now)
@@ -115,52 +114,39 @@ class PartitionInvariants:
     def _violated(self, invariant: str, detail: str) -> InvariantViolationError:
         return InvariantViolationError(invariant, f"{self.name}: {detail}")
 
-    def _before(self, now: ReplicaStatus) -> ReplicaStatus | None:
-        """The status before this one, of the same process."""
-        before = self._last.get(now.node_id)
-        return before if before is not None and before.incarnation == now.incarnation else None
-
     def _check_offsets(self, now: ReplicaStatus) -> None:
         is_ordered = now.log_start_offset <= now.local_log_start_offset <= now.log_end_offset
         if not is_ordered or now.high_watermark > now.log_end_offset:
             raise self._violated("ordered offsets", f"{now}")
 
-    def _check_epochs(self, before: ReplicaStatus | None, now: ReplicaStatus) -> None:
-        if before is not None and now.leader_epoch < before.leader_epoch:
+    def _check_change(self, before: ReplicaStatus, now: ReplicaStatus) -> None:
+        """Of one process."""
+        if now.leader_epoch < before.leader_epoch:
             detail = f"node {now.node_id} went from {before.leader_epoch} to {now.leader_epoch}"
             raise self._violated("monotonic epoch", detail)
-        if now.leads_epoch is not None:
-            leader = self._leaders.setdefault(now.leads_epoch, now.node_id)
-            if leader != now.node_id:
-                detail = f"epoch {now.leads_epoch} is led by node {leader} and by node {now.node_id}"
-                raise self._violated("one leader an epoch", detail)
-
-    def _check_watermark(self, before: ReplicaStatus | None, now: ReplicaStatus) -> None:
-        if before is None or now.leads_epoch is None or now.leads_epoch != before.leads_epoch:
-            return
-        if now.high_watermark < before.high_watermark:
+        is_same_leader = now.leads_epoch is not None and now.leads_epoch == before.leads_epoch
+        if is_same_leader and now.high_watermark < before.high_watermark:
             detail = (
                 f"node {now.node_id} leads epoch {now.leads_epoch}, "
                 f"its watermark went from {before.high_watermark} to {now.high_watermark}"
             )
             raise self._violated("monotonic watermark", detail)
-
-    def _check_truncation(self, before: ReplicaStatus | None, now: ReplicaStatus) -> None:
-        """Only then: an append of several epochs notes them all before its first batch is there. A new leader's own
-        epoch begins at the end.
-        """
-        is_cut = before is not None and now.log_end_offset < before.log_end_offset
-        if before is None or not is_cut or not now.epochs or now.leads_epoch is not None:
-            return
-        if now.epochs[-1].start_offset >= now.log_end_offset:
+        # Only of a log that was cut: an append of several epochs notes them all before its first batch is there.
+        # A new leader's own epoch begins at the end.
+        is_cut = now.log_end_offset < before.log_end_offset and now.leads_epoch is None
+        if is_cut and now.epochs and now.epochs[-1].start_offset >= now.log_end_offset:
             detail = f"node {now.node_id} was cut from {before.log_end_offset}: {now}"
             raise self._violated("truncated epochs", detail)
 
-    def _check_leader(self, now: ReplicaStatus) -> None:
-        is_newest = now.leads_epoch == max(self._leaders, default=-1) and not self._is_forgiven(now)
-        if is_newest and now.log_end_offset < self.committed_end:
+    def _check_leader(self, now: ReplicaStatus, epoch: int) -> None:
+        leader = self._leaders.setdefault(epoch, now.node_id)
+        if leader != now.node_id:
+            detail = f"epoch {epoch} is led by node {leader} and by node {now.node_id}"
+            raise self._violated("one leader an epoch", detail)
+        is_short = now.log_end_offset < self.committed_end
+        if is_short and epoch == max(self._leaders) and not self._is_forgiven(now):
             detail = (
-                f"node {now.node_id} leads epoch {now.leads_epoch}, its log ends at {now.log_end_offset}; "
+                f"node {now.node_id} leads epoch {epoch}, its log ends at {now.log_end_offset}; "
                 f"{self.committed_end} was committed"
             )
             raise self._violated("committed never lost", detail)
@@ -174,6 +160,12 @@ class PartitionInvariants:
                 detail = f"node {now.node_id} led before {self._forgiven_end} was lost, and goes on: {now}"
                 raise self._violated("no phantom commit", detail)
             return
+        if now.epochs != self._committed:
+            self._commit_epochs(now)
+        self.committed_end = now.high_watermark
+        self._doubts.pop(now.node_id, None)
+
+    def _commit_epochs(self, now: ReplicaStatus) -> None:
         difference = first_difference(now.epochs, self._committed, now.log_start_offset, self.committed_end)
         if difference is not None:
             detail = (
@@ -182,15 +174,15 @@ class PartitionInvariants:
             raise self._violated("committed never lost", detail)
         own = tuple(entry for entry in now.epochs if entry.start_offset < now.high_watermark)
         self._committed = _joined(self._committed, own)
-        self.committed_end = now.high_watermark
-        self._doubts.pop(now.node_id, None)
 
     def _is_forgiven(self, now: ReplicaStatus) -> bool:
         return now.leads_epoch is not None and now.leads_epoch <= self._forgiven_epoch
 
     def _check_follower(self, now: ReplicaStatus) -> None:
+        if now.high_watermark <= self.committed_end:
+            return
         believed_end = self._forgiven_end if now.node_id in self._doubts else 0
-        if now.high_watermark > max(self.committed_end, believed_end):
+        if now.high_watermark > believed_end:
             detail = f"node {now.node_id} has {now.high_watermark}, leaders reported {self.committed_end}"
             raise self._violated("no phantom commit", detail)
 

@@ -97,7 +97,7 @@ class SimHandle(asyncio.TimerHandle):
             self.callback = None
             self.args = ()
             if self.when_s >= 0:
-                self.loop.timer_cancelled()
+                self.loop.cancelled_timers += 1
 
     def cancelled(self) -> bool:
         return self.callback is None
@@ -152,7 +152,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._ready: deque[SimHandle] = deque()
         self._timers: list[tuple[float, int, SimHandle]] = []
         self._timer_number = 0
-        self._cancelled_timers = 0
+        self.cancelled_timers = 0
+        """Counted by those who are cancelled, and are still among the timers."""
         self._is_running = False
         self._is_stopping = False
         self._is_closed = False
@@ -194,10 +195,6 @@ class SimLoop(asyncio.AbstractEventLoop):
                 f"a thread calls the simulation's loop with {callback!r}: threads are not simulated"
             )
         return self.call_soon(callback, *args, context=context)
-
-    def timer_cancelled(self) -> None:
-        """Called by a timer's handle."""
-        self._cancelled_timers += 1
 
     def release(self, process: Process) -> None:
         """Let a paused process go on: what it missed becomes ready, in its order."""
@@ -291,13 +288,13 @@ class SimLoop(asyncio.AbstractEventLoop):
     def _jump(self) -> None:
         """To the next timer; it, and all others of that moment, become ready."""
         timers = self._timers
-        if self._cancelled_timers > CANCELLED_TIMERS_MIN and self._cancelled_timers > len(timers) // 2:
+        if self.cancelled_timers > CANCELLED_TIMERS_MIN and self.cancelled_timers > len(timers) // 2:
             self._timers = timers = [entry for entry in timers if entry[2].callback is not None]
             heapq.heapify(timers)
-            self._cancelled_timers = 0
+            self.cancelled_timers = 0
         while timers and timers[0][2].callback is None:
             heapq.heappop(timers)
-            self._cancelled_timers -= 1
+            self.cancelled_timers -= 1
         if not timers:
             raise DeadlockError(f"at {self.now_s:.6f} s nothing is ready, and no timer is set")
         now_s = timers[0][0]
@@ -316,7 +313,7 @@ class SimLoop(asyncio.AbstractEventLoop):
                 handle.when_s = _NOT_A_TIMER
                 due.append(handle)
             else:
-                self._cancelled_timers -= 1
+                self.cancelled_timers -= 1
         if len(due) > 1:
             due = self._interleaved(due)
         self._ready.extend(due)

@@ -27,7 +27,7 @@ _FINGERPRINT: Final = attrgetter(
     "log._state.log_end_offset",
     "log._state.log_start_offset",
     "log._state.segments.first_base_offset",
-    "log._state.epochs._version",
+    "log._state.epochs._entries",
     "leadership",
     "registration",
 )
@@ -45,6 +45,18 @@ class _Watched:
     count: int = 0
 
 
+@dataclass(slots=True, eq=False)
+class _Seen:
+    """A replica as it was at the last event."""
+
+    key: tuple[int, TopicIdPartition]
+    invariants: PartitionInvariants
+    status: ReplicaStatus | None
+    """None before the first look; of a replica that was made anew at first its predecessor's."""
+    fingerprint: tuple[Any, ...] = ()
+    pending_isr: frozenset[int] | None = None
+
+
 class ReplicaObserver:
     """Of all replicas of a run. `broker_of` gives the broker that runs as a process, None while it is not up."""
 
@@ -54,7 +66,7 @@ class ReplicaObserver:
         self.looks = 0
         self._broker_of = broker_of
         self._record = record
-        self._fingerprints: dict[Partition, tuple[Any, ...]] = {}
+        self._seen: dict[Partition, _Seen] = {}
         """By what hashes at no cost: this is looked up after every event."""
         self._replicas: dict[tuple[int, TopicIdPartition], Partition] = {}
         self._watched: dict[Process, _Watched] = {}
@@ -77,7 +89,6 @@ class ReplicaObserver:
         """Told where a local log begins: when it is there, and when that rose."""
         self.is_assigned: Callable[[int, TopicIdPartition], bool] = lambda *_: False
         """Asked of a replica that is hosted no more."""
-        self._pending_isrs: dict[Partition, frozenset[int] | None] = {}
         self._cut: dict[Partition, None] = {}
         """Whose truncation is under way."""
         self._statuses: dict[tuple[int, TopicIdPartition], ReplicaStatus] = {}
@@ -94,16 +105,15 @@ class ReplicaObserver:
             if len(hosted) < watched.count:
                 self._forget_what_left(watched.node_id, {partition.partition for partition in hosted.values()})
             watched.count = len(hosted)
-        fingerprints, pending_isrs = self._fingerprints, self._pending_isrs
         for partition in hosted.values():
+            seen = self._seen.get(partition) or self._begin_to_see(watched.node_id, partition)
             fingerprint = _FINGERPRINT(partition)
-            if fingerprints.get(partition) != fingerprint:
-                fingerprints[partition] = fingerprint
-                now = _status(watched.node_id, process.number, fingerprint)
-                self._look((watched.node_id, partition.partition), partition, process, now)
+            if seen.fingerprint != fingerprint:
+                seen.fingerprint = fingerprint
+                self._look(seen, partition, process, _status(watched.node_id, process.number, fingerprint))
             leadership = partition.leadership
-            if leadership is not None and leadership.replicas.pending_isr is not pending_isrs.get(partition):
-                self._look_at_joiners((watched.node_id, partition.partition), partition, leadership.replicas)
+            if leadership is not None and leadership.replicas.pending_isr is not seen.pending_isr:
+                self._look_at_joiners(seen, leadership.replicas)
         if self._cut:
             self._look_at_cut(hosted)
 
@@ -113,6 +123,16 @@ class ReplicaObserver:
             return None
         watched = self._watched[process] = _Watched(broker.config.node_id, broker.hosted.partitions)
         return watched
+
+    def _begin_to_see(self, node_id: int, partition: Partition) -> _Seen:
+        key = (node_id, partition.partition)
+        replaced = self._replicas.get(key)
+        if replaced is not None:
+            del self._seen[replaced]
+            self._cut.pop(replaced, None)
+        self._replicas[key] = partition
+        seen = self._seen[partition] = _Seen(key, self.of(partition.partition), self._statuses.get(key))
+        return seen
 
     def process_ended(self, node_id: int) -> None:
         """What it believed is gone."""
@@ -130,8 +150,7 @@ class ReplicaObserver:
 
     def _forget(self, key: tuple[int, TopicIdPartition]) -> None:
         partition = self._replicas.pop(key)
-        del self._fingerprints[partition]
-        self._pending_isrs.pop(partition, None)
+        del self._seen[partition]
         self._cut.pop(partition, None)
         self._statuses.pop(key, None)
         self.of(key[1]).forget(key[0])
@@ -146,26 +165,15 @@ class ReplicaObserver:
         """As of the last event; None if the node is down or has no such replica."""
         return self._statuses.get((node_id, name))
 
-    def _look(
-        self, key: tuple[int, TopicIdPartition], partition: Partition, process: Process, now: ReplicaStatus
-    ) -> None:
+    def _look(self, seen: _Seen, partition: Partition, process: Process, now: ReplicaStatus) -> None:
         self.looks += 1
-        node_id, name = key
-        replaced = self._replicas.get(key)
-        if replaced is not partition:
-            if replaced is not None:
-                del self._fingerprints[replaced]
-                self._pending_isrs.pop(replaced, None)
-                self._cut.pop(replaced, None)
-            self._replicas[key] = partition
-        before = self._statuses.get(key)
-        self._statuses[key] = now
+        (node_id, name), before, invariants = seen.key, seen.status, seen.invariants
+        seen.status = self._statuses[seen.key] = now
         text = _transition(before, now)
         if text:
             self._record(process.host, f"{name.topic_partition} {_columns(now)} {text}")
-        invariants = self.of(name)
         invariants.observe(now)
-        losses = self.losses.get(name)
+        losses = self.losses.get(name) if self.losses else None
         if losses is not None:
             losses.is_running(node_id, now.log_end_offset, invariants.committed_end)
         self._tell(name, before, now)
@@ -186,14 +194,12 @@ class ReplicaObserver:
         if before is None or before.leads_epoch != now.leads_epoch:
             self.on_lead(now.node_id)
 
-    def _look_at_joiners(
-        self, key: tuple[int, TopicIdPartition], partition: Partition, replicas: LeaderReplicas
-    ) -> None:
-        pending = self._pending_isrs[partition] = replicas.pending_isr
+    def _look_at_joiners(self, seen: _Seen, replicas: LeaderReplicas) -> None:
+        pending = seen.pending_isr = replicas.pending_isr
         if pending is not None and (joiners := pending - replicas.isr):
-            self.on_joiners(key[1], self._statuses[key], joiners)
+            self.on_joiners(seen.key[1], self._statuses[seen.key], joiners)
         if pending is not None and (leavers := replicas.isr - pending):
-            self.on_leavers(key[1], self._statuses[key], leavers)
+            self.on_leavers(seen.key[1], self._statuses[seen.key], leavers)
 
     def _look_at_cut(self, hosted: Mapping[TopicPartition, Partition]) -> None:
         """Those whose truncation is over: producer state was rebuilt."""
@@ -216,17 +222,17 @@ def check_producers(partition: Partition) -> None:
 
 
 def _status(node_id: int, incarnation: int, fingerprint: tuple[Any, ...]) -> ReplicaStatus:
-    log, high_watermark, log_end_offset, log_start_offset, first_base_offset, _, leadership, registration = fingerprint
+    _, high_watermark, log_end_offset, log_start_offset, first_offset, epochs, leadership, registration = fingerprint
     return ReplicaStatus(
         node_id,
         incarnation,
         -1 if registration is None else registration.leader_epoch,
         None if leadership is None else leadership.leader_epoch,
         log_start_offset,
-        max(log_start_offset, first_base_offset),
+        first_offset if first_offset > log_start_offset else log_start_offset,
         high_watermark,
         log_end_offset,
-        log.epochs.entries,
+        epochs,
     )
 
 

@@ -133,8 +133,8 @@ class SimTransport(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         assert not self._is_eof_sent, "write after write_eof"
-        if not self._is_closing and len(data):
-            self._send(bytes(data), len(data))
+        if not self._is_closing and (size := len(data)):
+            self._send(bytes(data), size)
             if self._outbox:
                 self._pause_protocol()
 
