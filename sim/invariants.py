@@ -187,6 +187,8 @@ class PartitionInvariants:
             raise self._violated("no phantom commit", detail)
 
     def _check_divergence(self, now: ReplicaStatus) -> None:
+        if now.epochs == self._committed and not self._doubts:
+            return
         end = min(now.high_watermark, self.committed_end)
         doubt = self._doubts.get(now.node_id)
         difference = first_difference(now.epochs, self._committed, now.log_start_offset, end)

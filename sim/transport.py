@@ -285,29 +285,29 @@ class SimTransport(asyncio.Transport):
         inbox, now_s = self._inbox, self._loop.now_s
         if not inbox or (self._is_reading_paused and inbox[0][1] is not None):
             return
-        parts: list[bytes] = []
+        arrived = b""
         while inbox and inbox[0][0] <= now_s and (data := inbox[0][1]):
-            parts.append(data)
+            arrived = arrived + data if arrived else data
             inbox.popleft()
-        if parts:
-            self._hand_over(parts[0] if len(parts) == 1 else b"".join(parts))
+        if arrived:
+            self._hand_over(arrived)
         elif inbox[0][0] <= now_s:
             self._end_of_stream(inbox.popleft()[1])
         if inbox and not self._is_reading_paused:
             self._arm()
 
     def _hand_over(self, data: bytes) -> None:
-        rng = self._network.rng
-        if len(data) > 1 and rng.random() < SPLIT_SHARE:
-            cut = rng.randrange(1, len(data))
+        rng, size = self._network.rng, len(data)
+        if size > 1 and rng.random() < SPLIT_SHARE:
+            cut = rng.randrange(1, size)
             self._put_back(data[cut:], self._loop.now_s + SPLIT_DELAY_S)
-            data = data[:cut]
+            data, size = data[:cut], cut
         protocol = self._buffered
         if protocol is None:
-            self._inbox_bytes -= len(data)
+            self._inbox_bytes -= size
             self._protocol.data_received(data)  # type: ignore[union-attr]  # there is one: it is armed
         else:
-            view, size, used = memoryview(data), len(data), 0
+            view, used = memoryview(data), 0
             while used < size and not (self._is_closing or self._is_reading_paused):
                 buffer = memoryview(protocol.get_buffer(size - used))
                 taken = size - used
