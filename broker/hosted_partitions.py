@@ -35,11 +35,16 @@ class HostedPartitions:
 
     def find(self, topic: str | UUID, number: int) -> Partition:
         """KafkaError as in the module's table."""
-        name = topic if isinstance(topic, str) else self.image.topic_names.get(topic)
+        name: str | None
+        topic_id: int | None
+        if isinstance(topic, str):
+            name, topic_id = topic, None
+        else:
+            name, topic_id = self._view.image.topic_names.get(topic), topic.int
         if name is None:
             raise KafkaError(ErrorCode.unknown_topic_id, f"no topic has the id {topic}")
         hosted = self.partitions.get(topic_partition(name, number))
-        if hosted is not None and (topic is name or hosted.partition.topic_id == topic):
+        if hosted is not None and (topic_id is None or hosted.partition.topic_id.int == topic_id):
             return hosted
         raise self._absent(name, number)
 

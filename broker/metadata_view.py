@@ -15,6 +15,7 @@ from ..controller.records import decode_record
 from ..controller.registrations import BrokerRegistration as RegisteredBroker
 from ..controller.registrations import PartitionRegistration as RegisteredPartition
 from ..controller.registrations import TopicRegistration
+from ..protocol.topics import interned_id
 from .cluster_view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
 
 DEFAULT_BROKER = "default"
@@ -97,7 +98,7 @@ class MetadataView:
             else:
                 partitions[number] = _partition(registered)
         configs = self.metadata.config(TOPIC_RESOURCE, topic.name)
-        return TopicImage(topic.name, topic.topic_id, dict(configs), partitions)
+        return TopicImage(topic.name, interned_id(topic.topic_id), dict(configs), partitions)
 
     def _broker_configs(
         self, before: Mapping[str, Mapping[str, str]], changed: set[ConfigResource]

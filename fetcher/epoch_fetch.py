@@ -235,7 +235,7 @@ def _decide_by_range(view: LeaderView, position: FetchPosition) -> FetchDecision
             ErrorCode.offset_out_of_range,
             f"offset {offset} is outside [{view.log_start_offset}, {view.log_end_offset}]",
         )
-    if position.is_from_follower and offset < view.local_log_start_offset:
+    if offset < view.local_log_start_offset and position.is_from_follower:
         return Refuse(
             ErrorCode.offset_moved_to_tiered_storage,
             f"offset {offset} is in the tier only, the local log starts at {view.local_log_start_offset}",

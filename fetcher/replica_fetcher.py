@@ -387,19 +387,20 @@ class ReplicaFetcher:
         self, replica: FollowedReplica, records: memoryview, high_watermark: int, log_start_offset: int
     ) -> None:
         partition = replica.partition
-        if len(records):
+        if size_bytes := len(records):
             batches = whole_batches(records)
             if not len(batches):
-                self._back_off(replica, f"no whole batch in {len(records)} bytes", ReplicaState.FETCHING)
+                self._back_off(replica, f"no whole batch in {size_bytes} bytes", ReplicaState.FETCHING)
                 return
             await self._make_way(partition, base_offset_of(batches))
             await partition.append(batches)
-            replica.progress.bytes_from_leader += len(records)
-            self._throttle.fetched(partition.topic_id_partition, len(records))
+            replica.progress.bytes_from_leader += size_bytes
+            self._throttle.fetched(partition.topic_id_partition, size_bytes)
             replica.tier_failures = 0
         replica.failures = 0
-        replica.is_caught_up = high_watermark <= partition.log_end_offset
-        partition.update_high_watermark(min(high_watermark, partition.log_end_offset))
+        log_end_offset = partition.log_end_offset
+        replica.is_caught_up = high_watermark <= log_end_offset
+        partition.update_high_watermark(min(high_watermark, log_end_offset))
         log_start_offset = min(log_start_offset, partition.high_watermark)
         if log_start_offset > partition.log_start_offset:
             await partition.increment_log_start_offset(log_start_offset)

@@ -134,9 +134,10 @@ class LeaderEpochCache:
         Above every known epoch, or -1: (-1, -1). Below every known epoch: (epoch, first start offset), because data of
         that epoch, if there was any, has left the log.
         """
-        if epoch == UNDEFINED_EPOCH or epoch > self.latest_epoch:
+        latest_epoch = self.latest_epoch
+        if epoch == UNDEFINED_EPOCH or epoch > latest_epoch:
             return UNDEFINED_EPOCH_END
-        if epoch == self.latest_epoch:
+        if epoch == latest_epoch:
             return EpochEnd(epoch, log_end_offset)
         index = bisect_right(self._entries, epoch, key=_epoch_of)
         end_offset = self._entries[index].start_offset

@@ -202,8 +202,10 @@ def _response_start(api: ApiKey, version: int) -> tuple[bool, bool]:
 
 
 def _with_size(parts: list[Part]) -> list[Part]:
-    first = parts[0]
+    first, *rest = parts
     assert isinstance(first, bytearray), first
-    size = len(first) if len(parts) == 1 else sum(map(part_size, parts))
+    size = len(first)
+    for part in rest:
+        size += part_size(part)
     INT32.pack_into(first, 0, size - SIZE_BYTES)
     return parts

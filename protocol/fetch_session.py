@@ -409,9 +409,16 @@ class FetchSession:
         told = self._told
         if touched is None:
             touched = [*(key for key in told if key not in wanted), *wanted]
-        different = [key for key in touched if wanted.get(key) != told.get(key)]
-        forgotten = [key for key in different if key not in wanted]
-        changed = {key: wanted[key] for key in different if key in wanted}
+        changed: dict[TopicIdPartition, FetchPartition] = {}
+        forgotten: list[TopicIdPartition] = []
+        for key in touched:
+            partition = wanted.get(key)
+            if partition == told.get(key):
+                continue
+            if partition is None:
+                forgotten.append(key)
+            else:
+                changed[key] = partition
         for key in forgotten:
             del told[key]
             for name in (key.topic_id, key.topic):

@@ -28,6 +28,7 @@ from typing import Any, Final, Protocol
 from uuid import UUID
 
 from .errors import ErrorCode
+from .topics import interned_id
 from .varint import read_uvarint, write_uvarint
 
 Buffer = bytes | bytearray | memoryview
@@ -108,7 +109,7 @@ def error_code(value: int) -> ErrorCode:
 @lru_cache(UUIDS_MAX)
 def _uuid(raw: bytes) -> UUID | None:
     value = UUID(bytes=raw)
-    return None if value == ZERO_UUID else value
+    return None if value == ZERO_UUID else interned_id(value)
 
 
 @lru_cache(UVARINTS_MAX)
@@ -314,7 +315,7 @@ class Writer:
             self.string(name)
 
     def uuid(self, value: UUID | None) -> None:
-        self.out += (value or ZERO_UUID).bytes
+        self.out += (value or ZERO_UUID).int.to_bytes(UUID_SIZE, "big")
 
     def string(self, value: str | None) -> None:
         """A string or, where the schema allows it, null."""

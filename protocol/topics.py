@@ -11,6 +11,7 @@ from uuid import UUID
 
 TOPIC_NAME_LENGTH_MAX = 249
 PARTITION_NAMES_MAX = 16_384
+TOPIC_IDS_MAX = 4096
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
@@ -38,6 +39,12 @@ class TopicPartition:
 def topic_partition(topic: str, partition: int) -> TopicPartition:
     """The same object for the same name, mostly: cheaper to make, and to find in a dictionary."""
     return TopicPartition(topic, partition)
+
+
+@lru_cache(TOPIC_IDS_MAX)
+def interned_id(topic_id: UUID) -> UUID:
+    """The same object for the same id, mostly: cheaper to find in a dictionary."""
+    return topic_id
 
 
 @dataclass(frozen=True, slots=True, order=True)

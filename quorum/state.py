@@ -69,7 +69,7 @@ class ReplicaKey:
 
     def __hash__(self) -> int:
         """Replicas of one id are few, and the hash of a UUID is dear."""
-        return hash(self.id)
+        return self.id
 
     def __str__(self) -> str:
         if self.directory_id == NO_DIRECTORY_ID:

@@ -238,18 +238,19 @@ class FetchReads:
     async def _carry_out(
         self, partition: Partition, view: LeaderView, wanted: FetchPartition, decision: FetchDecision
     ) -> FetchPartitionResponse | None:
-        if isinstance(decision, Refuse):
-            self.must_answer = True
-            return self._refused(partition, view, decision)
-        if isinstance(decision, DivergingEpoch):
-            self.must_answer = True
-            diverging = EpochEndOffset(decision.epoch, decision.end_offset)
-            return _response(wanted, view)._replace(diverging_epoch=diverging)
-        if self._bytes_left > 0 and isinstance(decision, ReadRemote):
-            return await self._from_tier(partition, view, wanted, decision.max_offset)
-        if self._bytes_left > 0 and isinstance(decision, Serve):
-            return await self._from_log(partition, view, wanted, decision.max_offset)
-        return _response(wanted, view)
+        match decision:
+            case Refuse():
+                self.must_answer = True
+                return self._refused(partition, view, decision)
+            case DivergingEpoch(epoch, end_offset):
+                self.must_answer = True
+                return _response(wanted, view)._replace(diverging_epoch=EpochEndOffset(epoch, end_offset))
+            case ReadRemote(max_offset) if self._bytes_left > 0:
+                return await self._from_tier(partition, view, wanted, max_offset)
+            case Serve(max_offset) if self._bytes_left > 0:
+                return await self._from_log(partition, view, wanted, max_offset)
+            case _:
+                return _response(wanted, view)
 
     def _is_held_back(self, partition: Partition, leadership: Leadership) -> bool:
         if self._throttle is None or self._request.replica_id in leadership.isr:

@@ -8,6 +8,7 @@ from tierfetch.broker.cluster_view import BrokerRegistration, ClusterImage, Part
 from tierfetch.broker.metadata_view import DEFAULT_BROKER, MetadataView, knows_pending_uploads
 from tierfetch.controller import records as r
 from tierfetch.controller.records import MetadataRecord, encode_record
+from tierfetch.protocol.topics import interned_id
 
 TOPIC = UUID(int=5)
 DIRECTORY = UUID(int=1000)
@@ -79,6 +80,12 @@ def test_C4_brokers_topics_and_configs_become_an_image() -> None:
         1: PartitionRegistration(2, 0, 0, (1, 2), (1, 2), (DIRECTORY, DIRECTORY)),
     }
     assert image.broker_configs == {DEFAULT_BROKER: {"message.max.bytes": "6"}, "1": {"message.max.bytes": "7"}}
+
+
+def test_a_topic_is_known_by_the_object_that_requests_name_it_with() -> None:
+    image = view_of(topic(TOPIC)).cluster
+    assert image.topics["t"].topic_id is interned_id(UUID(int=5))
+    assert next(iter(image.topic_names)) is interned_id(UUID(int=5))
 
 
 def test_a_broker_that_is_unfenced_or_leaving_is_told_so() -> None:

@@ -20,6 +20,7 @@ from tierfetch.protocol.primitives import (
     error_code,
     part_size,
 )
+from tierfetch.protocol.topics import interned_id
 from tierfetch.tests.protocol.wire_fakes import MemorySlice, joined
 
 
@@ -73,6 +74,13 @@ def test_what_is_written_is_read(
     assert again.nullable_records() == records
     assert again.nullable_array_length() == (-1 if length is None else length)
     assert again.remaining == 200
+
+
+def test_an_id_from_the_wire_is_the_object_that_others_have() -> None:
+    writer = Writer(flexible=True)
+    writer.uuid(UUID(int=2**100))
+    known = interned_id(UUID(int=2**100))
+    assert reader(joined(writer.finish()), flexible=True).uuid() is known
 
 
 def test_tagged_fields_are_bounded_to_their_size() -> None:
