@@ -7,16 +7,14 @@ one. Only requests are counted here, because nobody else does.
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, Final, Generic, TypeVar
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client import Histogram
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
-from prometheus_client.utils import floatToGoString
 
 from ..fetcher.followed_replica import ReplicaProgress, ReplicaState
 from ..fetcher.leader_replicas import LeaderReplicas
@@ -113,42 +111,26 @@ TIER_TOTALS: Final[tuple[Quantity[RemoteLogCounters], ...]] = (
 )
 
 
-class _Times:
-    """How many were in each bucket of `REQUEST_SECONDS`, the last one for all above; on the event loop only."""
-
-    __slots__ = ("counts", "total_s")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(REQUEST_SECONDS) + 1)
-        self.total_s = 0.0
-
-    def observe(self, seconds: float) -> None:
-        self.counts[bisect_left(REQUEST_SECONDS, seconds)] += 1
-        self.total_s += seconds
-
-
 class RequestTimes:
     """Observes how long the handlers of each API take: with the time that a Fetch waits for data and a Produce for
     followers, without the time to send the response.
     """
 
     def __init__(self) -> None:
-        self._by_api: dict[ApiKey, _Times] = {}
-
-    def family(self) -> Metric:
-        family = HistogramMetricFamily("tierfetch_request_seconds", "Time in the handler of a request.", labels=["api"])
-        for api, times in self._by_api.items():
-            bounds = [*map(floatToGoString, REQUEST_SECONDS), "+Inf"]
-            buckets = list(zip(bounds, accumulate(times.counts), strict=True))
-            family.add_metric([api.name.lower()], buckets, times.total_s)
-        return family
+        self.histogram = Histogram(
+            "tierfetch_request_seconds",
+            "Time in the handler of a request.",
+            ["api"],
+            buckets=REQUEST_SECONDS,
+            registry=None,
+        )
 
     def timed(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
         """The same handlers, observed."""
         return {api: self._timed(ApiKey(api), handler) for api, handler in handlers.items()}
 
     def _timed(self, api: ApiKey, handler: Handler) -> Handler:
-        observe = self._by_api.setdefault(api, _Times()).observe
+        observe = self.histogram.labels(api.name.lower()).observe
         now_s = asyncio.get_running_loop().time
 
         async def timed(context: RequestContext, request: Any) -> Any:
@@ -200,7 +182,7 @@ class BrokerMetrics:
         yield _counter("tierfetch_cleaner_errors", "Logs that could not be compacted.", self._cleaner.failures)
         yield _gauge("tierfetch_disk_queue_depth", "Calls to the disk that wait or run.", self._disk.queue_depth)
         yield _gauge("tierfetch_connections", "Connections of clients and brokers.", len(self._server.connections))
-        yield self._requests.family()
+        yield from self._requests.histogram.collect()
         yield from self._process.collect()
 
     def _partitions(self) -> Iterable[tuple[TopicIdPartition, Partition]]:

@@ -32,7 +32,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.errors import ErrorCode, KafkaError, told
 from ..protocol.topics import TopicIdPartition
 from ..remote.metadata import RemoteLogMetadataError
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
@@ -434,7 +434,7 @@ class ReplicaFetcher:
                 self._back_off(replica, str(error), resume)
         except RETRIABLE as error:
             replica.tier_failures += isinstance(error, TIER_FAILURES)
-            self._back_off(replica, str(error) or type(error).__name__, resume)
+            self._back_off(replica, told(error), resume)
         except Exception as error:  # noqa: BLE001 - the supervisor of this replica's work
             replica.fail(f"{type(error).__name__}: {error}")
             _log.exception("%s is not replicated any more", replica.partition.topic_id_partition)

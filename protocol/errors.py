@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-__all__ = ["CorruptRecordError", "ErrorCode", "KafkaError"]
+__all__ = ["CorruptRecordError", "ErrorCode", "KafkaError", "told"]
 
 
 class KafkaError(Exception):
@@ -29,3 +29,8 @@ class CorruptRecordError(KafkaError):
     def at(self, position: int) -> CorruptRecordError:
         """The same fault seen from a larger whole, in which the batch begins at `position`."""
         return CorruptRecordError(self.reason, position)
+
+
+def told(error: Exception) -> str:
+    """For the log; a deadline's error says nothing by itself."""
+    return str(error) or type(error).__name__

@@ -29,6 +29,7 @@ from random import Random
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..protocol.errors import told
 from ..protocol.topics import TopicIdPartition
 from .backoff import Backoff
 from .ledger import RemoteLogLedger
@@ -46,7 +47,7 @@ from .segment import (
     RemoteLogSegmentMetadataUpdate,
     RemotePartitionDeleteMetadata,
 )
-from .topic_reader import OUTSIDE_ERRORS, MetadataPartitionReader, told
+from .topic_reader import OUTSIDE_ERRORS, MetadataPartitionReader
 
 _log = logging.getLogger(__name__)
 

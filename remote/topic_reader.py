@@ -21,7 +21,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
-from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.errors import ErrorCode, KafkaError, told
 from ..protocol.topics import TopicIdPartition
 from .backoff import Backoff
 from .ledger_book import LedgerBook
@@ -39,11 +39,6 @@ OUTSIDE_ERRORS = (RemoteLogMetadataError, KafkaError, OSError)
 
 
 BEFORE_START = -1
-
-
-def told(error: Exception) -> str:
-    """For the log; a deadline's error says nothing by itself."""
-    return str(error) or type(error).__name__
 
 
 @dataclass(slots=True)

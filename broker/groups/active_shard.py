@@ -104,10 +104,12 @@ class ActiveShard:
         """Delete what is too old of a group as it is now; nothing while a record of it is on its way into the log: that
         may be a newer offset.
         """
-        if group_id not in self.shard.groups or self._writer.is_writing_for(group_id):
+        if group_id not in self.shard.groups:
             return ErrorCode.none
         tombstones = self.shard.expired(group_id, retention_ms, self._now_ms())
-        return await self.bury(group_id, tombstones) if tombstones else ErrorCode.none
+        if not tombstones or self._writer.is_writing_for(group_id):
+            return ErrorCode.none
+        return await self.bury(group_id, tombstones)
 
     async def bury(self, group_id: str, tombstones: Sequence[GroupRecord]) -> ErrorCode:
         """Write tombstones; if the group's own is among them nobody joins it any more, unless that fails."""
