@@ -41,6 +41,8 @@ PART_SUFFIX: Final = ".part"
 BOOTSTRAP_SNAPSHOT: Final = SnapshotId(0, 0)
 BATCH_BYTES_MAX: Final = 64 * 1024
 """Of the records that go into one data batch, for which the event loop waits; a larger record has one of its own."""
+SLICE_BYTES: Final = 64 * 1024
+"""Of the records that are read at a time; a batch of Kafka's holds up to 8 MiB."""
 
 _NAME = re.compile(r"(\d{20})-(\d{10})(?:\.checkpoint|(?:-\d+)?\.checkpoint(\.part))")
 
@@ -133,9 +135,14 @@ class ParsedSnapshot:
 
 def parse_snapshot(data: bytes, *, name: str) -> ParsedSnapshot:
     """CorruptFileError, naming the file and the place, unless the snapshot is whole."""
+    return next(parsed for parsed in parse_in_slices(data, name=name) if parsed is not None)
+
+
+def parse_in_slices(data: bytes, *, name: str) -> Iterator[ParsedSnapshot | None]:
+    """As `parse_snapshot`, for an event loop: None after every `SLICE_BYTES` of records, the snapshot at last."""
     controls: list[QuorumRecord] = []
     batches: list[tuple[bytes, ...]] = []
-    end = 0
+    end = slice_bytes = 0
     try:
         for position, header in iter_batches(data):
             if controls and isinstance(controls[-1], SnapshotFooter):
@@ -145,7 +152,14 @@ def parse_snapshot(data: bytes, *, name: str) -> ParsedSnapshot:
             elif not controls:
                 raise CorruptFileError(f"{name}: the first batch must begin with a snapshot header")
             else:
-                batches.append(tuple(record.value or b"" for record in iter_records(data, position, header)))
+                values: list[bytes] = []
+                for record in iter_records(data, position, header):
+                    values.append(record.value or b"")
+                    slice_bytes += len(values[-1])
+                    if slice_bytes >= SLICE_BYTES:
+                        slice_bytes = 0
+                        yield None
+                batches.append(tuple(values))
             end = position + header.size_bytes
     except CorruptRecordError as error:
         raise CorruptFileError(f"{name}: {error.reason} (batch at byte {error.position})") from error
@@ -153,7 +167,7 @@ def parse_snapshot(data: bytes, *, name: str) -> ParsedSnapshot:
         raise CorruptFileError(f"{name}: the first batch must begin with a snapshot header")
     if end != len(data) or not isinstance(controls[-1], SnapshotFooter):
         raise CorruptFileError(f"{name}: it has no footer: {len(data) - end} bytes lie behind the last whole batch")
-    return ParsedSnapshot(controls[0].last_contained_log_timestamp_ms, setup_of(controls), tuple(batches))
+    yield ParsedSnapshot(controls[0].last_contained_log_timestamp_ms, setup_of(controls), tuple(batches))
 
 
 def setup_of(controls: Sequence[QuorumRecord]) -> QuorumSetup:

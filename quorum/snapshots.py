@@ -14,6 +14,7 @@ The owner of the log calls, one call after another. Reads, and `write`, may run 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +26,7 @@ from ..protocol.fetch_messages import SnapshotId
 from .snapshot_file import (
     ParsedSnapshot,
     cut_name,
-    parse_snapshot,
+    parse_in_slices,
     parse_snapshot_name,
     part_name,
     snapshot_name,
@@ -141,7 +142,7 @@ class SnapshotStore:
         part_id, file, size = self._part
         assert part_id == snapshot_id, (part_id, snapshot_id)
         try:
-            parsed = parse_snapshot(await file.read(0, size), name=str(self._part_path(snapshot_id)))
+            parsed = await _parse(await file.read(0, size), self._part_path(snapshot_id))
         except CorruptFileError:
             await self.drop_part()
             raise
@@ -177,7 +178,7 @@ class SnapshotStore:
     async def read(self, snapshot_id: SnapshotId) -> ParsedSnapshot:
         """CorruptFileError, naming the file, if it is not whole."""
         path = self.path(snapshot_id)
-        return parse_snapshot(await self._disk.read_file(path), name=str(path))
+        return await _parse(await self._disk.read_file(path), path)
 
     async def chunk(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> SnapshotChunk:
         """For FetchSnapshot. SNAPSHOT_NOT_FOUND, also where it is removed meanwhile; POSITION_OUT_OF_RANGE."""
@@ -211,3 +212,12 @@ class SnapshotStore:
 
     async def close(self) -> None:
         await self.drop_part()
+
+
+async def _parse(data: bytes, path: Path) -> ParsedSnapshot:
+    """Others have their turn between slices: a large snapshot takes longer than an election waits."""
+    for parsed in parse_in_slices(data, name=str(path)):
+        if parsed is not None:
+            return parsed
+        await asyncio.sleep(0)
+    raise AssertionError(path)

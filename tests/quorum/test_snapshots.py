@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tierfetch.log.errors import CorruptFileError
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch_messages import SnapshotId
-from tierfetch.quorum.snapshot_file import STATIC_SETUP, parse_snapshot, snapshot_batches, snapshot_name
+from tierfetch.quorum import snapshot_file
+from tierfetch.quorum.snapshot_file import (
+    SLICE_BYTES,
+    STATIC_SETUP,
+    parse_snapshot,
+    snapshot_batches,
+    snapshot_name,
+)
 from tierfetch.quorum.snapshots import SnapshotStore
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, MemoryFile, failures
 
@@ -151,6 +161,29 @@ async def test_Q9_a_snapshot_that_is_removed_before_it_is_read_is_not_found() ->
     with pytest.raises(KafkaError) as caught:
         await store.chunk(OLD, 0, 10)
     assert caught.value.code is ErrorCode.snapshot_not_found
+
+
+async def turns_of_others(while_running: Coroutine[Any, Any, Any]) -> int:
+    task, turns = asyncio.create_task(while_running), 0
+    while not task.done():
+        await asyncio.sleep(0)
+        turns += 1
+    await task
+    return turns
+
+
+@pytest.mark.parametrize("batch_bytes", [SLICE_BYTES, 8 * SLICE_BYTES], ids=["ours", "Kafka's batches are larger"])
+async def test_Q9_the_loop_runs_on_while_a_large_snapshot_is_read(
+    batch_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_file, "BATCH_BYTES_MAX", batch_bytes)
+    records = [b"x" * 1024] * (16 * SLICE_BYTES // 1024)
+    batches = list(snapshot_batches(NEW, records, setup=STATIC_SETUP, last_append_time_ms=1, now_ms=2))
+    store = await store_of(disk_with())
+    await store.store_chunk(NEW, 0, b"".join(batches))
+    assert await turns_of_others(store.finish_part(NEW)) >= 16
+    assert await turns_of_others(store.read(NEW)) >= 16
+    assert (await store.read(NEW)).record_count == len(records)
 
 
 async def test_older_ones_go() -> None:
