@@ -10,7 +10,9 @@
 | InstallSnapshot | part checked, named, log emptied | SnapshotInstalled, or SnapshotRejected if it is not whole |
 | `take_snapshot` | written beside all that; in its turn named, retention applied | SnapshotTaken |
 
-Any OSError or storage error is told as LogFailed, and nothing is touched after it: memory and disk may have parted.
+Any OSError or storage error is told as LogFailed, and nothing is touched after it: memory and disk may have parted. Not
+so where a snapshot cannot be written or named: the log is whole without it, so that is counted, and who asked for the
+snapshot is told.
 What waits in the queue was decided by the core, which bounds it.
 """
 
@@ -94,20 +96,23 @@ class LogOwner:
     async def take_snapshot(
         self, snapshot_id: SnapshotId, records: Iterable[bytes], setup: QuorumSetup, last_append_time_ms: int
     ) -> None:
-        """Cut a snapshot; durable when this returns. Nothing happens if there is one as late by then."""
+        """Cut a snapshot; durable when this returns. Nothing happens if there is one as late by then.
+
+        OSError if it could not be cut; the replica goes on. QuorumFailedError if it stops.
+        """
         batches = snapshot_batches(
             snapshot_id, records, setup=setup, last_append_time_ms=last_append_time_ms, now_ms=self._now_ms()
         )
         try:
             cut = await self._log.snapshots.write(snapshot_id, self._until_dropped(batches))
-        except OSError as error:
-            self._tell(LogFailed(str(error)))
+            self._refuse_if_dropped()
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._orders.append(_Snapshot(cut, done))
+            self._wanted.set()
+            await done
+        except OSError:
+            self._metrics.snapshot_errors += 1
             raise
-        self._refuse_if_dropped()
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._orders.append(_Snapshot(cut, done))
-        self._wanted.set()
-        await done
 
     def _until_dropped(self, batches: Iterable[bytes]) -> Iterator[bytes]:
         for batch in batches:
@@ -193,13 +198,14 @@ class LogOwner:
 
     async def _count(self, order: _Snapshot) -> None:
         """A snapshot that is written takes its place."""
-        snapshots, snapshot_id = self._log.snapshots, order.cut.snapshot_id
-        latest = snapshots.latest
+        snapshot_id = order.cut.snapshot_id
         try:
-            if latest is not None and latest.end_offset >= snapshot_id.end_offset:
-                await snapshots.drop(order.cut)
-            else:
-                await snapshots.name(order.cut)
+            try:
+                is_named = await self._name_latest(order.cut)
+            except OSError as error:
+                order.fail(error)
+                return
+            if is_named:
                 await self._log.clean()
                 start = self._log.start_id
                 snapshot = OffsetAndEpoch(snapshot_id.end_offset, snapshot_id.epoch)
@@ -212,6 +218,16 @@ class LogOwner:
             raise
         if not order.done.done():
             order.done.set_result(None)
+
+    async def _name_latest(self, cut: CutSnapshot) -> bool:
+        """False, and it is gone, if there is one as late."""
+        snapshots = self._log.snapshots
+        latest = snapshots.latest
+        if latest is not None and latest.end_offset >= cut.snapshot_id.end_offset:
+            await snapshots.drop(cut)
+            return False
+        await snapshots.name(cut)
+        return True
 
 
 def _wire_id(snapshot_id: OffsetAndEpoch) -> SnapshotId:

@@ -109,6 +109,7 @@ class QuorumMetrics:
         self.appended_records = 0
         self.fetched_records = 0
         self.elections = 0
+        self.snapshot_errors = 0
         self.busy_s = 0.0
         self.commit = _latency("commit_latency_seconds", "From an append to the high watermark behind it.")
         self.election = _latency("election_latency_seconds", "From standing for election to the next leader.")
@@ -136,6 +137,9 @@ class QuorumMetrics:
             f"{PREFIX}fetch_records", "Records fetched from the leader.", value=self.fetched_records
         )
         yield CounterMetricFamily(f"{PREFIX}elections", "Elections this replica stood for.", value=self.elections)
+        yield CounterMetricFamily(
+            f"{PREFIX}snapshot_errors", "Snapshots that could not be cut.", value=self.snapshot_errors
+        )
         yield GaugeMetricFamily(
             f"{PREFIX}poll_idle_ratio", "Share of the time in which nothing was done.", value=self.poll_idle_ratio()
         )

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,23 +102,34 @@ class SnapshotStore:
         await self.name(await self.write(snapshot_id, batches))
 
     async def write(self, snapshot_id: SnapshotId, batches: Iterable[bytes]) -> CutSnapshot:
-        """Write one, durably, that has no name yet; others may call, and write more of the same id, meanwhile."""
+        """Write one, durably, that has no name yet; others may call, and write more of the same id, meanwhile.
+
+        OSError; what was written is removed then.
+        """
         self._cuts += 1
         path, position = self._directory / cut_name(snapshot_id, self._cuts), 0
-        file = await self._open_anew(path)
         try:
-            for batch in batches:
-                await file.write(position, batch)
-                position += len(batch)
-            await file.sync()
-        finally:
-            await file.close()
+            file = await self._open_anew(path)
+            try:
+                for batch in batches:
+                    await file.write(position, batch)
+                    position += len(batch)
+                await file.sync()
+            finally:
+                await file.close()
+        except OSError:
+            await self._remove_if_possible(path)
+            raise
         return CutSnapshot(snapshot_id, path, position)
 
     async def name(self, cut: CutSnapshot) -> None:
-        """It counts, durably, when this returns."""
+        """It counts, durably, when this returns. OSError; it does not count then, and the next start may find it."""
         assert cut.snapshot_id not in self._sizes, f"{cut.snapshot_id} is there already"
-        await self._name_it(*cut)
+        try:
+            await self._name_it(*cut)
+        except OSError:
+            await self._remove_if_possible(cut.path)
+            raise
 
     async def drop(self, cut: CutSnapshot) -> None:
         """It is not wanted any more."""
@@ -164,6 +176,11 @@ class SnapshotStore:
     async def _open_anew(self, path: Path) -> DiskFile:
         await self._disk.remove(path)
         return await self._disk.open(path, create=True)
+
+    async def _remove_if_possible(self, path: Path) -> None:
+        """It takes up room on a disk that may be full; the next start removes it in any case."""
+        with suppress(OSError):
+            await self._disk.remove(path)
 
     async def _name_it(self, snapshot_id: SnapshotId, part: Path, size: int) -> None:
         await self._disk.rename(part, self.path(snapshot_id))

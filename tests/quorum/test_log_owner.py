@@ -50,11 +50,12 @@ class Owned:
 
     def __init__(self, log: MetadataLog) -> None:
         self.told: asyncio.Queue[Any] = asyncio.Queue()
+        self.metrics = QuorumMetrics(asyncio.get_running_loop().time)
         self.owner = LogOwner(
             log,
             now_ms=lambda: NOW_MS,
             configured=CONFIGURED,
-            metrics=QuorumMetrics(asyncio.get_running_loop().time),
+            metrics=self.metrics,
             tell=self.told.put_nowait,
         )
 
@@ -228,15 +229,43 @@ async def test_a_snapshot_that_is_being_written_when_the_replica_stops_is_not_cu
     assert log.snapshots.ids == ()
 
 
-async def test_a_full_disk_in_a_snapshot_is_told_to_both() -> None:
+CUTTING = ("open", "write", "sync", "rename", "sync_directory")
+
+
+@pytest.mark.parametrize("effect", CUTTING)
+async def test_Q9_a_snapshot_that_cannot_be_cut_is_told_and_counted_and_the_log_goes_on(effect: str) -> None:
     disk: MemoryDisk = new_disk()
-    log = await open_log(disk)
+    log = await open_log(disk, MetadataLogConfig(retention_bytes=1))
     async with owned(log) as running:
-        disk.faults = FailNth(2)
-        with pytest.raises(OSError, match=r"\.part"):
+        for order in (append(0, 3), Flush(3)):
+            running.owner.put(order)
+            await running.next()
+        log.update_high_watermark(3)
+        disk.faults = FailNth(1, only=frozenset({effect}))
+        with pytest.raises(OSError, match="injected"):
             await running.owner.take_snapshot(SnapshotId(2, 1), [b"s"], STATIC_SETUP, 1)
+        assert (log.snapshots.ids, running.metrics.snapshot_errors) == ((), 1)
+        assert not [path for path in disk.files() if path.suffix == ".part"]
+        for order in (append(3, 1), Flush(4)):
+            running.owner.put(order)
+            assert await running.next() == LogCompleted(order)
+        await running.owner.take_snapshot(SnapshotId(2, 1), [b"s"], STATIC_SETUP, 1)
+        assert await running.next() == SnapshotTaken(OffsetAndEpoch(2, 1), OffsetAndEpoch(2, 1))
+
+
+async def test_Q9_a_log_that_cannot_let_go_of_what_a_snapshot_covers_has_failed() -> None:
+    disk = new_disk()
+    log = await open_log(disk, MetadataLogConfig(retention_bytes=1))
+    async with owned(log) as running:
+        for order in (append(0, 3), Flush(3)):
+            running.owner.put(order)
+            await running.next()
+        await running.owner.take_snapshot(SnapshotId(2, 1), [b"s"], STATIC_SETUP, 1)
+        await running.next()
+        disk.faults = FailNth(2, only=frozenset({"remove"}))  # of the part that might be there, of the older snapshot
+        with pytest.raises(OSError, match="injected"):
+            await running.owner.take_snapshot(SnapshotId(3, 1), [b"s"], STATIC_SETUP, 1)
         assert isinstance(await running.next(), LogFailed)
-        assert log.snapshots.ids == ()
 
 
 async def test_who_waits_for_a_snapshot_is_not_left_waiting() -> None:
