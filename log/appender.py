@@ -17,9 +17,10 @@ leader did.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from ..protocol.batch_header import CONTROL_BIT
 from ..protocol.control import EndTransactionMarker
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.records import LOG_OVERHEAD, BatchHeader, TimestampType, stamp_batch
@@ -32,11 +33,12 @@ from .state import LogState
 from .validation import check_follower_batches, check_follower_order, check_leader_batch
 from .write_pipeline import QUEUED_BYTES_MAX, WritePipeline
 
-Markers = dict[int, EndTransactionMarker | None]
+Markers = Mapping[int, EndTransactionMarker | None]
 """What the control batches among some batches hold, by index."""
 
 
-class LogAppendInfo(NamedTuple):
+@dataclass(slots=True)
+class LogAppendInfo:
     """What became of an append. `last_offset` is inclusive.
 
     For a duplicate the offsets are those of the batch that is in the log already. `log_append_time_ms` is -1 where
@@ -73,28 +75,36 @@ class Appender:
         """
         state = self._state
         header = check_leader_batch(data, state.config, origin, now_ms)
-        marker = end_transaction_marker(data, 0, header)
-        async with state.gate:
-            self._refuse_unless_leader(leader_epoch)
-            duplicate = state.producers.check(header, origin, marker=marker, transaction_version=transaction_version)
-            if duplicate is not None:
-                await self.pipeline.drain()
-                state.check_usable()
-                await self._flusher.flush_by_messages()
-                return self._duplicate(duplicate, leader_epoch)
-            await self._make_room(header, leader_epoch, now_ms)
-            self._refuse_unless_leader(leader_epoch)
-            stamped = self._stamp(data, header, leader_epoch, now_ms)
-            written = self._take([stamped], data, {0: marker}, now_ms)
-        await written
-        await self._flusher.flush_by_messages()
         is_append_time = state.config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+        markers = _markers(data, [header])
+        await state.gate.acquire()
+        try:
+            self._refuse_unless_leader(leader_epoch)
+            duplicate = state.producers.check(
+                header, origin, marker=markers.get(0), transaction_version=transaction_version
+            )
+            if duplicate is not None:
+                return await self._duplicate(duplicate, leader_epoch)
+            stamped = stamp_batch(
+                data,
+                0,
+                header,
+                base_offset=state.next_offset,
+                partition_leader_epoch=leader_epoch,
+                log_append_time_ms=now_ms if is_append_time else None,
+            )
+            if not self._may_take([stamped], now_ms):
+                await self._make_room(stamped, now_ms)
+                self._refuse_unless_leader(leader_epoch)
+            written = self._take([stamped], data, markers, now_ms)
+        finally:
+            state.gate.release()
+        await written
+        if self._flusher.is_due:
+            await self._flusher.flush()
+        append_time_ms = now_ms if is_append_time else NO_TIMESTAMP
         return LogAppendInfo(
-            first_offset=stamped.base_offset,
-            last_offset=stamped.last_offset,
-            log_append_time_ms=now_ms if is_append_time else NO_TIMESTAMP,
-            log_start_offset=state.log_start_offset,
-            leader_epoch=leader_epoch,
+            stamped.base_offset, stamped.last_offset, append_time_ms, state.log_start_offset, leader_epoch
         )
 
     async def append_as_follower(self, data: Buffer) -> LogAppendInfo:
@@ -104,20 +114,25 @@ class Appender:
         if not headers:
             raise KafkaError(ErrorCode.invalid_record, "an append without a batch")
         markers = _markers(data, headers)
-        async with state.gate:
+        await state.gate.acquire()
+        try:
             state.check_usable()
             check_follower_order(headers, state.next_offset, state.epochs.latest_epoch)
-            await self._wait_for_room()
-            await self._save_new_epochs([(header.partition_leader_epoch, header.base_offset) for header in headers])
-            written = await self._take_all(headers, memoryview(data), markers)
+            now_ms = state.now_ms()
+            if self._may_take(headers, now_ms):
+                written = self._take(headers, data, markers, now_ms)
+            else:
+                await self._wait_for_room()
+                await self._save_new_epochs([(header.partition_leader_epoch, header.base_offset) for header in headers])
+                written = await self._take_all(headers, memoryview(data), markers)
+        finally:
+            state.gate.release()
         await written
-        await self._flusher.flush_by_messages()
+        if self._flusher.is_due:
+            await self._flusher.flush()
+        first, last = headers[0], headers[-1]
         return LogAppendInfo(
-            first_offset=headers[0].base_offset,
-            last_offset=headers[-1].last_offset,
-            log_append_time_ms=NO_TIMESTAMP,
-            log_start_offset=state.log_start_offset,
-            leader_epoch=headers[-1].partition_leader_epoch,
+            first.base_offset, last.last_offset, NO_TIMESTAMP, state.log_start_offset, last.partition_leader_epoch
         )
 
     async def roll(self) -> bool:
@@ -148,14 +163,20 @@ class Appender:
     def _refuse_unless_leader(self, leader_epoch: int) -> None:
         state = self._state
         state.check_usable()
-        known = max(state.leader_epoch_floor, state.epochs.latest_epoch)
-        if leader_epoch < known:
+        known, latest = state.leader_epoch_floor, state.epochs.latest_epoch
+        if leader_epoch < known or leader_epoch < latest:
             raise KafkaError(
                 ErrorCode.not_leader_or_follower,
-                f"{state.topic_partition}: an append of leader epoch {leader_epoch}, the log is at epoch {known}",
+                f"{state.topic_partition}: an append of leader epoch {leader_epoch}, the log is at epoch "
+                f"{max(known, latest)}",
             )
 
-    def _duplicate(self, duplicate: BatchMetadata, leader_epoch: int) -> LogAppendInfo:
+    async def _duplicate(self, duplicate: BatchMetadata, leader_epoch: int) -> LogAppendInfo:
+        """The answer, once that batch is where an append would be."""
+        await self.pipeline.drain()
+        self._state.check_usable()
+        if self._flusher.is_due:
+            await self._flusher.flush()
         is_append_time = self._state.config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
         return LogAppendInfo(
             first_offset=duplicate.first_offset,
@@ -166,33 +187,28 @@ class Appender:
             duplicate=True,
         )
 
-    async def _make_room(self, header: BatchHeader, leader_epoch: int, now_ms: int) -> None:
-        """What the batch needs of the disk before it can be decided on: almost always nothing."""
+    def _may_take(self, headers: Sequence[BatchHeader], now_ms: int) -> bool:
+        """Whether these batches, whose epochs rise, need nothing of the disk before the decision: almost always."""
+        state = self._state
+        return (
+            self.pipeline.queued_bytes <= QUEUED_BYTES_MAX
+            and headers[-1].partition_leader_epoch <= state.epochs.latest_epoch
+            and state.epochs.version == state.epochs_saved
+            and state.segments.active.fitting(headers, now_ms, state.config) == len(headers)
+        )
+
+    async def _make_room(self, header: BatchHeader, now_ms: int) -> None:
+        """What a leader's batch needs before `_take`."""
         state = self._state
         await self._wait_for_room()
-        is_append_time = state.config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
-        to_come = header._replace(
-            base_offset=state.next_offset, max_timestamp=now_ms if is_append_time else header.max_timestamp
-        )
-        if not state.segments.active.fitting([to_come], now_ms, state.config):
-            await self._roll(state.next_offset)
-        await self._save_new_epochs([(leader_epoch, state.next_offset)])
+        if not state.segments.active.fitting([header], now_ms, state.config):
+            await self._roll(header.base_offset)
+        await self._save_new_epochs([(header.partition_leader_epoch, header.base_offset)])
 
     async def _wait_for_room(self) -> None:
         if self.pipeline.queued_bytes > QUEUED_BYTES_MAX:
             await self.pipeline.drain()
             self._state.check_usable()
-
-    def _stamp(self, data: bytearray | memoryview, header: BatchHeader, leader_epoch: int, now_ms: int) -> BatchHeader:
-        is_append_time = self._state.config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
-        return stamp_batch(
-            data,
-            0,
-            header,
-            base_offset=self._state.next_offset,
-            partition_leader_epoch=leader_epoch,
-            log_append_time_ms=now_ms if is_append_time else None,
-        )
 
     async def _take_all(self, headers: list[BatchHeader], view: memoryview, markers: Markers) -> asyncio.Future[None]:
         """Submit all batches, those of one segment as one write; returns the last one's future."""
@@ -205,7 +221,7 @@ class Appender:
             if count == 0:
                 await self._roll(self._base_before(rest[0]))
                 continue
-            end = position + sum(header.size_bytes for header in rest[:count])
+            end = position + sum([header.size_bytes for header in rest[:count]])
             run_markers = {index - taken: marker for index, marker in markers.items()}
             written = self._take(rest[:count], view[position:end], run_markers, now_ms)
             if count == len(rest):
@@ -222,7 +238,7 @@ class Appender:
         state = self._state
         state.check_usable()
         segment = state.segments.active
-        assert headers[0].base_offset >= state.next_offset, (headers[0], state.next_offset)
+        assert headers[0].base_offset >= segment.next_offset, (headers[0], segment)
         segment.account(headers, now_ms)
         for index, header in enumerate(headers):
             if header.producer_id < 0:
@@ -264,10 +280,10 @@ class Appender:
 
 
 def _markers(data: Buffer, headers: list[BatchHeader]) -> Markers:
-    markers: Markers = {}
+    markers: dict[int, EndTransactionMarker | None] = {}
     position = 0
     for index, header in enumerate(headers):
-        if header.is_control:
+        if header.attributes & CONTROL_BIT:
             markers[index] = end_transaction_marker(data, position, header)
         position += header.batch_length + LOG_OVERHEAD
     return markers

@@ -30,11 +30,11 @@ class Flusher:
         async with self._state.flush_lock:
             await self.flush_locked(min(target, self._state.log_end_offset))
 
-    async def flush_by_messages(self) -> None:
-        """After an append: flush if `flush.messages` or more are not durable."""
+    @property
+    def is_due(self) -> bool:
+        """Whether `flush.messages` or more are not durable: to be asked after an append."""
         state = self._state
-        if state.log_end_offset - state.recovery_point >= state.config.flush_messages:
-            await self.flush()
+        return state.log_end_offset - state.recovery_point >= state.config.flush_messages
 
     async def flush_locked(self, target: int) -> None:
         """The same for who holds `flush_lock`."""

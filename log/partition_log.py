@@ -16,9 +16,9 @@ files has failed. Every call on a failed or closed log raises KAFKA_STORAGE_ERRO
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from uuid import UUID
 
 from ..protocol.topics import TopicPartition
@@ -216,7 +216,7 @@ class PartitionLog:
 
     # Appending.
 
-    async def append_as_leader(
+    def append_as_leader(
         self,
         data: bytearray | memoryview,
         *,
@@ -224,13 +224,13 @@ class PartitionLog:
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = 0,
-    ) -> LogAppendInfo:
+    ) -> Coroutine[Any, Any, LogAppendInfo]:
         """Append one batch v2; the rules are in `validation` and `producer_state`.
 
         Offset and epoch are written into `data`, which must not be touched before this returns or raises; if the call
         is cancelled, never again.
         """
-        return await self._appender.append_as_leader(
+        return self._appender.append_as_leader(
             data,
             leader_epoch=leader_epoch,
             now_ms=now_ms,
@@ -238,9 +238,9 @@ class PartitionLog:
             transaction_version=transaction_version,
         )
 
-    async def append_as_follower(self, data: Buffer) -> LogAppendInfo:
+    def append_as_follower(self, data: Buffer) -> Coroutine[Any, Any, LogAppendInfo]:
         """Append whole batches byte for byte. CORRUPT_MESSAGE, INVALID_RECORD if they cannot follow what is here."""
-        return await self._appender.append_as_follower(data)
+        return self._appender.append_as_follower(data)
 
     @uninterrupted
     async def assign_epoch(self, leader_epoch: int) -> None:

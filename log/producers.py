@@ -129,7 +129,7 @@ class ProducerStateManager:
         KafkaError otherwise; the rules are in `producer_state`. Only sequences, epochs and flags of `header` count, not
         its offsets. `marker` and `transaction_version` (of WriteTxnMarkers) belong to a control batch.
         """
-        if not header.has_producer_id:
+        if header.producer_id < 0:
             return None
         entry = self._entries.get(header.producer_id) or ProducerStateEntry(header.producer_id)
         if not header.is_control:
@@ -148,7 +148,7 @@ class ProducerStateManager:
         """
         assert header.next_offset > self._map_end_offset, (header, self._map_end_offset)
         self._map_end_offset = header.next_offset
-        if not header.has_producer_id:
+        if header.producer_id < 0:
             return None
         entry = self._entries.get(header.producer_id) or ProducerStateEntry(header.producer_id)
         if header.is_control:

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import LOG_OVERHEAD, BatchHeader
@@ -50,7 +51,8 @@ REFINE_SHARE: Final = 8
 """An index entry is a good enough end of a slice if it wastes at most this fraction of what may be read."""
 
 
-class Published(NamedTuple):
+@dataclass(slots=True)
+class Published:
     """How far a segment is visible: what had been accounted for when a write was submitted."""
 
     end_position: int
@@ -172,7 +174,7 @@ class LogSegment:
             if header.base_offset + header.last_offset_delta > last_offset_max:
                 return count
             size_bytes += header.batch_length + LOG_OVERHEAD
-            if size_bytes == header.size_bytes:
+            if size_bytes == header.batch_length + LOG_OVERHEAD:
                 first_timestamp_ms = header.max_timestamp
                 continue
             if first_timestamp_ms >= 0:

@@ -20,10 +20,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..protocol.batch_header import MAGIC, MAGIC_AT
+from ..protocol.batch_header import CONTROL_BIT, LOG_APPEND_TIME_BIT, MAGIC, MAGIC_AT, TRANSACTIONAL_BIT
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.records import (
     BATCH_HEADER_SIZE,
+    LOG_OVERHEAD,
     BatchHeader,
     TimestampType,
     check_batch,
@@ -41,16 +42,16 @@ OFFSET_MAX: Final = 2**63 - 1
 
 def check_leader_batch(data: Buffer, config: LogConfig, origin: AppendOrigin, now_ms: int) -> BatchHeader:
     """The header of the one batch in `data`; KafkaError as in the table."""
-    header = _only_header(data)
-    if header.size_bytes > config.max_message_bytes:
+    header, size_bytes = _only_header(data), len(data)
+    if size_bytes > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.message_too_large,
-            f"a batch of {header.size_bytes} bytes, max.message.bytes is {config.max_message_bytes}",
+            f"a batch of {size_bytes} bytes, max.message.bytes is {config.max_message_bytes}",
         )
-    if header.size_bytes > config.segment_bytes:
+    if size_bytes > config.segment_bytes:
         raise KafkaError(
             ErrorCode.record_list_too_large,
-            f"a batch of {header.size_bytes} bytes, segment.bytes is {config.segment_bytes}",
+            f"a batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}",
         )
     check_batch(data, 0, header)
     _check_contents(header, origin)
@@ -86,9 +87,9 @@ def _check_contents(header: BatchHeader, origin: AppendOrigin) -> None:
         )
     if header.base_offset != 0 and origin is AppendOrigin.CLIENT:
         raise KafkaError(ErrorCode.invalid_record, f"a base offset of {header.base_offset}, where 0 is expected")
-    if header.is_control and origin is AppendOrigin.CLIENT:
+    if header.attributes & CONTROL_BIT and origin is AppendOrigin.CLIENT:
         raise KafkaError(ErrorCode.invalid_record, "clients must not write control batches")
-    if header.is_transactional and not header.has_producer_id:
+    if header.attributes & TRANSACTIONAL_BIT and not header.has_producer_id:
         raise KafkaError(ErrorCode.invalid_record, "a transactional batch needs a producer id")
 
 
@@ -98,7 +99,7 @@ def _check_keys(data: Buffer, header: BatchHeader) -> None:
 
 
 def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    if header.timestamp_type is not TimestampType.CREATE_TIME:
+    if header.attributes & LOG_APPEND_TIME_BIT:
         raise KafkaError(ErrorCode.invalid_timestamp, "the topic has create time, the batch says log append time")
     latest = now_ms + config.message_timestamp_after_max_ms
     earliest = now_ms - config.message_timestamp_before_max_ms
@@ -111,8 +112,10 @@ def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> No
 
 def check_follower_batches(data: Buffer) -> list[BatchHeader]:
     """The headers of the whole batches that fill `data`, CRCs checked. CorruptRecordError otherwise."""
-    headers = [header for _, header in iter_batches(data)]
-    end = sum(header.size_bytes for header in headers)
+    headers, end = [], 0
+    for position, header in iter_batches(data):
+        headers.append(header)
+        end = position + LOG_OVERHEAD + header.batch_length
     if end != len(data):
         left = len(data) - end
         wanted = parse_header(data, end).size_bytes if left >= BATCH_HEADER_SIZE else BATCH_HEADER_SIZE

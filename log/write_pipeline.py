@@ -14,7 +14,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -47,14 +46,16 @@ class WritePipeline:
         self._queue: deque[_Write] = deque()
         self._under_way: asyncio.Future[None] | None = None
         """The disk's, of the write that takes the first of the queue."""
+        self._group: list[_Write] = []
+        """What that write takes."""
         self.queued_bytes = 0
 
     def submit(self, segment: LogSegment, data: Buffer) -> asyncio.Future[None]:
         """Queue what the active segment has just accounted for; the future is done once it is published."""
-        published = segment.accounted
+        published, size_bytes = segment.accounted, len(data)
         done = asyncio.get_running_loop().create_future()
-        self._queue.append(_Write(segment, published.end_position - len(data), data, published, done))
-        self.queued_bytes += len(data)
+        self._queue.append(_Write(segment, published.end_position - size_bytes, data, published, done))
+        self.queued_bytes += size_bytes
         if self._under_way is None:
             self._begin()
         return done
@@ -66,20 +67,22 @@ class WritePipeline:
 
     def _begin(self) -> None:
         """Write what is first in the queue. Without a task: nobody's cancellation reaches it."""
-        group = self._take_group()
-        first = group[0]
+        first = self._queue[0]
+        group = self._group = self._take_group() if len(self._queue) > 1 else [first]
         data = first.data if len(group) == 1 else b"".join(write.data for write in group)
         try:
-            self._under_way = asyncio.ensure_future(first.segment.open_file.begin_write(first.position, data))
+            written = first.segment.open_file.begin_write(first.position, data)
         except Exception as error:  # noqa: BLE001 - as from the write itself
             self._settle(list(self._queue), self._fail(error))
             return
         first.segment.pins += 1
-        self._under_way.add_done_callback(partial(self._ended, group))
+        self._under_way = written if isinstance(written, asyncio.Future) else asyncio.ensure_future(written)
+        self._under_way.add_done_callback(self._ended)
 
-    def _ended(self, group: list[_Write], written: asyncio.Future[None]) -> None:
+    def _ended(self, written: asyncio.Future[None]) -> None:
         """Publish it and go on; or tell all who wait why it failed."""
-        segment, error = group[0].segment, None
+        group, error = self._group, None
+        segment = group[0].segment
         segment.pins -= 1
         try:
             written.result()

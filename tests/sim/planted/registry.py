@@ -2,7 +2,7 @@
 
     @planted("acknowledge before fsync", file="log/flusher.py", scenario="governed")
     def acknowledge_before_fsync() -> Iterator[None]:
-        with patch.object(Flusher, "flush_by_messages", ...):
+        with patch.object(Flusher, "is_due", ...):
             yield
 
 Each is a mistake that a reviewer could overlook: it breaks nothing at once, and mostly nothing at all without a fault
