@@ -12,15 +12,15 @@ it was confirmed, so the shell may start all effects of one list at once, each k
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from ..protocol.values import value
 from .messages import FetchedRecords, PeerRequest, Response
 from .state import ElectionState, Endpoint, LeaderAndEpoch, OffsetAndEpoch
 from .voters import VoterSet
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PersistState:
     """Write and flush `quorum-state`. Confirmed by `StatePersisted`; until then no later effect is returned.
 
@@ -31,7 +31,7 @@ class PersistState:
     is_proven: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Send:
     """A request to a peer. `peer_id` below 0 is a bootstrap server whose id is not known."""
 
@@ -40,7 +40,7 @@ class Send:
     request: PeerRequest
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reply:
     """The answer to a `RequestReceived`."""
 
@@ -48,7 +48,7 @@ class Reply:
     response: Response
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaderChangeRecord:
     """Control record type 2: the first record of each epoch."""
 
@@ -57,14 +57,14 @@ class LeaderChangeRecord:
     granting_voters: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class KRaftVersionRecord:
     """Control record type 5."""
 
     kraft_version: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VotersRecord:
     """Control record type 6."""
 
@@ -74,7 +74,7 @@ class VotersRecord:
 ControlRecord = LeaderChangeRecord | KRaftVersionRecord | VotersRecord
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ControlBatch:
     """Records of one control batch."""
 
@@ -82,7 +82,7 @@ class ControlBatch:
     records: tuple[ControlRecord, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DataBatch:
     """Records that become visible together. The shell may put neighbours into one record batch."""
 
@@ -90,7 +90,7 @@ class DataBatch:
     records: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AppendRecords:
     """A leader's append: batches without a gap, all of `epoch`; `end_offset` exclusive. The shell stamps the time."""
 
@@ -100,7 +100,7 @@ class AppendRecords:
     batches: tuple[ControlBatch | DataBatch, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AppendFetched:
     """A follower's append: the bytes as they came. `end_offset` exclusive."""
 
@@ -109,28 +109,28 @@ class AppendFetched:
     records: FetchedRecords
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Flush:
     """Make everything appended so far (below `end_offset`) durable."""
 
     end_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Truncate:
     """Cut the log at `end_offset`; it need not be durable before the next `Flush`."""
 
     end_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InstallSnapshot:
     """Verify and freeze the downloaded snapshot, then empty the log and begin it at the snapshot's end offset."""
 
     snapshot_id: OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotChunkAppend:
     """Bytes [position, end_position) of a download. At `position` 0 whatever was downloaded before is dropped first."""
 
@@ -144,14 +144,14 @@ class SnapshotChunkAppend:
 LogEffect = AppendRecords | AppendFetched | Flush | Truncate
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HighWatermarkAdvanced:
     """Records below `offset` are committed, and written here: hand them to the state machine."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AppendAccepted:
     """The batch has its offsets (inclusive), and is in nobody's log yet."""
 
@@ -160,7 +160,7 @@ class AppendAccepted:
     last_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AppendCompleted:
     """The high watermark passed the batch's last record."""
 
@@ -178,20 +178,20 @@ class AppendError(Enum):
     LEADERSHIP_LOST = "leadership was lost before the records were committed; they may yet be"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AppendFailed:
     token: object
     error: AppendError
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaderChanged:
     """The leader that this replica knows, itself included; told once for each (leader, epoch)."""
 
     leader: LeaderAndEpoch
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BecameLeader:
     """Appends are taken from now on. Everything below `epoch_start_offset` was there before; the state machine may act
     as leader once it has applied all of it."""
@@ -200,7 +200,7 @@ class BecameLeader:
     epoch_start_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ResignedLeadership:
     """This replica leads `epoch` no more."""
 
@@ -208,7 +208,7 @@ class ResignedLeadership:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VotersChanged:
     """The voter set in effect, committed or not: connections to others are not needed any more."""
 
@@ -216,24 +216,24 @@ class VotersChanged:
     kraft_version: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VoterProven:
     """A replica that began with an empty disk can be relied on: its mark may go, after what was persisted."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SetTimer:
     """Fire once at `deadline_ms`, and no other timer; None: none is needed."""
 
     deadline_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ShutdownCompleted:
     """Nothing more will come."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Fatal:
     """This replica must stop now and touch its disk no more; the last effect ever."""
 

@@ -16,9 +16,10 @@ The clock of `step` only ever moves forward, and may begin anywhere at or above 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..log.epochs import EpochEntry
+from ..protocol.values import value
 from .effects import LogEffect, SnapshotChunkAppend
 from .messages import PeerRequest, PeerResponse, Request
 from .state import EMPTY_LOG, INITIAL_ELECTION, ElectionState, OffsetAndEpoch
@@ -28,7 +29,7 @@ Token = object
 """Names one request or append; hashable, the shell's own, comes back in the effect that answers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RecoveredState:
     """What was found on disk at start. Everything below `log_end_offset` is flushed.
 
@@ -49,17 +50,17 @@ class RecoveredState:
     is_unproven: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Started:
     """The first event, once."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TimerFired:
     """The deadline of the last `SetTimer` has come."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequestReceived:
     """From another replica, or a tool. Answered by `Reply(token, ...)`, perhaps much later."""
 
@@ -67,7 +68,7 @@ class RequestReceived:
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ResponseReceived:
     """`request` is the one of the `Send`."""
 
@@ -76,7 +77,7 @@ class ResponseReceived:
     response: PeerResponse
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequestFailed:
     """No answer to a `Send`: no connection, connection lost, or out of time."""
 
@@ -85,7 +86,7 @@ class RequestFailed:
     reason: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConnectionLost:
     """The peer's sockets closed and a new connection was refused: its process is most likely gone.
 
@@ -95,7 +96,7 @@ class ConnectionLost:
     peer_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Append:
     """One atomic batch of records for the log, to be appended in `epoch` or not at all; with a `base_offset`, there or
     not at all.
@@ -109,7 +110,7 @@ class Append:
     base_offset: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Resign:
     """Give up leadership of `epoch`, handing over to the best successor; nothing happens if it is not held."""
 
@@ -117,40 +118,40 @@ class Resign:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Shutdown:
     """Leave the quorum in good order: a leader hands over. `ShutdownCompleted` follows within the request timeout."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StatePersisted:
     """The `PersistState` of this state is on disk."""
 
     state: ElectionState
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LogCompleted:
     """This effect is done: an append is written (and can be read), a flush or truncation is on disk."""
 
     effect: LogEffect
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LogFailed:
     """The log could not do what it was told (disk full, I/O error). Always fatal: memory and disk have parted."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotChunkWritten:
     """Done; a follower's download goes on."""
 
     effect: SnapshotChunkAppend
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotInstalled:
     """The downloaded snapshot was verified and flushed, the log emptied and moved to it. `voters`: the set in it."""
 
@@ -158,7 +159,7 @@ class SnapshotInstalled:
     voters: VotersAt
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotRejected:
     """The downloaded snapshot is not valid (CRC, missing footer); it is removed, log and snapshots are as before."""
 
@@ -166,7 +167,7 @@ class SnapshotRejected:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotTaken:
     """The state machine froze a snapshot below the high watermark; the log now begins at `log_start`.
 

@@ -6,17 +6,16 @@ A response carries `error`, who the answering replica believes leads (`leader`),
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..fetcher.epoch_fetch import DivergingEpoch
 from ..protocol.errors import ErrorCode
+from ..protocol.values import value
 from .state import Endpoint, LeaderAndEpoch, OffsetAndEpoch, ReplicaKey
 from .voters import VoterNode, VotersAt
 
 NO_LEADER = LeaderAndEpoch(None, 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class VoteRequest:
     """Vote v2. `last`: the candidate's log end and the epoch of its last record.
 
@@ -32,7 +31,7 @@ class VoteRequest:
     voter: ReplicaKey | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class VoteResponse:
     error: ErrorCode
     leader: LeaderAndEpoch
@@ -40,7 +39,7 @@ class VoteResponse:
     leader_endpoint: Endpoint | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class BeginQuorumEpochRequest:
     """BeginQuorumEpoch v1: `leader_id` won `epoch`."""
 
@@ -51,14 +50,14 @@ class BeginQuorumEpochRequest:
     voter: ReplicaKey | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class BeginQuorumEpochResponse:
     error: ErrorCode
     leader: LeaderAndEpoch
     leader_endpoint: Endpoint | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class EndQuorumEpochRequest:
     """EndQuorumEpoch v1: the leader goes. `preferred_successors`: voters, the one with the longest log first."""
 
@@ -69,14 +68,14 @@ class EndQuorumEpochRequest:
     endpoints: tuple[Endpoint, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class EndQuorumEpochResponse:
     error: ErrorCode
     leader: LeaderAndEpoch
     leader_endpoint: Endpoint | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FetchRequest:
     """Fetch v13+ of the metadata partition. Everything below `fetch_offset` is flushed at the fetcher: this *is* the
     acknowledgement. `high_watermark`: what the fetcher knows (v18, KIP-1166; -1: not said, never waits for it).
@@ -92,7 +91,7 @@ class FetchRequest:
     high_watermark: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadRange:
     """Outgoing: the shell reads whole batches of [start_offset, end_offset), at least one, about `max_bytes`."""
 
@@ -101,7 +100,7 @@ class ReadRange:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchedBatch:
     """Header of one received batch; `last_offset` inclusive."""
 
@@ -110,7 +109,7 @@ class FetchedBatch:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchedRecords:
     """Incoming: whole, CRC-checked batches in the order of the log.
 
@@ -123,7 +122,7 @@ class FetchedRecords:
     voters: tuple[VotersAt, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FetchResponse:
     """At most one of `diverging`, `snapshot_id` and `records` is there. `high_watermark` -1: not known yet."""
 
@@ -137,7 +136,7 @@ class FetchResponse:
     leader_endpoint: Endpoint | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FetchSnapshotRequest:
     """FetchSnapshot v1: bytes of the snapshot's file from `position` on."""
 
@@ -149,7 +148,7 @@ class FetchSnapshotRequest:
     max_bytes: int = 8 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotRange:
     """Outgoing: the shell reads this much of the snapshot's file, and answers SNAPSHOT_NOT_FOUND or
     POSITION_OUT_OF_RANGE itself where it cannot."""
@@ -159,7 +158,7 @@ class SnapshotRange:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotChunk:
     """Incoming: `length` bytes from `position` of a file of `size` bytes; `payload` comes back in the effect."""
 
@@ -169,7 +168,7 @@ class SnapshotChunk:
     size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FetchSnapshotResponse:
     error: ErrorCode
     leader: LeaderAndEpoch
@@ -178,12 +177,12 @@ class FetchSnapshotResponse:
     leader_endpoint: Endpoint | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DescribeQuorumRequest:
     """DescribeQuorum v2."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReplicaProgress:
     """How far one replica is. Times on the core's clock, in ms; -1: never. `log_end_offset` -1: not known."""
 
@@ -193,7 +192,7 @@ class ReplicaProgress:
     last_caught_up_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class DescribeQuorumResponse:
     error: ErrorCode
     leader: LeaderAndEpoch
@@ -203,7 +202,7 @@ class DescribeQuorumResponse:
     nodes: tuple[VoterNode, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AddVoterRequest:
     """AddRaftVoter v1. `voter` carries the kraft.versions that the shell asked it for (ApiVersions) beforehand."""
 
@@ -213,7 +212,7 @@ class AddVoterRequest:
     ack_when_committed: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RemoveVoterRequest:
     """RemoveRaftVoter v0."""
 
@@ -221,7 +220,7 @@ class RemoveVoterRequest:
     voter: ReplicaKey
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class UpdateVoterRequest:
     """UpdateRaftVoter v0: a voter tells its leader where it listens now and which kraft.versions it speaks."""
 
@@ -230,7 +229,7 @@ class UpdateVoterRequest:
     voter: VoterNode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class UpgradeKRaftVersionRequest:
     """Of the state machine that leads `epoch`, never on the wire: raise kraft.version (UpdateFeatures, KIP-853)."""
 
@@ -239,7 +238,7 @@ class UpgradeKRaftVersionRequest:
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class VoterChangeResponse:
     """Answer of all four; `message` is for people."""
 

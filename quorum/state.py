@@ -15,12 +15,12 @@ voter is an attribute, not a state: an observer is only ever unattached or a fol
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 from uuid import UUID
 
 from ..protocol.topics import uuid_to_text
+from ..protocol.values import value
 
 NO_DIRECTORY_ID = UUID(int=0)
 """A directory id that is not known (kraft.version 0, or an old file)."""
@@ -60,7 +60,7 @@ LEGAL_TRANSITIONS: dict[RaftState, frozenset[RaftState]] = {
 unattached takes a higher epoch, or the vote given in this one."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@value(order=True)
 class ReplicaKey:
     """A replica is its node id *and* the directory that holds its log (KIP-853): a wiped disk is another replica."""
 
@@ -77,7 +77,7 @@ class ReplicaKey:
         return f"{self.id}:{uuid_to_text(self.directory_id)}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Endpoint:
     """One listener of a node, by its name."""
 
@@ -86,7 +86,7 @@ class Endpoint:
     port: int
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@value(order=True)
 class OffsetAndEpoch:
     """The id of a snapshot, or a position: `offset` is exclusive, `epoch` that of the last record before it."""
 
@@ -97,7 +97,7 @@ class OffsetAndEpoch:
         return f"{self.offset}@{self.epoch}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaderAndEpoch:
     """`leader_id` is None while the epoch has no known leader."""
 
@@ -105,7 +105,7 @@ class LeaderAndEpoch:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ElectionState:
     """What `quorum-state` holds: written, and on disk, before anything leaves that depends on it.
 
