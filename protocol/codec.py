@@ -19,8 +19,9 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from kio.serial import entity_writer
 
@@ -28,7 +29,7 @@ from . import fetch_messages, fetch_wire, produce_wire
 from .api import ApiKey
 from .entities import build_entity, read_entity
 from .framing import SIZE_BYTES
-from .primitives import INT32, MalformedMessageError, Part, Reader, ShortMessageError, Writer, part_size
+from .primitives import INT32, MalformedMessageError, Part, Reader, ShortMessageError, Writer
 
 _HEADER = struct.Struct(">hhih")
 """With the length of the client id, which is the same in both versions."""
@@ -37,6 +38,12 @@ REQUEST_STARTS_MAX: Final = 1024
 """What is kept of them: an entry for each API, version and client id."""
 _SIZE_AND_CORRELATION_ID = struct.Struct(">ii")
 _APIS: Final[Mapping[int, ApiKey]] = {int(key): key for key in ApiKey}
+_REQUESTS: Final[Mapping[tuple[int, int], tuple[ApiKey, bool]]] = {
+    (int(api), version): (api, api.is_flexible(version))
+    for api in ApiKey
+    for version in range(api.min_version, api.max_version + 1)
+}
+"""By API key and version, whether it is flexible."""
 
 
 class UnsupportedVersionError(Exception):
@@ -48,7 +55,8 @@ class UnsupportedVersionError(Exception):
         self.correlation_id = correlation_id
 
 
-class RequestHeader(NamedTuple):
+@dataclass(slots=True)
+class RequestHeader:
     """Who asks for what; the answer carries the same correlation id."""
 
     api: ApiKey
@@ -117,16 +125,21 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, Reader]:
     """The header, and the reader that stands at the body. UnsupportedVersionError if the table lacks the request."""
     reader = Reader(frame, 0, flexible=False)
     api_key, version, correlation_id, client_id_size = reader.unpack(_HEADER)
-    api = _APIS.get(api_key)
-    if api is None:
-        raise UnsupportedVersionError(api_key, correlation_id, f"API key {api_key} is unknown")
-    if not api.supports(version):
-        supported = f"{api.min_version} to {api.max_version} are supported"
-        raise UnsupportedVersionError(api_key, correlation_id, f"{api.name} version {version}, where {supported}")
+    found = _REQUESTS.get((api_key, version))
+    if found is None:
+        raise _unsupported(api_key, version, correlation_id)
     client_id = reader.nullable_text(client_id_size)
-    reader.flexible = api.is_flexible(version)
+    api, reader.flexible = found
     reader.tagged_fields()
     return RequestHeader(api, version, correlation_id, client_id), reader
+
+
+def _unsupported(api_key: int, version: int, correlation_id: int) -> UnsupportedVersionError:
+    api = _APIS.get(api_key)
+    if api is None:
+        return UnsupportedVersionError(api_key, correlation_id, f"API key {api_key} is unknown")
+    supported = f"{api.min_version} to {api.max_version} are supported"
+    return UnsupportedVersionError(api_key, correlation_id, f"{api.name} version {version}, where {supported}")
 
 
 def read_request_body(header: RequestHeader, reader: Reader) -> Any:
@@ -142,7 +155,7 @@ def write_request(header: RequestHeader, body: Any) -> list[Part]:
     writer.out += start
     INT32.pack_into(writer.out, _CORRELATION_ID_AT, header.correlation_id)
     body_codec(api).write_request(writer, body, version)
-    return _with_size(writer.finish())
+    return writer.finish_frame()
 
 
 @lru_cache(REQUEST_STARTS_MAX)
@@ -192,20 +205,10 @@ def write_response(api: ApiKey, version: int, correlation_id: int, body: Any) ->
     if has_tags:
         writer.out.append(0)
     body_codec(api).write_response(writer, body, version)
-    return _with_size(writer.finish())
+    return writer.finish_frame()
 
 
 @cache
 def _response_start(api: ApiKey, version: int) -> tuple[bool, bool]:
     """Whether the header has tagged fields, and whether the body is flexible."""
     return api.has_flexible_response_header(version), api.is_flexible(version)
-
-
-def _with_size(parts: list[Part]) -> list[Part]:
-    first, *rest = parts
-    assert isinstance(first, bytearray), first
-    size = len(first)
-    for part in rest:
-        size += part_size(part)
-    INT32.pack_into(first, 0, size - SIZE_BYTES)
-    return parts

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from .api import ApiKey
 from .errors import ErrorCode
@@ -31,7 +31,8 @@ _SOFTWARE_NAME_SINCE: Final = 3
 _ZERO_MIN_FEATURES_SINCE: Final = 4
 
 
-class RequestContext(NamedTuple):
+@dataclass(slots=True)
+class RequestContext:
     """The circumstances of one request. `arrival_time_s` is the event loop's clock when its last byte was there."""
 
     api: ApiKey

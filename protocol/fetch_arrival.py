@@ -59,7 +59,8 @@ class ArrivingFetchResponse:
         reader = self._reader
         if self._topics_left is None:
             reader.tagged_fields()
-            self._topics_left = read_response_start(reader, self._version).topics
+            read_response_start(reader, self._version)
+            self._topics_left = reader.array_length()
             return None
         if self._partitions_left:
             answer = read_partition_response(reader, self._version)

@@ -29,7 +29,6 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from .errors import ErrorCode
 from .extensions import FIRST_TAG
 from .fetch_messages import (
     HIGH_WATERMARK_NOT_TOLD,
@@ -84,8 +83,12 @@ _REPLICA_STATE = struct.Struct(">iq")
 _EPOCH_AND_OFFSET = struct.Struct(">iq")
 _OFFSET_AND_EPOCH = struct.Struct(">qi")
 _ABORTED = struct.Struct(">qq")
-_THROTTLE = struct.Struct(">i")
 _THROTTLE_ERROR_SESSION = struct.Struct(">ihi")
+_FLEXIBLE_ANSWER = struct.Struct(">ihqqqBi")
+"""Of a partition in a flexible version, up to the preferred replica, if the array of aborted transactions before that
+is null: one byte, and 0."""
+_FLEXIBLE_ANSWER_TAIL_SIZE: Final = 5
+"""That array and the preferred replica."""
 
 
 # The fixed-size fields of a partition follow each other in every version, so they are one struct.
@@ -140,7 +143,8 @@ def _response_layout(version: int) -> _Layout:
 
 
 def read_request(reader: Reader, version: int) -> FetchRequest:
-    replica_id = reader.int32() if version < _REPLICA_STATE_SINCE else -1
+    is_old = version < _REPLICA_STATE_SINCE
+    replica_id = reader.int32() if is_old else -1
     max_wait_ms, min_bytes, max_bytes, isolation_level = reader.unpack(_LIMITS)
     session_id, session_epoch = reader.unpack(_SESSION) if version >= _SESSION_SINCE else (0, -1)
     layout = _partition_layout(version)
@@ -152,18 +156,18 @@ def read_request(reader: Reader, version: int) -> FetchRequest:
     end, size = read_end(bytes(reader.data[reader.position :]), version, reader.flexible)
     reader.position += size
     return FetchRequest(
-        max_wait_ms=max_wait_ms,
-        min_bytes=min_bytes,
-        max_bytes=max_bytes,
-        isolation_level=isolation_level,
-        replica_id=end.replica_id if version >= _REPLICA_STATE_SINCE else replica_id,
-        replica_epoch=end.replica_epoch,
-        session_id=session_id,
-        session_epoch=session_epoch,
-        topics=topics,
-        forgotten_topics=forgotten,
-        rack_id=end.rack_id,
-        cluster_id=end.cluster_id,
+        max_wait_ms,
+        min_bytes,
+        topics,
+        max_bytes,
+        isolation_level,
+        replica_id if is_old else end.replica_id,
+        end.replica_epoch,
+        session_id,
+        session_epoch,
+        forgotten,
+        end.rack_id,
+        end.cluster_id,
     )
 
 
@@ -196,20 +200,20 @@ def _read_topic(reader: Reader, version: int, layout: _Layout) -> FetchTopic:
         values = reader.unpack(layout.struct)
         wanted = FetchPartition(*values) if layout.is_whole else FetchPartition(**_by_name(layout, values))
         tags = reader.tagged_fields()
-        partitions.append(wanted._replace(**_tagged(tags)) if tags else wanted)
+        if tags:
+            _take_tagged(wanted, tags)
+        partitions.append(wanted)
     reader.tagged_fields()
     return FetchTopic(tuple(partitions), topic, topic_id)
 
 
-def _tagged(tags: Mapping[int, Reader]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
+def _take_tagged(wanted: FetchPartition, tags: Mapping[int, Reader]) -> None:
     if _DIRECTORY_ID_TAG in tags:
-        fields["replica_directory_id"] = tags[_DIRECTORY_ID_TAG].uuid()
+        wanted.replica_directory_id = tags[_DIRECTORY_ID_TAG].uuid()
     if _HIGH_WATERMARK_TAG in tags:
-        fields["high_watermark"] = tags[_HIGH_WATERMARK_TAG].int64()
+        wanted.high_watermark = tags[_HIGH_WATERMARK_TAG].int64()
     if _LOCAL_LOG_START_TAG in tags:
-        fields["local_log_start_offset"] = tags[_LOCAL_LOG_START_TAG].int64()
-    return fields
+        wanted.local_log_start_offset = tags[_LOCAL_LOG_START_TAG].int64()
 
 
 def _read_forgotten(reader: Reader, version: int) -> ForgottenTopic:
@@ -222,9 +226,9 @@ def _read_forgotten(reader: Reader, version: int) -> ForgottenTopic:
 def write_request(writer: Writer, request: FetchRequest, version: int) -> None:
     if version < _REPLICA_STATE_SINCE:
         writer.int32(request.replica_id)
-    writer.pack(_LIMITS, request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level)
+    writer.out += _LIMITS.pack(request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level)
     if version >= _SESSION_SINCE:
-        writer.pack(_SESSION, request.session_id, request.session_epoch)
+        writer.out += _SESSION.pack(request.session_id, request.session_epoch)
     layout = _partition_layout(version)
     writer.array_length(len(request.topics))
     for topic in request.topics:
@@ -265,7 +269,7 @@ def _write_topic(writer: Writer, topic: FetchTopic, version: int, layout: _Layou
     writer.topic(topic.topic, topic.topic_id, by_id=version >= TOPIC_ID_SINCE)
     writer.array_length(len(topic.partitions))
     for partition in topic.partitions:
-        writer.pack(layout.struct, *layout.values_of(partition))
+        writer.out += layout.struct.pack(*layout.values_of(partition))
         tags: dict[int, bytes | None] = {}
         if version >= _DIRECTORY_ID_SINCE and partition.replica_directory_id is not None:
             tags[_DIRECTORY_ID_TAG] = partition.replica_directory_id.bytes
@@ -280,34 +284,19 @@ def _write_topic(writer: Writer, topic: FetchTopic, version: int, layout: _Layou
 # Responses.
 
 
-class ResponseStart(NamedTuple):
-    """What stands before the first topic; `topics` is their number."""
-
-    throttle_time_ms: int
-    error_code: ErrorCode
-    session_id: int
-    topics: int
-
-
 def read_response(reader: Reader, version: int) -> FetchResponse:
-    start = read_response_start(reader, version)
-    topics = tuple([_read_topic_response(reader, version) for _ in range(start.topics)])
-    return FetchResponse(
-        topics=topics,
-        error_code=start.error_code,
-        session_id=start.session_id,
-        throttle_time_ms=start.throttle_time_ms,
-        node_endpoints=read_node_endpoints(reader.tagged_fields()),
-    )
+    throttle_time_ms, code, session_id = read_response_start(reader, version)
+    topics = tuple([_read_topic_response(reader, version) for _ in range(reader.array_length())])
+    tags = reader.tagged_fields()
+    endpoints = read_node_endpoints(tags) if tags else ()
+    return FetchResponse(topics, error_code(code), session_id, throttle_time_ms, endpoints)
 
 
-def read_response_start(reader: Reader, version: int) -> ResponseStart:
-    code, session_id = 0, 0
+def read_response_start(reader: Reader, version: int) -> tuple[int, int, int]:
+    """Throttle time in ms, error code and session id, which stand before the array of topics."""
     if version >= _SESSION_SINCE:
-        throttle_time_ms, code, session_id = reader.unpack(_THROTTLE_ERROR_SESSION)
-    else:
-        (throttle_time_ms,) = reader.unpack(_THROTTLE)
-    return ResponseStart(throttle_time_ms, error_code(code), session_id, reader.array_length())
+        return reader.unpack(_THROTTLE_ERROR_SESSION)
+    return reader.int32(), 0, 0
 
 
 def read_topic_start(reader: Reader, version: int) -> tuple[str, UUID | None]:
@@ -323,29 +312,46 @@ def _read_topic_response(reader: Reader, version: int) -> FetchTopicResponse:
 
 
 def read_partition_response(reader: Reader, version: int) -> FetchPartitionResponse:
-    layout = _response_layout(version)
-    partition, code, high_watermark, last_stable_offset, *log_start_offset = reader.unpack(layout.struct)
+    if not reader.flexible:
+        return _read_old_partition_response(reader, version)
+    partition, code, high_watermark, last_stable, log_start, is_aborted, preferred = reader.unpack(_FLEXIBLE_ANSWER)
+    aborted = None
+    if is_aborted:
+        reader.position -= _FLEXIBLE_ANSWER_TAIL_SIZE
+        aborted, preferred = _read_aborted(reader), reader.int32()
     answer = FetchPartitionResponse(
         partition,
         error_code(code),
         high_watermark,
-        last_stable_offset,
-        log_start_offset[0] if log_start_offset else -1,
-        _read_aborted(reader),
-        reader.int32() if version >= RACK_SINCE else -1,
+        last_stable,
+        log_start,
+        aborted,
+        preferred,
         reader.nullable_records(),
     )
     tags = reader.tagged_fields()
-    return _with_tagged(answer, tags) if tags else answer
+    if tags:
+        _add_tagged(answer, tags)
+    return answer
 
 
-def _with_tagged(answer: FetchPartitionResponse, tags: Mapping[int, Reader]) -> FetchPartitionResponse:
-    fields: dict[str, Any] = {"current_leader": read_leader(tags, _CURRENT_LEADER_TAG)}
+def _read_old_partition_response(reader: Reader, version: int) -> FetchPartitionResponse:
+    layout = _response_layout(version)
+    answer = FetchPartitionResponse(**_by_name(layout, reader.unpack(layout.struct)))
+    answer.error_code = error_code(answer.error_code)
+    answer.aborted_transactions = _read_aborted(reader)
+    if version >= RACK_SINCE:
+        answer.preferred_read_replica = reader.int32()
+    answer.records = reader.nullable_records()
+    return answer
+
+
+def _add_tagged(answer: FetchPartitionResponse, tags: Mapping[int, Reader]) -> None:
+    answer.current_leader = read_leader(tags, _CURRENT_LEADER_TAG)
     if _DIVERGING_EPOCH_TAG in tags:
-        fields["diverging_epoch"] = EpochEndOffset(*tags[_DIVERGING_EPOCH_TAG].unpack(_EPOCH_AND_OFFSET))
+        answer.diverging_epoch = EpochEndOffset(*tags[_DIVERGING_EPOCH_TAG].unpack(_EPOCH_AND_OFFSET))
     if _SNAPSHOT_ID_TAG in tags:
-        fields["snapshot_id"] = SnapshotId(*tags[_SNAPSHOT_ID_TAG].unpack(_OFFSET_AND_EPOCH))
-    return answer._replace(**fields)
+        answer.snapshot_id = SnapshotId(*tags[_SNAPSHOT_ID_TAG].unpack(_OFFSET_AND_EPOCH))
 
 
 def _read_aborted(reader: Reader) -> tuple[AbortedTransaction, ...] | None:
@@ -361,16 +367,16 @@ def _read_aborted(reader: Reader) -> tuple[AbortedTransaction, ...] | None:
 
 def write_response(writer: Writer, response: FetchResponse, version: int) -> None:
     if version >= _SESSION_SINCE:
-        writer.pack(_THROTTLE_ERROR_SESSION, response.throttle_time_ms, response.error_code, response.session_id)
+        start = _THROTTLE_ERROR_SESSION.pack(response.throttle_time_ms, response.error_code, response.session_id)
+        writer.out += start
     else:
-        writer.pack(_THROTTLE, response.throttle_time_ms)
-    layout = _response_layout(version)
+        writer.int32(response.throttle_time_ms)
     writer.array_length(len(response.topics))
     for topic in response.topics:
         writer.topic(topic.topic, topic.topic_id, by_id=version >= TOPIC_ID_SINCE)
         writer.array_length(len(topic.partitions))
         for partition in topic.partitions:
-            _write_partition_response(writer, partition, version, layout)
+            _write_partition_response(writer, partition, version)
         writer.end_structure()
     if response.node_endpoints and version >= _NODE_ENDPOINTS_SINCE:
         writer.end_structure({NODE_ENDPOINTS_TAG: node_endpoints_field(response.node_endpoints)})
@@ -378,23 +384,38 @@ def write_response(writer: Writer, response: FetchResponse, version: int) -> Non
         writer.end_structure()
 
 
-def _write_partition_response(writer: Writer, answer: FetchPartitionResponse, version: int, layout: _Layout) -> None:
-    writer.pack(layout.struct, *layout.values_of(answer))
+def _write_partition_response(writer: Writer, answer: FetchPartitionResponse, version: int) -> None:
     aborted = answer.aborted_transactions
-    writer.array_length(-1 if aborted is None else len(aborted))
-    for transaction in aborted or ():
-        writer.pack(_ABORTED, *transaction)
-        writer.end_structure()
-    if version >= RACK_SINCE:
-        writer.int32(answer.preferred_read_replica)
+    if aborted is None and writer.flexible:
+        writer.out += _FLEXIBLE_ANSWER.pack(
+            answer.partition,
+            answer.error_code,
+            answer.high_watermark,
+            answer.last_stable_offset,
+            answer.log_start_offset,
+            0,
+            answer.preferred_read_replica,
+        )
+    else:
+        layout = _response_layout(version)
+        writer.pack(layout.struct, *layout.values_of(answer))
+        writer.array_length(-1 if aborted is None else len(aborted))
+        for transaction in aborted or ():
+            writer.pack(_ABORTED, *transaction)
+            writer.end_structure()
+        if version >= RACK_SINCE:
+            writer.int32(answer.preferred_read_replica)
     writer.records(answer.records)
-    writer.end_structure(_response_tags(answer) if writer.flexible else {})
+    if not writer.flexible or (
+        answer.diverging_epoch is None and answer.current_leader is None and answer.snapshot_id is None
+    ):
+        writer.end_structure()
+    else:
+        writer.end_structure(_response_tags(answer))
 
 
 def _response_tags(answer: FetchPartitionResponse) -> dict[int, bytes | None]:
     diverging, leader, snapshot = answer.diverging_epoch, answer.current_leader, answer.snapshot_id
-    if diverging is None and leader is None and snapshot is None:
-        return {}
     assert diverging != (-1, -1), f"a follower spins on a diverging epoch of (-1, -1): partition {answer.partition}"
     return {
         _DIVERGING_EPOCH_TAG: None if diverging is None else _EPOCH_AND_OFFSET.pack(*diverging) + b"\0",

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, Protocol
 from uuid import UUID
@@ -55,9 +55,17 @@ INT16 = struct.Struct(">h")
 INT32 = struct.Struct(">i")
 INT64 = struct.Struct(">q")
 
-_ERROR_CODES: Final[Mapping[int, ErrorCode]] = {int(code): code for code in ErrorCode}
 _NO_FIELDS: Final[Mapping[int, bytes | None]] = {}
 _NO_TAGS: Final[Mapping[int, Reader]] = {}
+
+
+class _ErrorCodes(dict[int, ErrorCode]):
+    def __missing__(self, _: int) -> ErrorCode:
+        return ErrorCode.unknown_server_error
+
+
+error_code: Final[Callable[[int], ErrorCode]] = _ErrorCodes({int(code): code for code in ErrorCode}).__getitem__
+"""The code of that number, or UNKNOWN_SERVER_ERROR for one from a newer peer."""
 
 
 class MalformedMessageError(Exception):
@@ -101,11 +109,6 @@ def part_size(part: Part) -> int:
     return len(part) if isinstance(part, BUFFER_TYPES) else part.size
 
 
-def error_code(value: int) -> ErrorCode:
-    """The code, or UNKNOWN_SERVER_ERROR for one from a newer peer."""
-    return _ERROR_CODES.get(value, ErrorCode.unknown_server_error)
-
-
 @lru_cache(UUIDS_MAX)
 def _uuid(raw: bytes) -> UUID | None:
     value = UUID(bytes=raw)
@@ -122,7 +125,8 @@ def _uvarint(value: int) -> bytes:
 class Reader:
     """A cursor over one frame. Views given out share the frame's memory and are writable if it is.
 
-    Most lengths take one byte, and most structures have no tagged fields: that is looked for first, without a call.
+    Most lengths take one byte, and most structures have no tagged fields: that is looked for first, without a call, as
+    calls are most of what reading costs.
     """
 
     __slots__ = ("_elements", "data", "end", "flexible", "position")
@@ -193,7 +197,14 @@ class Reader:
 
     def topic(self, *, by_id: bool) -> tuple[str, UUID | None]:
         """Name ("" where topics go by id) and id (None where they go by name)."""
-        return ("", self.uuid()) if by_id else (self.string(), None)
+        if not by_id:
+            return self.string(), None
+        end = self.position + UUID_SIZE
+        if end > self.end:
+            raise self._short(UUID_SIZE)
+        raw = bytes(self.data[self.position : end])
+        self.position = end
+        return "", _uuid(raw)
 
     def string(self) -> str:
         value = self.nullable_string()
@@ -222,9 +233,23 @@ class Reader:
     def nullable_records(self) -> memoryview | None:
         """A view of the frame."""
         length = self.uvarint() - 1 if self.flexible else self.int32()
-        return None if length < 0 and self._is_null(length) else self._take(length)
+        if length < 0 and self._is_null(length):
+            return None
+        end = self.position + length
+        if end > self.end:
+            raise self._short(length)
+        records = self.data[self.position : end]
+        self.position = end
+        return records
 
     def array_length(self) -> int:
+        position = self.position
+        if self.flexible and position < self.end:
+            length = self.data[position] - 1
+            if 0 <= length < 0x7F and length < self.end - position and self._elements + length <= ELEMENTS_MAX:
+                self.position = position + 1
+                self._elements += length
+                return length
         length = self.nullable_array_length()
         if length < 0:
             raise MalformedMessageError(f"null before byte {self.position} where an array is needed")
@@ -232,12 +257,7 @@ class Reader:
 
     def nullable_array_length(self) -> int:
         """-1 for null."""
-        position = self.position
-        if self.flexible and position < self.end and self.data[position] < 0x80:
-            self.position += 1
-            length = self.data[position] - 1
-        else:
-            length = self.uvarint() - 1 if self.flexible else self.int32()
+        length = self.uvarint() - 1 if self.flexible else self.int32()
         if length < 0 and self._is_null(length):
             return -1
         if length > self.end - self.position:
@@ -310,7 +330,7 @@ class Writer:
     def topic(self, name: str, topic_id: UUID | None, *, by_id: bool) -> None:
         """A topic by its id or by its name; the other one is not sent."""
         if by_id:
-            self.uuid(topic_id)
+            self.out += (topic_id or ZERO_UUID).int.to_bytes(UUID_SIZE, "big")
         else:
             self.string(name)
 
@@ -320,7 +340,7 @@ class Writer:
     def string(self, value: str | None) -> None:
         """A string or, where the schema allows it, null."""
         if value is None:
-            self._length(INT16, -1)
+            self.out += b"\0" if self.flexible else INT16.pack(-1)
             return
         encoded = value.encode()
         self._length(INT16, len(encoded))
@@ -338,14 +358,17 @@ class Writer:
         if records is None:
             self._length(INT32, -1)
             return
-        size = part_size(records)
+        small: Buffer | None
+        if isinstance(records, BUFFER_TYPES):
+            size = len(records)
+            small = records if size <= INLINE_RECORDS_SIZE_MAX else None
+        else:
+            size = records.size
+            small = records.at_once() if size <= INLINE_RECORDS_SIZE_MAX else None
         self._length(INT32, size)
-        if size <= INLINE_RECORDS_SIZE_MAX:
-            small = records if isinstance(records, BUFFER_TYPES) else records.at_once()
-            if small is not None:
-                self.out += small
-                return
-        if size > 0:
+        if small is not None:
+            self.out += small
+        elif size > 0:
             self._parts += (self.out, records)
             self.out = bytearray()
 
@@ -366,6 +389,17 @@ class Writer:
     def finish(self) -> list[Part]:
         """All parts in order; the writer is of no use afterwards."""
         return [*self._parts, self.out]
+
+    def finish_frame(self) -> list[Part]:
+        """The same; the first four bytes, which were left free, become the size of all that follows them."""
+        if not self._parts:
+            INT32.pack_into(self.out, 0, len(self.out) - INT32.size)
+            return [self.out]
+        parts = self.finish()
+        first = parts[0]
+        assert isinstance(first, bytearray), first
+        INT32.pack_into(first, 0, sum(map(part_size, parts)) - INT32.size)
+        return parts
 
     def _length(self, layout: struct.Struct, length: int) -> None:
         if not self.flexible:

@@ -1,7 +1,8 @@
 """Produce requests and responses, versions 3-13, as one version-independent value each.
 
 Record bytes are never copied: a decoded request holds writable views of its frame (the leader stamps offsets in
-place), and an encoded one carries the caller's buffers as parts.
+place), and an encoded one carries the caller's buffers as parts. Otherwise values are as in `fetch_messages`: not
+changed once they are handed on.
 
 | since | request | response |
 |---|---|---|
@@ -16,6 +17,7 @@ place), and an encoded one carries the caller's buffers as parts.
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -45,14 +47,16 @@ _ACKS_TIMEOUT = struct.Struct(">hi")
 _PARTITION = struct.Struct(">ihqq")
 
 
-class ProducePartition(NamedTuple):
+@dataclass(slots=True)
+class ProducePartition:
     """`records` is a view of the frame in a decoded request."""
 
     partition: int
     records: Part | None
 
 
-class ProduceTopic(NamedTuple):
+@dataclass(slots=True)
+class ProduceTopic:
     """`topic` is empty from version 13 on, `topic_id` None before."""
 
     partitions: tuple[ProducePartition, ...]
@@ -60,7 +64,8 @@ class ProduceTopic(NamedTuple):
     topic_id: UUID | None = None
 
 
-class ProduceRequest(NamedTuple):
+@dataclass(slots=True)
+class ProduceRequest:
     """`acks`: 0 no answer at all, 1 leader, -1 all in sync."""
 
     acks: int
@@ -76,7 +81,8 @@ class RecordError(NamedTuple):
     message: str | None = None
 
 
-class ProducePartitionResponse(NamedTuple):
+@dataclass(slots=True)
+class ProducePartitionResponse:
     """-1 for an offset or time that is not known; `log_append_time_ms` is -1 under CreateTime."""
 
     partition: int
@@ -89,7 +95,8 @@ class ProducePartitionResponse(NamedTuple):
     current_leader: LeaderIdAndEpoch | None = None
 
 
-class ProduceTopicResponse(NamedTuple):
+@dataclass(slots=True)
+class ProduceTopicResponse:
     """Named as its request names it."""
 
     partitions: tuple[ProducePartitionResponse, ...]
@@ -97,7 +104,8 @@ class ProduceTopicResponse(NamedTuple):
     topic_id: UUID | None = None
 
 
-class ProduceResponse(NamedTuple):
+@dataclass(slots=True)
+class ProduceResponse:
     """`node_endpoints` of the leaders named in `current_leader`."""
 
     topics: tuple[ProduceTopicResponse, ...]
@@ -110,7 +118,7 @@ def read_request(reader: Reader, version: int) -> ProduceRequest:
     acks, timeout_ms = reader.unpack(_ACKS_TIMEOUT)
     topics = tuple([_read_topic(reader, version) for _ in range(reader.array_length())])
     reader.tagged_fields()
-    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topics=topics, transactional_id=transactional_id)
+    return ProduceRequest(acks, timeout_ms, topics, transactional_id)
 
 
 def _read_topic(reader: Reader, version: int) -> ProduceTopic:
@@ -130,9 +138,9 @@ def write_request(writer: Writer, request: ProduceRequest, version: int) -> None
     for topic in request.topics:
         writer.topic(topic.topic, topic.topic_id, by_id=version >= _TOPIC_ID_SINCE)
         writer.array_length(len(topic.partitions))
-        for partition, records in topic.partitions:
-            writer.int32(partition)
-            writer.records(records)
+        for partition in topic.partitions:
+            writer.int32(partition.partition)
+            writer.records(partition.records)
             writer.end_structure()
         writer.end_structure()
     writer.end_structure()
@@ -142,7 +150,7 @@ def read_response(reader: Reader, version: int) -> ProduceResponse:
     topics = tuple([_read_topic_response(reader, version) for _ in range(reader.array_length())])
     throttle_time_ms = reader.int32()
     tags = reader.tagged_fields()
-    return ProduceResponse(topics=topics, throttle_time_ms=throttle_time_ms, node_endpoints=read_node_endpoints(tags))
+    return ProduceResponse(topics, throttle_time_ms, read_node_endpoints(tags) if tags else ())
 
 
 def _read_topic_response(reader: Reader, version: int) -> ProduceTopicResponse:
@@ -162,6 +170,7 @@ def _read_partition_response(reader: Reader, version: int) -> ProducePartitionRe
             record_errors.append(RecordError(reader.int32(), reader.nullable_string()))
             reader.tagged_fields()
         error_message = reader.nullable_string()
+    tags = reader.tagged_fields()
     return ProducePartitionResponse(
         partition,
         error_code(code),
@@ -170,7 +179,7 @@ def _read_partition_response(reader: Reader, version: int) -> ProducePartitionRe
         log_start_offset,
         tuple(record_errors),
         error_message,
-        read_leader(reader.tagged_fields(), _CURRENT_LEADER_TAG),
+        read_leader(tags, _CURRENT_LEADER_TAG) if tags else None,
     )
 
 

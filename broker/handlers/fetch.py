@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
@@ -59,7 +60,7 @@ class FetchHandler:
         if session.error_code is not ErrorCode.none:
             return self._sessions.respond(session, {}, now_ms=int(now_s * 1000))
         if request.replica_id < 0 and request.max_bytes > self._max_bytes:
-            request = request._replace(max_bytes=self._max_bytes)
+            request = replace(request, max_bytes=self._max_bytes)
         knows_followers = request.replica_id < 0 and context.api_version >= RACK_SINCE
         select = self._select if knows_followers else None
         reads = await self._collect(request, session, select, now_s + request.max_wait_ms / 1000)

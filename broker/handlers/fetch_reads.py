@@ -31,6 +31,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final, Protocol
 
 from ...fetcher.epoch_fetch import (
@@ -230,7 +231,7 @@ class FetchReads:
             preferred = leadership.preferred_read_replica(self._select, self._request.rack_id, wanted.fetch_offset)
             if preferred is not None:
                 self.must_answer = True
-                return _response(wanted, view)._replace(preferred_read_replica=preferred)
+                return replace(_response(wanted, view), preferred_read_replica=preferred)
         if isinstance(decision, Serve) and self._is_held_back(partition, leadership):
             return _response(wanted, view)
         return await self._carry_out(partition, view, wanted, decision)
@@ -244,7 +245,7 @@ class FetchReads:
                 return self._refused(partition, view, decision)
             case DivergingEpoch(epoch, end_offset):
                 self.must_answer = True
-                return _response(wanted, view)._replace(diverging_epoch=EpochEndOffset(epoch, end_offset))
+                return replace(_response(wanted, view), diverging_epoch=EpochEndOffset(epoch, end_offset))
             case ReadRemote(max_offset) if self._bytes_left > 0:
                 return await self._from_tier(partition, view, wanted, max_offset)
             case Serve(max_offset) if self._bytes_left > 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -94,7 +95,7 @@ async def test_who_is_held_back_is_answered_as_soon_as_the_quota_allows(host: Ho
     partition.leadership.replicas.commit_isr((1, 2), partition.leadership.replicas.partition_epoch + 1)
     found.leader.fetched(partition.partition, 50)
     began_s = asyncio.get_running_loop().time()
-    asked = from_follower(0, replica=3)._replace(max_wait_ms=20_000)
+    asked = replace(from_follower(0, replica=3), max_wait_ms=20_000)
     _, offsets = await fetched(handler, asked)
     assert offsets == [0]
     assert 0.03 < asyncio.get_running_loop().time() - began_s < 5
@@ -109,7 +110,7 @@ async def test_who_is_held_back_below_the_high_watermark_waits_all_the_same(host
     partition.log.update_high_watermark(1)
     found.leader.fetched(partition.partition, 1 << 40)
     began_s = asyncio.get_running_loop().time()
-    _, offsets = await fetched(handler, from_follower(0, replica=3, high_watermark=0)._replace(max_wait_ms=50))
+    _, offsets = await fetched(handler, replace(from_follower(0, replica=3, high_watermark=0), max_wait_ms=50))
     assert offsets == []
     assert asyncio.get_running_loop().time() - began_s > 0.04, "it cannot raise its high watermark above its log's end"
 

@@ -97,8 +97,8 @@ class Broker:
         request = FetchRequest(
             max_wait_ms=wait_ms,
             min_bytes=1,
-            topics=tuple(topic._replace(topic="") for topic in session.topics),
-            forgotten_topics=tuple(topic._replace(topic="") for topic in session.forgotten_topics),
+            topics=tuple(replace(topic, topic="") for topic in session.topics),
+            forgotten_topics=tuple(replace(topic, topic="") for topic in session.forgotten_topics),
             session_id=session.session_id,
             session_epoch=session.session_epoch,
             replica_id=max(fetcher, CONSUMER),
@@ -126,7 +126,7 @@ class Broker:
 
 
 def _without_records(answer: FetchPartitionResponse) -> FetchPartitionResponse:
-    return answer._replace(records=None)
+    return replace(answer, records=None)
 
 
 def _take(answer: FetchPartitionResponse) -> int:

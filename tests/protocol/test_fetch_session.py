@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -52,11 +53,11 @@ def request(session: SessionRequest, replica_id: int = 1, *, by_topic_id: bool =
     return FetchRequest(
         max_wait_ms=0,
         min_bytes=0,
-        topics=tuple(topic._replace(**kept) for topic in session.topics),
+        topics=tuple(replace(topic, **kept) for topic in session.topics),
         replica_id=replica_id,
         session_id=session.session_id,
         session_epoch=session.session_epoch,
-        forgotten_topics=tuple(topic._replace(**kept) for topic in session.forgotten_topics),
+        forgotten_topics=tuple(replace(topic, **kept) for topic in session.forgotten_topics),
     )
 
 
@@ -311,7 +312,7 @@ def test_on_other_terms_nothing_rests(terms: dict[str, Any]) -> None:
     leader, fetcher = Leader(), FetchSession()
     _, ended = resting(leader, fetcher, 2, 3)
     fetch = request(fetcher.next_request(wanted(1, 2, 3, 4)))
-    assert numbers_to_look_at(leader, fetch._replace(**terms)) == [1, 2, 3, 4]
+    assert numbers_to_look_at(leader, replace(fetch, **terms)) == [1, 2, 3, 4]
     assert ended == [2, 3]
 
 
@@ -459,7 +460,7 @@ def test_what_was_touched_makes_the_same_requests_as_a_look_at_all(seed: int) ->
         assert len({(each.session_id, each.session_epoch) for each in requests}) == 1
         forgotten = [{each for topic in request.forgotten_topics for each in topic.partitions} for request in requests]
         assert forgotten[0] == forgotten[1]
-        sent = [{each for topic in request.topics for each in topic.partitions} for request in requests]
+        sent = [{each.partition: each for topic in request.topics for each in topic.partitions} for request in requests]
         assert sent[0] == sent[1]
         assert all_seen.asked() == some_seen.asked()
         if random.random() < 0.1:

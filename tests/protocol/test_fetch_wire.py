@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -62,13 +63,14 @@ def request_of_version(request: FetchRequest, version: int) -> FetchRequest:
     def partition_of_version(partition: FetchPartition) -> FetchPartition:
         since = {"log_start_offset": 5, "current_leader_epoch": 9, "last_fetched_epoch": 12}
         missing: dict[str, Any] = {name: -1 for name, first in since.items() if version < first}
-        partition = partition._replace(**missing)
+        partition = replace(partition, **missing)
         if version < 17:
-            partition = partition._replace(replica_directory_id=None)
-        return partition if version >= 18 else partition._replace(high_watermark=HIGH_WATERMARK_NOT_TOLD)
+            partition = replace(partition, replica_directory_id=None)
+        return partition if version >= 18 else replace(partition, high_watermark=HIGH_WATERMARK_NOT_TOLD)
 
     by_id = version >= 13
-    return request._replace(
+    return replace(
+        request,
         replica_epoch=request.replica_epoch if version >= 15 else -1,
         session_id=request.session_id if version >= 7 else 0,
         session_epoch=request.session_epoch if version >= 7 else -1,
@@ -94,15 +96,16 @@ def request_of_version(request: FetchRequest, version: int) -> FetchRequest:
 def response_of_version(response: FetchResponse, version: int) -> FetchResponse:
     def partition_of_version(partition: FetchPartitionResponse) -> FetchPartitionResponse:
         if version < 5:
-            partition = partition._replace(log_start_offset=-1)
+            partition = replace(partition, log_start_offset=-1)
         if version < 11:
-            partition = partition._replace(preferred_read_replica=-1)
+            partition = replace(partition, preferred_read_replica=-1)
         if version < 12:
-            partition = partition._replace(diverging_epoch=None, current_leader=None, snapshot_id=None)
+            partition = replace(partition, diverging_epoch=None, current_leader=None, snapshot_id=None)
         return partition
 
     by_id = version >= 13
-    return response._replace(
+    return replace(
+        response,
         error_code=response.error_code if version >= 7 else ErrorCode.none,
         session_id=response.session_id if version >= 7 else 0,
         node_endpoints=response.node_endpoints if version >= 16 else (),
@@ -197,7 +200,7 @@ def test_a_truncated_response_is_malformed(response: FetchResponse, version: int
 def test_F11_a_thin_followers_local_start_is_a_field_that_others_skip(version: int) -> None:
     topic_id = UUID(int=7)
     thin = FetchPartition(0, local_log_start_offset=90)
-    full = thin._replace(local_log_start_offset=fetch_messages.LOCAL_LOG_START_NOT_TOLD)
+    full = replace(thin, local_log_start_offset=fetch_messages.LOCAL_LOG_START_NOT_TOLD)
     name = {"topic_id": topic_id} if version >= 13 else {"topic": "t"}
 
     def request(partition: FetchPartition) -> FetchRequest:

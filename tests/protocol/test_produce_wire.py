@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,20 +34,21 @@ VERSIONS = st.integers(API.min_version, API.max_version)
 def request_of_version(request: ProduceRequest, version: int) -> ProduceRequest:
     """What is left of the request once it went through that version."""
     topics = tuple(
-        topic._replace(topic="") if version >= 13 else topic._replace(topic_id=None) for topic in request.topics
+        replace(topic, topic="") if version >= 13 else replace(topic, topic_id=None) for topic in request.topics
     )
-    return request._replace(topics=topics)
+    return replace(request, topics=topics)
 
 
 def response_of_version(response: ProduceResponse, version: int) -> ProduceResponse:
     def partition_of_version(partition: ProducePartitionResponse) -> ProducePartitionResponse:
         if version < 5:
-            partition = partition._replace(log_start_offset=-1)
+            partition = replace(partition, log_start_offset=-1)
         if version < 8:
-            partition = partition._replace(record_errors=(), error_message=None)
-        return partition if version >= 10 else partition._replace(current_leader=None)
+            partition = replace(partition, record_errors=(), error_message=None)
+        return partition if version >= 10 else replace(partition, current_leader=None)
 
-    return response._replace(
+    return replace(
+        response,
         node_endpoints=response.node_endpoints if version >= 10 else (),
         topics=tuple(
             ProduceTopicResponse(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
@@ -218,7 +219,7 @@ def fetch_request_values(request: fetch_messages.FetchRequest) -> dict[str, Any]
 
 
 def _kafkas_fields(partition: fetch_messages.FetchPartition) -> dict[str, Any]:
-    return {name: value for name, value in partition._asdict().items() if name != "local_log_start_offset"}
+    return {name: value for name, value in asdict(partition).items() if name != "local_log_start_offset"}
 
 
 def fetch_response_values(response: fetch_messages.FetchResponse) -> dict[str, Any]:
