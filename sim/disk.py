@@ -65,6 +65,8 @@ class DiskFaults:
     sync_error_share: float = 0.0
     error_number: int = errno.EIO
     fail_calls: set[int] = field(default_factory=set)
+    failed_at_s: dict[Path, float] = field(default_factory=dict)
+    """When a call failed so last, by the outermost directory of its path: also one of a process of the past."""
 
     def heal(self) -> None:
         self.slow_factor, self.stalled_until_s, self.hung_until_s = 1.0, 0.0, 0.0
@@ -170,6 +172,7 @@ class SimDisk:
         if not is_hit and self.rng.random() >= share:
             return None
         self.errors += 1
+        faults.failed_at_s[Path(*path.parts[:2])] = asyncio.get_running_loop().time()
         self._counters[f"disk {call} failed"] += 1
         return os_error(faults.error_number, path, f" (injected into {call})")
 

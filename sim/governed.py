@@ -16,28 +16,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import asdict
+from functools import partial
 from typing import Final
 
 from ..broker.cluster_view import ClusterImage
-from ..broker.environment import NodeEnvironment
-from ..broker.node import Broker
 from ..controller.config import WarmingPolicy
 from ..controller.image import MetadataImage
 from ..controller.service import ControllerService
-from ..plugins.layout import segment_key
 from ..protocol.client import Address
 from ..protocol.topics import TopicIdPartition, TopicPartition
-from ..quorum.node import QuorumNode
-from ..quorum.state import RaftState
 from .administrator import Administrator
 from .brokers_state import DIRECTORY, directory_id, replica_anomalies
 from .checkers import Anomaly, FinalLog, check_history
-from .combined import CombinedProcess, broker_in
 from .controller_taps import tap_isr_changes
-from .controllers import CLUSTER_ID, ControllerProcess
+from .controllers import CLUSTER_ID
 from .coverage_judge import CoverageJudge
 from .durability import DurableLogs
 from .excuses import Excuses
@@ -45,6 +40,7 @@ from .fence_judge import FenceJudge
 from .final_reads import FinalReads
 from .ghosts import Ghosts
 from .governed_clients import GovernedClients, Work
+from .governed_nodes import GovernedNodes
 from .governed_options import BROKERS, CLIENTS, PORT, GovernedOptions
 from .governed_state import unrest
 from .heartbeats import Heartbeats
@@ -65,7 +61,7 @@ from .schedule import Fault, FaultKind, Schedule
 from .tasks import first_error
 from .thin_judge import ThinJudge
 from .tier_judge import TierJudge
-from .truth import ClusterTruth, Tap
+from .truth import ClusterTruth
 from .workload import Shared
 from .world import World
 
@@ -86,35 +82,26 @@ class GovernedRun:
         self.world = world
         self.options = options or GovernedOptions.drawn(world.rng)
         self.schedule = schedule or self.options.schedule(world.rng)
-        self._controller_ids = self.options.controllers
-        self._names = tuple(dict.fromkeys((*self._controller_ids, *BROKERS)))
         self.history = History()
         self.anomalies: list[Anomaly] = []
         self.records_checked = 0
         self.records_excused = 0
         self.truth = ClusterTruth(CLUSTER_ID, LISTENER)
-        self.observer = ReplicaObserver(self._broker_of, world.record)
+        self.nodes = GovernedNodes(world, self.options, self.truth.tap)
+        self.nodes.on_controller = self._listen_in
+        self.observer = ReplicaObserver(self.nodes.broker_of, world.record)
         disks = DurableLogs(lambda host: world.host(host).files)
         hosts = {node_id: name for name, node_id in BROKERS.items()}
         self.isr_judge = IsrJudge(self.observer, lambda: self.truth.image, disks, hosts, DIRECTORY)
-        self.leave_judge = LeaveJudge(
-            self.observer,
-            lambda: self.truth.image,
-            world.loop.time,
-            lag_time_max_ms=self.options.lag_time_max_ms,
-            may_stop=lambda node_id: world.host(hosts[node_id]).may_give_up,
-        )
         self.losses = LossTracker(world, self.truth, self.observer, BROKERS, DIRECTORY)
         self._judge_tier()
-        self.quorum = QuorumWatch(self._controller_ids, self._replica, disks, world.record)
-        starters = {name: self._starter(name) for name in self._names}
+        self.quorum = QuorumWatch(self.nodes.controller_ids, self.nodes.replica, disks, world.record)
+        starters = {name: partial(self.nodes.start, name) for name in self.nodes.names}
         self.injector = FaultInjector(world, starters, (*starters, *CLIENTS), self, self)
         self.quorum.on_vote, self.quorum.on_win = self.injector.has_voted, self.injector.has_won
         self.observer.on_lead = lambda node_id: self.injector.leads(hosts[node_id])
         self.truth.on_change.append(self._on_metadata)
         self.truth.on_unclean = self.losses.elected_uncleanly
-        self._started_s: dict[str, float] = {}
-        self._combined: dict[str, CombinedProcess] = {}
         self._judge_controllers(hosts)
         self._shared = Shared(self.history, lambda: int(world.now_s * 1000), asyncio.Event())
         self._shared.on_committed = self._check_committed
@@ -124,7 +111,7 @@ class GovernedRun:
         self._idle_events: Counter[str] | None = None
         self.administrator = Administrator(
             self.truth,
-            self._brokers,
+            self.nodes.brokers,
             self._addresses,
             world.rng("administrator"),
             side_configs=self.options.side_configs,
@@ -139,7 +126,7 @@ class GovernedRun:
     def _judge_tier(self) -> None:
         """By what is put into the store, and goes from it."""
         world, store = self.world, self.world.store
-        self._tier_judge = TierJudge(self._stable_end_of, self._finished_in, store.put_ever)
+        self._tier_judge = TierJudge(self.nodes.stable_end_of, self.nodes.finished_in, store.put_ever)
         store.on_upload = self._tier_judge.begins
         coverage = CoverageJudge(store.objects, self._covered_from)
         self.observer.on_local_start = coverage.begins_at
@@ -162,11 +149,19 @@ class GovernedRun:
             self._heartbeats,
             session_s=self.options.session_timeout_ms / 1000,
             now_s=self.world.loop.time,
-            up_since_s=lambda host: self._started_s[host] if self.world.host(host).is_up else None,
+            up_since_s=self.nodes.up_since_s,
         )
         self.truth.on_lead = self._fences.leads
+        self.leave_judge = LeaveJudge(
+            self.observer,
+            lambda: self.truth.image,
+            self.world.loop.time,
+            self._heartbeats,
+            lag_time_max_ms=self.options.lag_time_max_ms,
+            failed_s=lambda node_id: self.world.host(hosts[node_id]).disk_faults.failed_at_s.get(DIRECTORY),
+        )
         self.thin_judge = ThinJudge(self._heartbeats)
-        self._ghosts = Ghosts(self._controller_ids, self.world.rng("ghosts"))
+        self._ghosts = Ghosts(self.nodes.controller_ids, self.world.rng("ghosts"))
 
     def _deeds(self) -> dict[FaultKind, Callable[[Fault], None]]:
         """Faults that are requests to the cluster."""
@@ -213,7 +208,7 @@ class GovernedRun:
         self.losses.follow_cluster()
         if self._idle_events is not None:
             self._idle_events[process.host] += 1
-        if process.host in self._controller_ids:
+        if process.host in self.nodes.controller_ids:
             self.quorum.on_event(process)
         if process.host in BROKERS:
             self.observer.on_event(process)
@@ -221,7 +216,7 @@ class GovernedRun:
     def _on_metadata(self, metadata: MetadataImage, before: ClusterImage, after: ClusterImage) -> None:
         """A batch of the metadata log was applied first."""
         self.isr_judge.changed(before, after)
-        self.leave_judge.changed(before, after)
+        self.leave_judge.changed(self.truth.batch, before, after)
         self.retention_judge.changed(before, after)
         self._fences.changed(self.truth.batch, before, after)
         self.thin_judge.changed(self.truth.batch, before, after)
@@ -248,15 +243,22 @@ class GovernedRun:
         if not self.injector.may_rot():
             raise InvariantViolationError("sound reads", what)
 
+    def _listen_in(self, service: ControllerService) -> None:
+        self._heartbeats.watch(service)
+        tap_isr_changes(service, self._hold)
+
+    def _hold(self, broker_ids: Collection[int]) -> float:
+        return max(self.injector.joins(host) for host, broker_id in BROKERS.items() if broker_id in broker_ids)
+
     # -- the run ------------------------------------------------------------------------------------------------------
 
     async def _main(self) -> None:
-        for names in _in_groups(self._names):
-            await asyncio.gather(*(self._start(name) for name in names))
+        for names in _in_groups(self.nodes.names):
+            await asyncio.gather(*(self.nodes.start(name) for name in names))
         await self._administer(
             lambda: self.administrator.create_topic(TOPIC, self.options.assignments, self.options.topic_configs)
         )
-        upkeep = [asyncio.create_task(self.injector.keep(name)) for name in self._names]
+        upkeep = [asyncio.create_task(self.injector.keep(name)) for name in self.nodes.names]
         upkeep.append(asyncio.create_task(self._administer(self.administrator.rescue)))
         changes = asyncio.create_task(self._administer(self.administrator.run))
         works = [work for partition in self.partitions for work in self.clients.of(partition)]
@@ -301,7 +303,7 @@ class GovernedRun:
     async def _converge(self, deadline_s: float) -> None:
         await self._wait_out(
             "not converged",
-            lambda: unrest(self.truth, self._brokers(), self._controllers(), self.world.store),
+            lambda: unrest(self.truth, self.nodes.brokers(), self.nodes.controllers(), self.world.store),
             deadline_s,
         )
 
@@ -324,11 +326,11 @@ class GovernedRun:
 
     async def _welcome_newcomer(self) -> None:
         """A broker without a vote gets an empty disk, and has to find what it needs in the tier and at the leaders."""
-        names = [name for name in BROKERS if name not in self._controller_ids and self.may_wipe(name)]
+        names = [name for name in BROKERS if name not in self.nodes.controller_ids and self.may_wipe(name)]
         if names:
             name = self.world.rng("newcomer").choice(names)
             self.injector.exchange_disk(name)
-            await self._start(name)
+            await self.nodes.start(name)
             await self._converge(self.world.now_s + CONVERGE_S)
 
     async def _judge(self) -> None:
@@ -357,73 +359,7 @@ class GovernedRun:
         for topic in image.topics.values():
             for number in topic.partitions:
                 name = TopicPartition(topic.name, number)
-                self.anomalies += replica_anomalies(name, self._brokers(), files, self.world.store, image)
-
-    # -- nodes --------------------------------------------------------------------------------------------------------
-
-    def _starter(self, name: str) -> Callable[[], Awaitable[None]]:
-        return lambda: self._start(name)
-
-    async def _start(self, name: str) -> None:
-        host, options = self.world.host(name), self.options
-        self._started_s[name] = self.world.now_s
-        tap = self.truth.tap(name)
-        if name not in self._controller_ids:
-            broker = options.broker_config(name)
-            await host.start(lambda machine: Broker(broker, machine))
-        elif name in BROKERS:
-            await host.start(lambda machine: self._combine(name, machine, tap))
-        else:
-            controller = options.controller_config(name)
-            node = await host.start(lambda machine: ControllerProcess(controller, machine, listeners=[tap]))
-            self._listen_in(node.service)
-
-    def _combine(self, name: str, machine: NodeEnvironment, tap: Tap) -> CombinedProcess:
-        config, host = self.options.combined_config(name), self.world.host(name)
-        process = self._combined[name] = CombinedProcess(config, host, machine, listeners=[tap])
-        process.on_controller = self._listen_in
-        return process
-
-    def _listen_in(self, service: ControllerService) -> None:
-        self._heartbeats.watch(service)
-        tap_isr_changes(service, self._hold)
-
-    def _hold(self, broker_ids: Collection[int]) -> float:
-        return max(self.injector.joins(host) for host, broker_id in BROKERS.items() if broker_id in broker_ids)
-
-    def _broker_of(self, process: Process) -> Broker | None:
-        return broker_in(self.world.host(process.host).node)
-
-    def _stable_end_of(self, host: str, name: TopicIdPartition) -> int | None:
-        broker = self._brokers()[BROKERS[host]]
-        hosted = None if broker is None else broker.hosted.partitions.get(name.topic_partition)
-        if hosted is None or hosted.partition != name:
-            return None
-        return min(hosted.log.last_stable_offset, hosted.log.high_watermark)
-
-    def _finished_in(self, host: str, name: TopicIdPartition) -> list[str]:
-        broker = self._brokers()[BROKERS[host]]
-        ledger = None if broker is None or broker.tier is None else broker.tier.manager.ledger(name)
-        return [] if ledger is None else [segment_key(segment, None) for segment in ledger.finished()]
-
-    def _controller(self, name: str) -> ControllerService | None:
-        """Also of a process of which the broker has not started yet."""
-        host, combined = self.world.host(name), self._combined.get(name)
-        if combined is not None:
-            return combined.service if combined.process is host.process else None
-        return host.node.service if isinstance(host.node, ControllerProcess) else None
-
-    def _brokers(self) -> dict[int, Broker | None]:
-        return {node_id: broker_in(self.world.host(name).node) for name, node_id in BROKERS.items()}
-
-    def _controllers(self) -> dict[str, ControllerService]:
-        """Those that run."""
-        found = {name: self._controller(name) for name in self._controller_ids}
-        return {name: service for name, service in found.items() if service is not None}
-
-    def _replica(self, name: str) -> QuorumNode | None:
-        service = self._controller(name)
-        return None if service is None else service.node
+                self.anomalies += replica_anomalies(name, self.nodes.brokers(), files, self.world.store, image)
 
     # -- what the injector asks and tells -----------------------------------------------------------------------------
 
@@ -432,7 +368,7 @@ class GovernedRun:
         if self.world.rng(f"move/{self.world.now_s}").random() < 0.5:
             self._do(self.administrator.move_leaders)
         elif (name := self.quorum_leader()) is not None and not self.world.host(name).is_paused:
-            replica = self._replica(name)
+            replica = self.nodes.replica(name)
             assert replica is not None, name
             context = copy_context()
             context.run(current_process.set, self.world.host(name).process)
@@ -440,12 +376,7 @@ class GovernedRun:
             self.world.loop.call_soon(replica.resign, epoch, "asked by the simulation", context=context)
 
     def quorum_leader(self) -> str | None:
-        leading = {
-            replica.leader_and_epoch.epoch: name
-            for name in self._controller_ids
-            if (replica := self._replica(name)) is not None and replica.state is RaftState.LEADER
-        }
-        return leading[max(leading)] if leading else None
+        return self.nodes.quorum_leader()
 
     def may_wipe(self, host: str) -> bool:
         return self.losses.may_wipe(host)
@@ -471,7 +402,7 @@ class GovernedRun:
         if host in BROKERS:
             self.losses.process_ended(host)
             self._fences.ended(BROKERS[host])
-        if host in self._controller_ids:
+        if host in self.nodes.controller_ids:
             self.quorum.process_ended(host)
 
     # -- clients ------------------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def _of_tier(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, str]]
 
 def _of_leftovers(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) -> Iterator[tuple[str, str]]:
     """Of topics that are there: nothing that has expired, no copy that was given up, once nobody can be at it any more,
-    and no object that no remote log metadata names, but what was deleted while it was uploaded.
+    and no object that no remote log metadata names.
     """
     now_ms = EPOCH_MS + int(store.network.loop.time() * 1000)
     for name, leader, log, ledger in _ledgers(truth, brokers):
@@ -87,9 +87,7 @@ def _of_leftovers(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) 
                 yield where, f"remote segment {segment.segment_id.id} {reason}"
         named = {key for segment in ledger.segments() for key in segment_keys(segment)}
         prefix = partition_directory(name) + "/"
-        left = [
-            key for key in store.objects if key.startswith(prefix) and key not in named and key not in store.orphans
-        ]
+        left = [key for key in _left(store, prefix) if key not in named]
         if left:
             yield where, f"{len(left)} objects that no remote log metadata names are left, as {left[0]}"
 
@@ -134,7 +132,7 @@ def _of_configs(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, st
 
 
 def _of_deleted_topics(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) -> Iterator[tuple[str, str]]:
-    """Their local replicas and remote segments are gone, but for what hung on its way while it was deleted."""
+    """Their local replicas and remote segments are gone."""
     for topic_id, name in truth.topics.items():
         if topic_id in truth.image.topic_names:
             continue
@@ -145,6 +143,11 @@ def _of_deleted_topics(truth: ClusterTruth, brokers: Brokers, store: SimObjectSt
                     yield name, f"was deleted, and broker {node_id} still hosts {partition.partition.topic_partition}"
         for number in range(PARTITIONS_MAX):
             prefix = partition_directory(TopicIdPartition(topic_id, name, number)) + "/"
-            left = [key for key in store.objects if key.startswith(prefix) and key not in store.orphans]
+            left = _left(store, prefix)
             if left:
                 yield f"{name}-{number}", f"was deleted, and {len(left)} objects are left, as {left[0]}"
+
+
+def _left(store: SimObjectStore, prefix: str) -> list[str]:
+    """What somebody should have deleted, if it has no name any more."""
+    return [key for key in store.objects if key.startswith(prefix) and not store.is_orphan(key)]

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import UUID
 
 from ..controller.registrations import PartitionKey
 from ..controller.service import ControllerService
@@ -33,7 +34,7 @@ REMEMBERED_MAX: Final = 64
 @dataclass(frozen=True, slots=True)
 class Heard:
     """One heartbeat. `next_offset` is that of the controller's log when it came; `thin` names replicas that have not
-    warmed.
+    warmed, `offline` log directories.
     """
 
     at_s: float
@@ -41,6 +42,7 @@ class Heard:
     broker_epoch: int
     wants_to_go: bool
     thin: frozenset[PartitionKey]
+    offline: frozenset[UUID]
 
 
 class Heartbeats:
@@ -81,6 +83,7 @@ class Heartbeats:
                 request.broker_epoch,
                 request.want_fence or request.want_shut_down,
                 frozenset(self._thin(request)),
+                frozenset(getattr(request, "offline_log_dirs", ())),
             )
         )
 

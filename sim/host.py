@@ -88,11 +88,6 @@ class Host:
         return any(disk.errors for disk in self._disks)
 
     @property
-    def may_give_up(self) -> bool:
-        """Whether the process may have said that its disk fails it, or is gone."""
-        return self.has_broken_disk or not self.is_up
-
-    @property
     def is_paused(self) -> bool:
         return self.process is not None and not self.process.is_running
 

@@ -3,7 +3,9 @@
 | invariant        | violated when                                                                                     |
 |------------------|---------------------------------------------------------------------------------------------------|
 | left behind      | a leader asks for an ISR without a member that was level with it within `replica.lag.time.max.ms` |
-| asked to leave   | a member leaves that is assigned still, though its broker serves on, and its leader did not ask   |
+| asked to leave   | a member leaves that is assigned still, though its broker serves on, and its leader did not ask,  |
+|                  | nor had the broker told that the log directory is offline, in which a call had failed since it    |
+|                  | registered                                                                                        |
 
 Who is level is told by the leader's high watermark: it reaches the end of the log once every member has fetched from
 there, so after the last append before: the leader knows each of them to have been level then, or later.
@@ -13,9 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from uuid import UUID
 
-from ..broker.cluster_view import ClusterImage, PartitionRegistration
+from ..broker.cluster_view import BrokerRegistration, ClusterImage, PartitionRegistration
 from ..protocol.topics import TopicIdPartition
+from ..quorum.delivery import CommittedBatch
+from .heartbeats import Heartbeats
 from .invariants import InvariantViolationError, ReplicaStatus
 from .observer import ReplicaObserver
 
@@ -34,8 +39,8 @@ class _Led:
 
 
 class LeaveJudge:
-    """Of the leaders that `observer` sees, by the cluster's newest image. `now_s` is the event loop's time; `may_stop`
-    tells of a broker whether it may have said that it cannot go on.
+    """Of the leaders that `observer` sees, by the cluster's newest image. `now_s` is the event loop's time; `failed_s`
+    tells of a broker when a call in its log directory failed last, None if none has.
     """
 
     def __init__(
@@ -43,14 +48,18 @@ class LeaveJudge:
         observer: ReplicaObserver,
         image: Callable[[], ClusterImage],
         now_s: Callable[[], float],
+        heartbeats: Heartbeats,
         *,
         lag_time_max_ms: int,
-        may_stop: Callable[[int], bool] = lambda _: False,
+        failed_s: Callable[[int], float | None],
     ) -> None:
         self._image = image
         self._now_s = now_s
         self._lag_time_max_ms = lag_time_max_ms
-        self._may_stop = may_stop
+        self._heartbeats = heartbeats
+        self._failed_s = failed_s
+        self._registered_s: dict[tuple[int, int], float] = {}
+        """By broker and its epoch."""
         self._led: dict[TopicIdPartition, _Led] = {}
         observer.on_leader = self.moved
         observer.on_leavers = self.asked_for
@@ -80,8 +89,10 @@ class LeaveJudge:
                 detail = f"{name.topic_partition}: {leader.node_id} wants {member} out of the ISR of {registration}"
                 raise InvariantViolationError("left behind", f"{detail}, which was level {since_ms:.0f} ms ago")
 
-    def changed(self, before: ClusterImage, after: ClusterImage) -> None:
+    def changed(self, batch: CommittedBatch, before: ClusterImage, after: ClusterImage) -> None:
         """InvariantViolationError."""
+        for broker in after.brokers.values():
+            self._registered_s.setdefault((broker.id, broker.epoch), self._now_s())
         for topic in after.topics.values():
             old = before.topics.get(topic.name)
             if old is None or old.topic_id != topic.topic_id or old.partitions is topic.partitions:
@@ -90,29 +101,37 @@ class LeaveJudge:
                 then = old.partitions.get(number)
                 if then is not None and then.isr != now.isr:
                     for member in sorted(set(then.isr) - set(now.isr)):
-                        self._check_left(topic.id_partition(number), member, then, now, (before, after))
+                        leaver = _serving(member, before, after)
+                        if leaver is not None:
+                            self._check_left(topic.id_partition(number), leaver, then, now, batch)
 
     def _check_left(
         self,
         name: TopicIdPartition,
-        member: int,
+        broker: BrokerRegistration,
         then: PartitionRegistration,
         now: PartitionRegistration,
-        images: tuple[ClusterImage, ClusterImage],
+        batch: CommittedBatch,
     ) -> None:
-        was, broker = (image.brokers.get(member) for image in images)
-        serves = was is not None and broker is not None and broker.may_join_isr and was.epoch == broker.epoch
+        member = broker.id
         is_moved = then.directory_of(member) != now.directory_of(member)
         is_unclean = now.leader not in then.isr and now.isr == (now.leader,)
         led = self._led.get(name)
         was_asked = led is not None and led.leader_epoch == then.leader_epoch and member in led.asked
-        is_excused = is_moved or is_unclean or was_asked or self._may_stop(member)
-        if serves and member in now.replicas and not is_excused:
+        is_excused = is_moved or is_unclean or was_asked or self._is_offline(broker, then.directory_of(member), batch)
+        if member in now.replicas and not is_excused:
             raise InvariantViolationError(
                 "asked to leave",
                 f"{name.topic_partition}: {member} leaves the ISR, which {then.leader} did not ask for: "
                 f"{then} -> {now}",
             )
+
+    def _is_offline(self, broker: BrokerRegistration, directory: UUID | None, batch: CommittedBatch) -> bool:
+        """Whether who wrote the batch had been told so, with a cause."""
+        failed_s = self._failed_s(broker.id)
+        has_failed = failed_s is not None and failed_s >= self._registered_s[broker.id, broker.epoch]
+        heard = self._heartbeats.known(batch.epoch, broker.id, broker.epoch, batch.base_offset)
+        return has_failed and any(directory in each.offline for each in heard)
 
     def _of(self, name: TopicIdPartition, leader: ReplicaStatus) -> _Led | None:
         """None of a leader of the past."""
@@ -124,3 +143,10 @@ class LeaveJudge:
         if led is None or led.leader_epoch != now.leader_epoch:
             led = self._led[name] = _Led(now.leader_epoch, leader.log_end_offset, self._now_s())
         return led
+
+
+def _serving(member: int, before: ClusterImage, after: ClusterImage) -> BrokerRegistration | None:
+    """None of a broker that does not serve any more, or has registered anew."""
+    was, now = before.brokers.get(member), after.brokers.get(member)
+    serves = was is not None and now is not None and now.may_join_isr and was.epoch == now.epoch
+    return now if serves else None

@@ -29,6 +29,7 @@ from ..plugins.object_storage import ObjectRemoteStorage, StorageConfig
 from ..remote.storage import IndexType, RemoteResourceNotFoundError, RemoteStorageError, SegmentSource
 from .chance import exponential
 from .network import Network
+from .process import Process, current_process
 
 LATENCY_S: Final = 0.010
 JITTER_S: Final = 0.010
@@ -77,11 +78,12 @@ class SimObjectStore:
         self.unfinished: dict[str, bytes] = {}
         self.put_ever: set[str] = set()
         """Keys of all objects that there ever were."""
-        self.orphans: set[str] = set()
-        """Keys that were deleted while their upload was under way, or hung: nobody knows of what is there later, unless
-        whoever uploads it lives on.
-        """
-        self._hung: set[str] = set()
+        self._deleted: set[str] = set()
+        """Keys that somebody has asked to delete, whether there was an object or not."""
+        self._late: dict[str, Process | None] = {}
+        """Who put an object that had been deleted before; None if nobody waited for that upload any more."""
+        self._awaited: set[str] = set()
+        """Of uploads that hang, those that somebody waits for."""
         self.on_upload: Callable[[str, str], UploadEnds | None] = lambda *_: None
         """Told the host and the key when an upload begins."""
         self.on_remove: Callable[[str], None] = lambda _: None
@@ -98,24 +100,38 @@ class SimObjectStore:
         """The tier as the broker of that host sees it."""
         return ObjectRemoteStorage(_Way(self, host), config or StorageConfig())
 
-    def put(self, key: str, data: bytes) -> None:
+    def put(self, key: str, data: bytes, uploader: Process | None = None) -> None:
+        """`uploader` will be told that it is there."""
         self.objects[key] = data
         self.put_ever.add(key)
+        if key in self._deleted:
+            self._late[key] = uploader
         self._change_listing(key, len(data))
 
     async def put_late(self, key: str, data: bytes, delay_s: float) -> None:
         """Whoever waits for it or not."""
-        self._hung.add(key)
-        self.network.loop.call_later(delay_s, self._arrive, key, data, context=self.network.context)
-        await asyncio.sleep(delay_s)
+        self._awaited.add(key)
+        uploader = current_process.get()
+        self.network.loop.call_later(delay_s, self._arrive, key, data, uploader, context=self.network.context)
+        try:
+            await asyncio.sleep(delay_s)
+        finally:
+            self._awaited.discard(key)
 
-    def _arrive(self, key: str, data: bytes) -> None:
-        self._hung.discard(key)
-        self.put(key, data)
+    def _arrive(self, key: str, data: bytes, uploader: Process | None) -> None:
+        self.put(key, data, uploader if key in self._awaited else None)
+
+    def is_orphan(self, key: str) -> bool:
+        """Whether nobody can know of this object: it was put when it had been deleted already, for somebody who had
+        given up on it by then, or has died since. Who lives on deletes it.
+        """
+        if key not in self._late:
+            return False
+        uploader = self._late[key]
+        return uploader is None or uploader.is_dead
 
     def remove(self, key: str) -> None:
-        if key in self._hung or key in self.unfinished:
-            self.orphans.add(key)
+        self._deleted.add(key)
         if self.objects.pop(key, None) is not None:
             self._change_listing(key, None)
             self.on_remove(key)
@@ -163,7 +179,7 @@ class _Way:
         if store.faults.hung_upload_s and self._hits("hung upload", HUNG_SHARE):
             await store.put_late(key, data, store.faults.hung_upload_s)
         else:
-            store.put(key, data)
+            store.put(key, data, current_process.get())
         self._lose_reply("put", key)
 
     async def get(self, key: str, start: int, end: int | None) -> bytes:

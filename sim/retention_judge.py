@@ -137,14 +137,15 @@ class RetentionJudge:
             self._check_lawful(name, before, now)
 
     def behind(self) -> list[tuple[str, str]]:
-        """What should have expired by now, of the partitions that have a leader."""
+        """What should have expired by now, or cannot be looked at because nobody leads."""
         found = []
         for topic in self._image().topics.values():
             limits, segment_bytes = _limits(topic), int(topic.configs.get("internal.segment.bytes", 0))
             for number, registration in topic.partitions.items() if limits != NO_LIMITS else ():
                 name = topic.id_partition(number)
                 now = self._observer.status(registration.leader, name)
-                if now is None:
+                if now is None or now.leads_epoch != registration.leader_epoch:
+                    found.append((str(name.topic_partition), f"nobody leads epoch {registration.leader_epoch}"))
                     continue
                 clock, files = self._hosts[now.node_id]
                 batches = self._batches(name, now, files)

@@ -22,7 +22,7 @@ def test_a_leader_that_has_yet_to_read_the_remote_log_metadata_is_waited_for(mon
 
     def filled(_: Administrator) -> list[TopicIdPartition]:
         """Just before the files are looked at: every broker has to read all of it again."""
-        for node_id, broker in run._brokers().items():
+        for node_id, broker in run.nodes.brokers().items():
             tier: Any = None if broker is None else broker.tier
             for reader in tier.manager._metadata._readers.values():
                 reader._begin_anew()

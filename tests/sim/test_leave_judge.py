@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
@@ -9,12 +10,16 @@ import pytest
 from tierfetch.broker.cluster_view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
 from tierfetch.log.epochs import EpochEntry
 from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.quorum.delivery import CommittedBatch
+from tierfetch.sim.heartbeats import Heartbeats
 from tierfetch.sim.invariants import InvariantViolationError, ReplicaStatus
 from tierfetch.sim.leave_judge import LeaveJudge
 from tierfetch.sim.observer import ReplicaObserver
 
 NAME = TopicIdPartition(UUID(int=1), "t", 0)
 LAG_MS = 1_000
+EPOCH, OFFSET = 5, 50
+"""Of the batch by which an ISR changes."""
 
 
 def image(*isr: int, leader: int = 1, epoch: int = 3, replicas: tuple[int, ...] = (1, 2, 3), **broker) -> ClusterImage:
@@ -22,7 +27,7 @@ def image(*isr: int, leader: int = 1, epoch: int = 3, replicas: tuple[int, ...] 
         node_id: BrokerRegistration(node_id, "h", 9, epoch=7, **(broker if node_id == 2 else {}))
         for node_id in (1, 2, 3)
     }
-    registration = PartitionRegistration(leader, epoch, 5, replicas, isr)
+    registration = PartitionRegistration(leader, epoch, 5, replicas, isr, tuple(UUID(int=each) for each in replicas))
     return ClusterImage("c", brokers, {"t": TopicImage("t", NAME.topic_id, {}, {0: registration})}, {})
 
 
@@ -33,13 +38,31 @@ class Scene:
         self.image = now or image(1, 2, 3)
         self.now_s = 0.0
         self.observer = ReplicaObserver(lambda _: None, lambda *_: None)
-        self.judge = LeaveJudge(self.observer, lambda: self.image, lambda: self.now_s, lag_time_max_ms=LAG_MS)
+        self.heartbeats = Heartbeats(lambda: self.now_s, pytest.fail, warm_bytes=0, warm_ms=0)
+        self.failed_s: dict[int, float] = {}
+        self.judge = LeaveJudge(
+            self.observer,
+            lambda: self.image,
+            lambda: self.now_s,
+            self.heartbeats,
+            lag_time_max_ms=LAG_MS,
+            failed_s=self.failed_s.get,
+        )
 
     def at(self, seconds: float, end: int, high_watermark: int, epoch: int = 3) -> Scene:
         self.now_s = seconds
         self.leader = ReplicaStatus(1, 1, 3, epoch, 0, 0, high_watermark, end, (EpochEntry(3, 0),))
         self.observer.on_leader(NAME, self.leader)
         return self
+
+    def changes(self, before: ClusterImage, after: ClusterImage) -> None:
+        self.judge.changed(CommittedBatch(OFFSET, OFFSET, EPOCH, 0, ()), before, after)
+
+    def beats(self, broker_id: int, *offline: UUID, epoch: int = EPOCH, next_offset: int = OFFSET) -> None:
+        request = SimpleNamespace(
+            broker_id=broker_id, broker_epoch=7, want_fence=False, want_shut_down=False, offline_log_dirs=offline
+        )
+        self.heartbeats.note(epoch, next_offset, request)
 
     def asks(self, seconds: float, *leavers: int) -> None:
         self.now_s = seconds
@@ -82,9 +105,9 @@ def test_whoever_is_not_assigned_any_more_goes_at_once() -> None:
 def test_who_serves_leaves_only_when_its_leader_has_asked_for_that() -> None:
     scene = Scene().at(1.0, 10, 5)
     with refuses("asked to leave: t-0: 2 leaves the ISR"):
-        scene.judge.changed(image(1, 2, 3), image(1, 3))
+        scene.changes(image(1, 2, 3), image(1, 3))
     scene.asks(5.0, 2)
-    scene.judge.changed(image(1, 2, 3), image(1, 3))
+    scene.changes(image(1, 2, 3), image(1, 3))
 
 
 @pytest.mark.parametrize(
@@ -97,18 +120,48 @@ def test_who_serves_leaves_only_when_its_leader_has_asked_for_that() -> None:
     ],
 )
 def test_who_is_fenced_or_stops_or_is_moved_leaves(after: ClusterImage) -> None:
-    Scene().judge.changed(image(1, 2, 3, fenced=False), after)
+    Scene().changes(image(1, 2, 3, fenced=False), after)
 
 
 def test_an_unclean_leader_is_alone() -> None:
-    Scene().judge.changed(image(2), image(3, leader=3, epoch=4))
+    Scene().changes(image(2), image(3, leader=3, epoch=4))
 
 
-def test_who_may_have_told_that_its_disk_fails_leaves() -> None:
+DIRECTORY = UUID(int=2)
+"""Of broker 2."""
+
+
+def test_whose_log_directory_is_offline_leaves() -> None:
     scene = Scene()
-    judge = LeaveJudge(
-        scene.observer, lambda: scene.image, lambda: 0.0, lag_time_max_ms=LAG_MS, may_stop=lambda node_id: node_id == 2
-    )
-    judge.changed(image(1, 2, 3), image(1, 3))
+    scene.changes(image(1, 2, 3), image(1, 2, 3))
+    scene.failed_s[2] = 0.5
+    scene.beats(2, DIRECTORY)
+    scene.changes(image(1, 2, 3), image(1, 3))
     with refuses("asked to leave: t-0: 3 leaves"):
-        judge.changed(image(1, 2, 3), image(1, 2))
+        scene.changes(image(1, 2, 3), image(1, 2))
+
+
+@pytest.mark.parametrize("failed_s", [None, -0.1], ids=["never", "before it registered"])
+def test_a_directory_is_offline_only_if_a_call_has_failed_there(failed_s: float | None) -> None:
+    scene = Scene()
+    scene.changes(image(1, 2, 3), image(1, 2, 3))
+    if failed_s is not None:
+        scene.failed_s[2] = failed_s
+    scene.beats(2, DIRECTORY)
+    with refuses("asked to leave: t-0: 2 leaves"):
+        scene.changes(image(1, 2, 3), image(1, 3))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{}, {"next_offset": OFFSET + 1}, {"epoch": EPOCH - 1}],
+    ids=["another directory", "later", "another controller"],
+)
+def test_whoever_decides_has_been_told_of_the_directory(told: dict[str, int]) -> None:
+    """A call that failed explains nothing by itself: the disk may have been only full, or well again."""
+    scene = Scene()
+    scene.changes(image(1, 2, 3), image(1, 2, 3))
+    scene.failed_s[2] = 0.5
+    scene.beats(2, DIRECTORY if told else UUID(int=20), **told)
+    with refuses("asked to leave: t-0: 2 leaves"):
+        scene.changes(image(1, 2, 3), image(1, 3))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextvars import copy_context
 from typing import Any
 
 import pytest
 
 from tierfetch.remote.storage import RemoteResourceNotFoundError, RemoteStorageError
+from tierfetch.sim.objects import _Way
+from tierfetch.sim.process import Process, current_process
 from tierfetch.sim.world import World
 from tierfetch.tests.conformance.remote_storage import (
     PARTITION,
@@ -92,8 +95,8 @@ def test_an_upload_that_hangs_has_its_effect_when_nobody_waits_any_more(monkeypa
                 await storage.copy_log_segment_data(METADATA, make_data(LOG))
         assert not world.store.objects
         await asyncio.sleep(5)
-        assert len(world.store.objects) == 1
-        assert not world.store.orphans
+        (key,) = world.store.objects
+        assert not world.store.is_orphan(key)
 
     simulate(scenario(), world := World(1))
 
@@ -114,7 +117,30 @@ def test_nobody_knows_of_an_upload_that_hung_only_if_it_was_deleted_before(
         await storage.delete_log_segment_data(METADATA)
         await asyncio.sleep(5)
         assert bool(world.store.objects) is is_orphan
-        assert world.store.objects.keys() <= world.store.orphans
+        assert all(map(world.store.is_orphan, world.store.objects))
+
+    simulate(scenario(), world := World(1))
+
+
+@pytest.mark.parametrize("hung_upload_s", [0, 5])
+def test_what_was_deleted_while_it_was_uploaded_is_the_uploaders_for_as_long_as_it_lives(
+    monkeypatch: pytest.MonkeyPatch, hung_upload_s: int
+):
+    monkeypatch.setattr("tierfetch.sim.objects.HUNG_SHARE", 1.0)
+
+    async def scenario():
+        store, uploader, context = world.store, Process("a", 1), copy_context()
+        context.run(current_process.set, uploader)
+        store.faults.hung_upload_s = hung_upload_s
+        task = world.loop.create_task(_Way(store, "a").put("k", make_data(LOG).log), context=context)
+        await asyncio.sleep(0.01)
+        store.remove("k")
+        assert not store.objects
+        await task
+        assert store.objects
+        assert not store.is_orphan("k")
+        uploader.kill()
+        assert store.is_orphan("k")
 
     simulate(scenario(), world := World(1))
 

@@ -179,3 +179,11 @@ def test_what_should_have_gone_by_now_is_told(world: World, configs: dict[str, s
     scene.observer._statuses[1, NAME] = status(0)
     world.loop.now_s = at_ms / 1000
     assert [name for name, _ in scene.judge.behind()] == ["t-0"] * late
+
+
+@pytest.mark.parametrize("now", [None, status(0, leads=False)], ids=["is down", "does not lead yet"])
+def test_where_nobody_leads_what_should_have_gone_is_asked_again(world: World, now: ReplicaStatus | None) -> None:
+    scene = Scene(world, image(retention_ms="1000"))
+    if now is not None:
+        scene.observer._statuses[1, NAME] = now
+    assert scene.judge.behind() == [("t-0", "nobody leads epoch 0")]
