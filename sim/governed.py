@@ -70,6 +70,7 @@ LISTENER: Final = "PLAINTEXT"
 CONVERGE_S: Final = 90.0
 CHECK_S: Final = 0.25
 RUN_LIMIT_S: Final = 600.0
+CATCH_UP_FACTOR: Final = 5.0
 IDLE_S: Final = 2.0
 IDLE_EVENTS_MAX: Final = 600
 """A second of one host, when nothing is to be done."""
@@ -284,9 +285,10 @@ class GovernedRun:
 
     async def _calm_down(self, clients: Sequence[asyncio.Task[None]]) -> None:
         """Clients go on for a moment without faults, end, and everything converges. Nothing expires any more, or
-        there would be nothing left to judge.
+        there would be nothing left to judge; until then clients leave the tier time to catch up with them.
         """
         if self.options.expires:
+            self._shared.gap_factor = CATCH_UP_FACTOR
             await self._wait_out("kept too long", self.retention_judge.behind, self.world.now_s + CONVERGE_S)
             await self._administer(lambda: self.administrator.keep_for_ever(TOPIC))
         await asyncio.sleep(2.0)

@@ -53,7 +53,7 @@ class PipelinedProducer(Producer):
                 for _ in range(burst):
                     await self._room()
                     await self._launch()
-                await self._shared.pause(self._rng.expovariate(1 / (burst * self._pace.gap_s)))
+                await self._pause(burst)
             await self._until(lambda: not self._flights)
         finally:
             for flight in self._flights:

@@ -81,6 +81,8 @@ class Shared:
     stopping: asyncio.Event
     values: Iterator[int] = field(default_factory=lambda: count(1))
     transactions: Iterator[int] = field(default_factory=lambda: count(1))
+    gap_factor: float = 1.0
+    """By which the gaps between batches are longer than `Pace` says."""
     producer_ids: set[int] = field(default_factory=set)
     """That were given out."""
     on_committed: Callable[[TopicPartition, int, str, int], None] = lambda *_: None
@@ -140,7 +142,7 @@ class Producer:
         """One batch after the other."""
         while not self._shared.stopping.is_set():
             await self._send(None)
-            await self._shared.pause(self._rng.expovariate(1 / self._pace.gap_s))
+            await self._pause()
 
     async def run_transactions(self) -> None:
         """A few batches, then their marker; a transaction that lost a batch is aborted."""
@@ -152,10 +154,15 @@ class Producer:
                 is_whole = await self._send(transaction)
                 if not is_whole:
                     break
-                await self._shared.pause(self._rng.expovariate(1 / self._pace.gap_s))
+                await self._pause()
             if self._rng.random() < LONG_SHARE:
                 await self._shared.pause(self._rng.uniform(*LONG_S))
             await self._end(transaction, producer, commit=is_whole and self._rng.random() < 0.6)
+
+    async def _pause(self, batches: int = 1) -> None:
+        """After so many."""
+        gap_s = batches * self._pace.gap_s * self._shared.gap_factor
+        await self._shared.pause(self._rng.expovariate(1 / gap_s))
 
     async def _send(self, transaction: int | None) -> bool:
         """Send one batch; whether it is in the log."""
