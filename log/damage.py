@@ -56,7 +56,8 @@ async def put_damaged_aside(manager: LogManager, partition: TopicPartition) -> N
         try:
             await manager.put_aside(directory, partition, STRAY_SUFFIX)
         except OSError:
-            directory.failures[partition] = damage  # so that it is tried again
+            if partition in directory.failures:
+                directory.failures[partition] = damage  # so that it is tried again
             raise
 
 

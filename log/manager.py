@@ -293,25 +293,30 @@ class LogManager:
         return f"{self.services.rng.getrandbits(128):032x}"
 
     async def put_aside(self, directory: LogDirectory, partition: TopicPartition, marker: str = DELETE_SUFFIX) -> None:
-        """Close the log and move its directory to a marked name, durably; nothing happens where there is neither."""
+        """Close the log and move its directory to a marked name, durably; nothing happens where there is neither.
+
+        OSError. The log has failed then, and `may_open_again`; unless its directory was moved, if not durably.
+        """
         log = directory.logs.pop(partition, None)
         live = directory.path / str(partition)
         going = marked_directory(live, self.unique(), marker)
         try:
             if log is not None:
                 await self._removals.abandon(log)
-            if await self.services.disk.exists(live):
+            is_here = await self.services.disk.exists(live)
+            if is_here:
                 await self.services.disk.rename(live, going)
-                await self.services.disk.sync_directory(directory.path)
-                if marker == DELETE_SUFFIX:
-                    delay_ms = self.services.config_of(partition.topic).file_delete_delay_ms
-                    self._removals.add_directory(going, delay_ms)
         except OSError as error:
-            directory.failures[partition] = KafkaError(
-                ErrorCode.kafka_storage_error, f"{live} could not be moved to {going.name}: {error}"
-            )
+            failure = KafkaError(ErrorCode.kafka_storage_error, f"{live} could not be moved to {going.name}: {error}")
+            failure.__cause__ = error
+            directory.failures[partition] = failure
             raise
         directory.failures.pop(partition, None)
+        if is_here:
+            await self.services.disk.sync_directory(directory.path)
+            if marker == DELETE_SUFFIX:
+                delay_ms = self.services.config_of(partition.topic).file_delete_delay_ms
+                self._removals.add_directory(going, delay_ms)
 
     async def reopen_locked(self, directory: LogDirectory, partition: TopicPartition) -> PartitionLog:
         """The same as `reopen` for who is `changing` the partition."""

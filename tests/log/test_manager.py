@@ -424,6 +424,25 @@ async def test_a_deletion_that_fails_leaves_a_failed_partition_that_can_be_opene
     assert not manager.failures
 
 
+async def test_a_log_whose_deletion_failed_serves_its_incarnation_again() -> None:
+    manager, _ = await with_data(disk := MemoryDisk())
+    disk.faults = FailNth(1, only=frozenset({"rename"}))
+    with pytest.raises(OSError, match="injected"):
+        await manager.delete(TP)
+    assert manager.may_open_again(TP)
+    await manager.reopen(TP)
+    assert (await manager.create(TP, TOPIC_ID)).log_end_offset == 10
+
+
+async def test_a_log_that_was_moved_though_not_durably_is_in_nobodys_way() -> None:
+    manager, _ = await with_data(disk := MemoryDisk())
+    disk.faults = FailNth(1, only=frozenset({"sync_directory"}))
+    with pytest.raises(OSError, match="injected"):
+        await manager.delete(TP)
+    again = await manager.create(TP, OTHER_ID)
+    assert (again.topic_id, again.log_end_offset) == (OTHER_ID, 0)
+
+
 async def test_a_log_that_cannot_be_closed_in_order_to_be_deleted_is_not_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
