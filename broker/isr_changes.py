@@ -1,12 +1,14 @@
 """AlterPartition: ISR changes of all partitions that this broker leads, gathered into one request at a time.
 
 While a request is under way changes gather for the next one, so that a broker whose follower dies asks once for all its
-partitions. Each caller gets its own answer; a request without one is an OSError for all of them: nobody knows.
+partitions. Each caller gets its own answer; a request without one is an OSError for all of them: nobody knows. So is a
+fault of ours, which is logged: nobody waits for ever.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,6 +22,8 @@ from .controller_channel import ControllerChannel
 
 REQUEST_TIMEOUT_S: Final = 30.0
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -78,9 +82,10 @@ class IsrChanges:
             try:
                 await self._send(changes)
             except (OSError, KafkaError) as error:
-                for change in changes:
-                    if not change.answer.done():
-                        change.answer.set_exception(error)
+                _fail(changes, error)
+            except Exception as error:  # noqa: BLE001 - the supervisor of what the callers wait for
+                _log.exception("ISR changes of %d partitions ended by a fault of ours", len(changes))
+                _fail(changes, OSError(f"a fault of the broker: {error!r}"))
             except asyncio.CancelledError:
                 for change in (*changes, *self._waiting):
                     change.answer.cancel()
@@ -103,6 +108,12 @@ class IsrChanges:
                 change.answer.set_exception(OSError(f"the controller did not answer for {change.partition}"))
             else:
                 change.answer.set_result(found)
+
+
+def _fail(changes: Sequence[_Change], error: Exception) -> None:
+    for change in changes:
+        if not change.answer.done():
+            change.answer.set_exception(error)
 
 
 def _topics(changes: Sequence[_Change]) -> list[dict[str, Any]]:

@@ -109,3 +109,14 @@ async def test_C9_a_refusal_of_the_whole_request_reaches_everybody(
     assert [outcome.code for outcome in outcomes if isinstance(outcome, KafkaError)] == [
         ErrorCode.stale_broker_epoch
     ] * 2
+
+
+async def test_C9_a_fault_of_ours_leaves_nobody_waiting_and_is_logged(
+    changes: IsrChanges, controllers: FakeControllers, caplog: pytest.LogCaptureFixture
+) -> None:
+    controllers.will(ALTER, lambda _: SimpleNamespace(error_code=ErrorCode.none), accepted)
+    async with asyncio.timeout(5):
+        outcomes = await asyncio.gather(alter(changes, A, 1), alter(changes, B, 1), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [OSError] * 2
+    assert "has no attribute 'topics'" in caplog.text
+    assert (await alter(changes, A, 1)).isr == (1,)
