@@ -9,9 +9,9 @@ is a long poll, and all appends together, because they wait for followers (whose
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ..fetcher.leader_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ..protocol.api import ApiKey
@@ -30,6 +30,13 @@ READ_WAIT_MS: Final = 2000
 READ_BYTES_MAX: Final = 4 * 1024 * 1024
 BROKER_TIMEOUT_SHARE: Final = 0.9
 """Of our own deadline: the leader gives up earlier than we do, so that we learn why."""
+
+
+class MetadataLeader(NamedTuple):
+    """Of a partition of the topic."""
+
+    address: Address
+    leader_epoch: int
 
 
 class MetadataTopicReader:
@@ -133,12 +140,18 @@ class MetadataTopicReader:
         return topic
 
     def _leader(self, partition: int) -> Address:
+        found = self.leader(partition)
+        if found is None:
+            raise RemoteLogMetadataError(f"{self._name(partition)} has no leader now")
+        return found.address
+
+    def leader(self, partition: int) -> MetadataLeader | None:
         image = self._image()
         registration = image.partition(TopicPartition(REMOTE_LOG_METADATA_TOPIC, partition))
         broker = None if registration is None else image.brokers.get(registration.leader)
-        if broker is None:
-            raise RemoteLogMetadataError(f"{self._name(partition)} has no leader now")
-        return Address(broker.host, broker.port)
+        if registration is None or broker is None:
+            return None
+        return MetadataLeader(Address(broker.host, broker.port), registration.leader_epoch)
 
     @staticmethod
     def _name(partition: int) -> str:
@@ -161,6 +174,17 @@ class BrokerMetadataTopic(MetadataTopicReader):
         self._view = view
         self._now_ms = now_ms
         self._appends = make_client()
+        self._new_image = asyncio.Event()
+        view.subscribe(self._on_image)
+
+    def _on_image(self, _before: ClusterImage, _after: ClusterImage) -> None:
+        """Wake up who waits now."""
+        self._new_image.set()
+        self._new_image.clear()
+
+    async def another_leader(self, partition: int, than: Hashable) -> None:
+        while (found := self.leader(partition)) is None or found == than:
+            await self._new_image.wait()
 
     async def close(self) -> None:
         await self._appends.close()

@@ -6,7 +6,7 @@ Also Kafka's rule for which of its partitions holds the events of a user partiti
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final, Protocol
@@ -41,9 +41,15 @@ class MetadataTopic(Protocol):
     """The topic, always through the leaders of its partitions: a local replica may hold what is not committed, or lack
     what is.
 
-    Every call may be cancelled, and raises RemoteLogMetadataError, OSError or KafkaError where it fails; all but
-    OFFSET_OUT_OF_RANGE from `read` count as retriable.
+    Every call may be cancelled. Those that ask a leader raise RemoteLogMetadataError, OSError or KafkaError where they
+    fail; all but OFFSET_OUT_OF_RANGE from `read` count as retriable.
     """
+
+    def leader(self, partition: int) -> Hashable:
+        """Who is asked about a partition now, another value for each leader and each of its epochs; None for nobody."""
+
+    async def another_leader(self, partition: int, than: Hashable) -> None:
+        """Returns once somebody leads the partition who is another than that, which may be never. Does not fail."""
 
     async def ensure(self, settings: MetadataTopicSettings) -> int:
         """The number of the topic's partitions; creates the topic where it is absent."""

@@ -9,16 +9,17 @@ Two cursors, each with its own task:
 so that a new partition reads all its past while the others go on. One join at a time: partitions added meanwhile share
 the next one.
 
-If a call fails, the cursor's task tries again after a back-off, where it was. If the topic has lost the offset they
-are at, or has other records before it than were read (OFFSET_OUT_OF_RANGE: an unclean election, or retention), what is
-known may be wrong: every ledger is built anew from the log start, and is not ready until then.
+If a call fails, the cursor's task tries again where it was: after a back-off, or once there is another leader. If the
+topic has lost the offset they are at, or has other records before it than were read (OFFSET_OUT_OF_RANGE: an unclean
+election, or retention), what is known may be wrong: every ledger is built anew from the log start, and is not ready
+until then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 
 from ..protocol.errors import ErrorCode, KafkaError, told
@@ -108,6 +109,7 @@ class MetadataPartitionReader:
     async def _supervise(self, step: Callable[[], Awaitable[None]]) -> None:
         backoff = self._new_backoff()
         while True:
+            asked = self._topic.leader(self._partition)
             try:
                 await step()
                 backoff.reset()
@@ -115,10 +117,18 @@ class MetadataPartitionReader:
                 _log.warning("cannot read metadata partition %d, trying again: %s", self._partition, told(error))
                 if isinstance(error, KafkaError) and error.code is ErrorCode.offset_out_of_range:
                     self._begin_anew()
-                await asyncio.sleep(backoff.next_delay_ms() / 1000)
+                await self._pause(backoff, asked)
             except Exception:  # noqa: BLE001 the supervisor of this task
                 _log.exception("bug in reading metadata partition %d; trying again", self._partition)
                 await asyncio.sleep(backoff.next_delay_ms() / 1000)
+
+    async def _pause(self, backoff: Backoff, asked: Hashable) -> None:
+        try:
+            async with asyncio.timeout(backoff.next_delay_ms() / 1000):
+                await self._topic.another_leader(self._partition, asked)
+        except TimeoutError:
+            return
+        backoff.reset()
 
     def _begin_anew(self) -> None:
         """A task that is at a former cursor finds it without partitions, and then not in its place any more."""

@@ -274,6 +274,25 @@ async def test_without_topic_leader_or_connection_every_call_fails_as_retriable(
         await topic.read(1, 0)
 
 
+async def test_who_waits_for_another_leader_is_told_as_the_cluster_knows_it(
+    topic: BrokerMetadataTopic, view: FakeClusterView, host: Host
+) -> None:
+    assert topic.leader(0) is None
+    waiting = asyncio.create_task(topic.another_leader(0, None))
+    await host.topic(REMOTE_LOG_METADATA_TOPIC, 1, 2)
+    partition = view.image.topics[REMOTE_LOG_METADATA_TOPIC].id_partition(0)
+    async with asyncio.timeout(5):
+        await waiting
+        asked = topic.leader(0)
+        waiting = asyncio.create_task(topic.another_leader(0, asked))
+        await view.alter_topic_configs(REMOTE_LOG_METADATA_TOPIC, {"min.insync.replicas": "1"})
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        await view.elect_leader(partition, 2)
+        await waiting
+        await topic.another_leader(0, asked)
+
+
 async def test_an_answer_to_another_question_is_refused(
     topic: BrokerMetadataTopic, view: FakeClusterView, host: Host
 ) -> None:

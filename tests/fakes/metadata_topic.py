@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -71,6 +72,8 @@ class FakeMetadataTopic:
         self.calls: Counter[str] = Counter()
         self.settings: MetadataTopicSettings | None = None
         self.held_reads: asyncio.Event | None = None
+        self.leader_epoch = 0
+        self._elected = asyncio.Event()
         self._batch_records_max = batch_records_max
         self._failing: dict[tuple[str, int], BaseException] = {}
         self._answers_lost: set[int] = set()
@@ -93,6 +96,19 @@ class FakeMetadataTopic:
         assert self.held_reads is not None
         self.held_reads.set()
         self.held_reads = None
+
+    def elect(self) -> None:
+        """Another leader of every partition."""
+        self.leader_epoch += 1
+        self._elected.set()
+        self._elected.clear()
+
+    def leader(self, _partition: int) -> int:
+        return self.leader_epoch
+
+    async def another_leader(self, partition: int, than: Hashable) -> None:
+        while self.leader(partition) == than:
+            await self._elected.wait()
 
     async def ensure(self, settings: MetadataTopicSettings) -> int:
         await self._begin("ensure")

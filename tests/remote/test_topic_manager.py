@@ -389,6 +389,20 @@ async def test_metadata_that_begins_later_is_read_from_there() -> None:
         assert len((await ready(manager)).finished()) == 3
 
 
+async def test_a_reader_that_backs_off_asks_another_leader_at_once() -> None:
+    log = MetadataLog()
+    fill(log, 3, PARTITION)
+    topic = FakeMetadataTopic(log)
+    topic.fail("bounds", 1, 2)
+    async with started(topic, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000) as manager:
+        await manager.assign([PARTITION])
+        await until(lambda: topic.calls["bounds"] == 1)
+        topic.elect()
+        await until(lambda: topic.calls["bounds"] == 2)
+        topic.elect()
+        assert len((await ready(manager)).finished()) == 3
+
+
 async def test_readers_end_with_their_last_partition_and_with_close() -> None:
     topic = FakeMetadataTopic(MetadataLog())
     async with started(topic) as manager:
