@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from ..log.adopt import AdoptedState, adopt
 from ..log.epochs import LeaderEpochCache
@@ -70,8 +70,8 @@ class FollowedPartition:
     def is_never_in_isr(self) -> bool:
         return self._partition.is_never_in_isr
 
-    async def append(self, records: memoryview) -> None:
-        await self._partition.log.append_as_follower(records)
+    def append(self, records: memoryview) -> Awaitable[object]:
+        return self._partition.log.append_as_follower(records)
 
     async def truncate_to(self, offset: int) -> None:
         await self._partition.log.truncate_to(offset)

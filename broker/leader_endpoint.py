@@ -107,33 +107,38 @@ class BrokerEndpoint:
         arrived: Arrived,
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
         for key in touched:
+            request = partitions.get(key)
+            wire = None if request is None else _wire(request, self._details(key))
+            if wire == self._wanted.get(key):
+                continue
             self._touched[key] = None
-            wire = _wire(partitions[key], self._details(key)) if key in partitions else None
-            if wire != self._wanted.get(key):
-                self._wanted.pop(key, None)
-                if wire is not None:
-                    self._wanted[key] = wire
+            self._wanted.pop(key, None)
+            if wire is not None:
+                self._wanted[key] = wire
         try:
             answers = await self._fetch(limits, arrived)
         except KafkaError as error:
             if error.code not in _SESSION_ERRORS:
                 raise KafkaError(error.code, f"broker {self._broker_id}: {error.message}") from error
             answers = await self._fetch(limits, arrived)
-        return {partition: _answer(answer) for partition, answer in answers.items()}
+        fetched = {}
+        for key, answer in answers.items():
+            fetched[key] = _answer(answer)
+        return fetched
 
     async def _fetch(self, limits: FetchLimits, arrived: Arrived) -> Mapping[TopicIdPartition, FetchPartitionResponse]:
         connection = await self._fetches.connection(self._address())
         session = self._session.next_request(self._wanted, self._touched)
         self._touched = {}
         request = FetchRequest(
-            max_wait_ms=limits.wait_max_ms,
-            min_bytes=limits.min_bytes,
-            max_bytes=limits.response_max_bytes,
+            limits.wait_max_ms,
+            limits.min_bytes,
+            session.topics,
+            limits.response_max_bytes,
             replica_id=self._replica_id,
             replica_epoch=self._replica_epoch(),
             session_id=session.session_id,
             session_epoch=session.session_epoch,
-            topics=session.topics,
             forgotten_topics=session.forgotten_topics,
         )
         asked = self._session.asked()
@@ -198,13 +203,14 @@ class BrokerEndpoint:
 def _wire(wanted: PartitionToFetch, details: ReplicaDetails) -> FetchPartition:
     return FetchPartition(
         wanted.partition.partition,
-        current_leader_epoch=wanted.current_leader_epoch,
-        fetch_offset=wanted.fetch_offset,
-        last_fetched_epoch=wanted.last_fetched_epoch,
-        log_start_offset=wanted.log_start_offset,
-        partition_max_bytes=wanted.max_bytes,
-        high_watermark=details.high_watermark,
-        local_log_start_offset=details.local_log_start_offset,
+        wanted.current_leader_epoch,
+        wanted.fetch_offset,
+        wanted.last_fetched_epoch,
+        wanted.log_start_offset,
+        wanted.max_bytes,
+        None,
+        details.high_watermark,
+        details.local_log_start_offset,
     )
 
 
@@ -213,9 +219,9 @@ def _answer(answer: FetchPartitionResponse) -> FetchedPartition:
     records = answer.records
     assert records is None or isinstance(records, BUFFER_TYPES), records
     return FetchedPartition(
-        error=answer.error_code,
-        high_watermark=answer.high_watermark,
-        log_start_offset=answer.log_start_offset,
-        diverging_epoch=None if diverging is None else EpochEnd(diverging.epoch, diverging.end_offset),
-        records=memoryview(records) if records else NOTHING,
+        answer.error_code,
+        answer.high_watermark,
+        answer.log_start_offset,
+        None if diverging is None else EpochEnd(diverging.epoch, diverging.end_offset),
+        memoryview(records) if records else NOTHING,
     )

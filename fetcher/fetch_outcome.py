@@ -1,8 +1,7 @@
-"""What a follower does with the leader's answer for one partition.
+"""What a follower does with the leader's answer for one partition where the two do not agree.
 
 answer                                  outcome
 --------------------------------------  -------------------------------------------------------------------------
-no error                                Append (possibly nothing), follow high watermark and log start
 DivergingEpoch at or above local start  Cut, and fetch again: the next answer validates the cut
 DivergingEpoch below local start        Begin (bootstrap rule 7): the replica counts as empty
 DivergingEpoch that would cut nothing   BackOff: an answer that cannot be acted upon must not make the two spin
@@ -21,14 +20,6 @@ from ..protocol.errors import ErrorCode
 from .bootstrap import Trigger
 from .epoch_fetch import truncation_for
 from .ports import FetchedPartition
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    """Append the records of the answer, then follow the leader's high watermark and log start (-1: not told)."""
-
-    high_watermark: int
-    log_start_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +50,7 @@ class Stop:
     reason: str
 
 
-Outcome = Append | Cut | Begin | BackOff | Stop
+Outcome = Cut | Begin | BackOff | Stop
 
 
 def outcome_of(
@@ -67,8 +58,6 @@ def outcome_of(
 ) -> Outcome:
     """The table of the module docstring, for a replica with these epochs and offsets."""
     match answer.error:
-        case ErrorCode.none if answer.diverging_epoch is None:
-            return Append(answer.high_watermark, answer.log_start_offset)
         case ErrorCode.none:
             return _cut(answer, epochs, local_log_start_offset, log_end_offset)
         case ErrorCode.offset_out_of_range:

@@ -6,8 +6,9 @@ the network and the disk. Every call of an endpoint ends within a deadline of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
 from ..log.adoption import AdoptedState
 from ..log.epochs import EpochEnd, LeaderEpochCache
@@ -18,7 +19,8 @@ from ..remote.lineage import OffsetAndEpoch
 NO_RECORDS = memoryview(b"")
 
 
-class PartitionToFetch(NamedTuple):
+@dataclass(slots=True)
+class PartitionToFetch:
     """A follower's position: it has everything in [log_start_offset, fetch_offset). Epochs are -1 where absent."""
 
     partition: TopicIdPartition
@@ -29,7 +31,8 @@ class PartitionToFetch(NamedTuple):
     max_bytes: int
 
 
-class FetchedPartition(NamedTuple):
+@dataclass(slots=True)
+class FetchedPartition:
     """The leader's answer for one partition. `records` are whole batches except for a possibly torn last one, and stay
     as they are for as long as they are referred to; offsets are -1 where the leader did not fill them.
     """
@@ -40,8 +43,14 @@ class FetchedPartition(NamedTuple):
     diverging_epoch: EpochEnd | None = None
     records: memoryview = NO_RECORDS
 
+    @property
+    def agrees(self) -> bool:
+        """Whether its records can be appended, and its offsets followed: almost always."""
+        return self.error is ErrorCode.none and self.diverging_epoch is None
 
-class FetchLimits(NamedTuple):
+
+@dataclass(slots=True)
+class FetchLimits:
     """`replica.fetch.wait.max.ms`, `.min.bytes`, `.response.max.bytes`."""
 
     wait_max_ms: int
@@ -125,7 +134,7 @@ class FollowerPartition(Protocol):
     def is_never_in_isr(self) -> bool:
         """Whether this replica has not been in the ISR since it last adopted state from the tier."""
 
-    async def append(self, records: memoryview) -> None:
+    def append(self, records: memoryview) -> Awaitable[object]:
         """Append the whole batches as they are; returns once the disk has taken them."""
 
     async def truncate_to(self, offset: int) -> None:
@@ -137,6 +146,7 @@ class FollowerPartition(Protocol):
     async def adopt(self, state: AdoptedState) -> None:
         """Replace the replica by the adopted state, durably and at once (bootstrap rule 4)."""
 
-    def update_high_watermark(self, offset: int) -> None: ...
+    def update_high_watermark(self, offset: int) -> None:
+        """Raise it to `offset`, which is at most the log end; a lower one changes nothing."""
 
     async def increment_log_start_offset(self, offset: int) -> None: ...

@@ -39,9 +39,10 @@ from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptEr
 from .aux_state import AskAgainError, LedgerBehindError
 from .bootstrap import AdoptFromTier, ResumeFetch, RetryLater, StartAt, Trigger, TruncateTo
 from .bootstrapper import Attempt, Bootstrapper, ReadyToAdopt
-from .fetch_outcome import Append, BackOff, Begin, Cut, Stop, outcome_of
+from .fetch_outcome import BackOff, Begin, Cut, Stop, outcome_of
 from .fetched_records import base_offset_of, whole_batches
 from .followed_replica import FollowedReplica, ReplicaProgress, ReplicaState, back_off_delay_s
+from .long_fetch import LongFetch
 from .ports import Arrived, FetchedPartition, FetchLimits, FollowerPartition, LeaderEndpoint
 from .replication_quota import FollowerThrottle, NoThrottle
 from .wanted_partitions import WantedPartitions
@@ -97,6 +98,7 @@ class ReplicaFetcher:
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.config = config
+        self._limits = FetchLimits(config.wait_max_ms, config.min_bytes, config.response_max_bytes)
         self._effect_wait_max_s = config.effect_wait_max_ms / 1000
         self._throttle = throttle or NoThrottle()
         self._leader = leader
@@ -110,8 +112,7 @@ class ReplicaFetcher:
         self._ready = asyncio.Event()
         self._fetching: asyncio.Task[None] | None = None
         """The task whose turn it is to fetch."""
-        self._long_fetch: asyncio.Timeout | None = None
-        """To end it with."""
+        self._long_fetch: LongFetch | None = None
         self._fetch_failures = 0
 
     @property
@@ -234,9 +235,9 @@ class ReplicaFetcher:
             self._fetching = self._group.create_task(self._fetch_while_it_may())
 
     async def _fetch_while_it_may(self) -> None:
-        own = asyncio.current_task()
+        own, now_s = asyncio.current_task(), asyncio.get_running_loop().time
         while self._fetching is own:
-            touched = self._wanted.look(asyncio.get_running_loop().time())
+            touched = self._wanted.look(now_s())
             if self._wanted.requests:
                 await self._fetch_round(touched)
             else:
@@ -270,15 +271,18 @@ class ReplicaFetcher:
             await self._delay_after(error)
             return
         self._fetch_failures = 0
-        rest = [
-            (replica, answer)
-            for key, answer in answers.items()
-            if key not in acted_upon and (replica := self._answered(key, answer)) is not None
-        ]
-        effects += [self._begin_effect(*each) for each in rest[:-1]]
+        rest: list[tuple[FollowedReplica, FetchedPartition]] = []
+        for key, answer in answers.items():
+            replica = self._answered(key, answer) if key not in acted_upon else None
+            if replica is not None:
+                rest.append((replica, answer))
         if rest:
-            await self._make_effect(*rest[-1], effects)
-        await self._wait_for(effects)
+            last = rest.pop()
+            for each in rest:
+                effects.append(self._begin_effect(*each))
+            await self._make_effect(*last, effects)
+        if effects:
+            await self._wait_for(effects)
 
     def _answered(self, key: TopicIdPartition, answer: FetchedPartition) -> FollowedReplica | None:
         """The replica that has to be acted upon, unless it was followed by this."""
@@ -312,7 +316,7 @@ class ReplicaFetcher:
             late.cancel()
 
     async def _wait_for(self, effects: list[asyncio.Task[None]]) -> None:
-        """Unless another task fetches by now."""
+        """Unless there are none, or another task fetches by now."""
         if effects and self._fetching is asyncio.current_task():
             _, late = await asyncio.wait(effects, timeout=self._effect_wait_max_s)
             self._fetch_again_after(late)
@@ -332,85 +336,93 @@ class ReplicaFetcher:
 
     async def _fetch(self, touched: Collection[TopicIdPartition], arrived: Arrived) -> Answers:
         """Nothing if the wait was ended because another replica became ready."""
-        config, wanted = self.config, self._wanted
-        is_busy = wanted.is_bootstrapping
-        wait_ms = min(config.wait_max_ms, config.busy_wait_max_ms) if is_busy else config.wait_max_ms
-        if wanted.held_back_s is not None:
-            wait_ms = min(wait_ms, math.ceil(wanted.held_back_s * 1000))
-        limits = FetchLimits(
-            wait_max_ms=wait_ms, min_bytes=config.min_bytes, response_max_bytes=config.response_max_bytes
-        )
-        if is_busy:
-            return await self._leader.fetch(wanted.requests, touched, limits, arrived)
-        self._long_fetch = end = asyncio.timeout(None)
+        wanted, own = self._wanted, self._fetching
+        assert own is not None, "a fetch without a task whose turn it is"
+        if wanted.is_bootstrapping:
+            return await self._leader.fetch(wanted.requests, touched, self._limits_now(), arrived)
+        self._long_fetch = fetch = LongFetch(own)
         try:
-            async with end:
-                return await self._leader.fetch(wanted.requests, touched, limits, arrived)
-        except TimeoutError:
-            if not end.expired():
+            return await self._leader.fetch(wanted.requests, touched, self._limits_now(), arrived)
+        except asyncio.CancelledError:
+            if not fetch.is_only_ended:
                 raise
             return {}
         finally:
             self._long_fetch = None
+            if fetch.is_ended:
+                own.uncancel()
+
+    def _limits_now(self) -> FetchLimits:
+        """A fetch waits less long where something else is to be done soon."""
+        config, wanted = self.config, self._wanted
+        if not wanted.is_bootstrapping and wanted.held_back_s is None:
+            return self._limits
+        wait_ms = config.wait_max_ms
+        if wanted.is_bootstrapping:
+            wait_ms = min(wait_ms, config.busy_wait_max_ms)
+        if wanted.held_back_s is not None:
+            wait_ms = min(wait_ms, math.ceil(wanted.held_back_s * 1000))
+        return FetchLimits(wait_ms, config.min_bytes, config.response_max_bytes)
 
     def _followed_quietly(self, replica: FollowedReplica, answer: FetchedPartition) -> bool:
         """The usual answer without records needs no lock and no task."""
-        partition = replica.partition
-        if answer.error is not ErrorCode.none or answer.diverging_epoch is not None or len(answer.records):
+        if len(answer.records) or not answer.agrees or answer.log_start_offset > replica.partition.log_start_offset:
             return False
-        if answer.log_start_offset > partition.log_start_offset:
-            return False
-        partition.update_high_watermark(min(answer.high_watermark, partition.log_end_offset))
-        replica.failures = 0
-        replica.is_caught_up = answer.high_watermark <= partition.log_end_offset
+        self._follow_high_watermark(replica, answer.high_watermark)
         return True
 
     async def _use(self, replica: FollowedReplica, answer: FetchedPartition) -> None:
-        partition = replica.partition
-        async with replica.effects:
+        await replica.effects.acquire()
+        try:
             if not replica.is_current:
                 return
-            outcome = outcome_of(answer, partition.epochs, partition.local_log_start_offset, partition.log_end_offset)
-            match outcome:
-                case Append(high_watermark, log_start_offset):
-                    await self._append(replica, answer.records, high_watermark, log_start_offset)
-                case Cut(offset):
-                    await self._cut(replica, offset)
-                case Begin(trigger):
-                    self._begin(replica, trigger)
-                case BackOff(reason):
-                    self._back_off(replica, reason, ReplicaState.FETCHING)
-                case Stop(reason):
-                    replica.fail(reason)
+            if answer.agrees:
+                await self._append(replica, answer)
+            else:
+                await self._act_upon_disagreement(replica, answer)
+        finally:
+            replica.effects.release()
 
-    async def _append(
-        self, replica: FollowedReplica, records: memoryview, high_watermark: int, log_start_offset: int
-    ) -> None:
+    async def _act_upon_disagreement(self, replica: FollowedReplica, answer: FetchedPartition) -> None:
         partition = replica.partition
-        if size_bytes := len(records):
-            batches = whole_batches(records)
+        match outcome_of(answer, partition.epochs, partition.local_log_start_offset, partition.log_end_offset):
+            case Cut(offset):
+                await self._cut(replica, offset)
+            case Begin(trigger):
+                self._begin(replica, trigger)
+            case BackOff(reason):
+                self._back_off(replica, reason, ReplicaState.FETCHING)
+            case Stop(reason):
+                replica.fail(reason)
+
+    async def _append(self, replica: FollowedReplica, answer: FetchedPartition) -> None:
+        """Then follow the leader's high watermark and log start (-1: not told)."""
+        partition = replica.partition
+        if size_bytes := len(answer.records):
+            batches = whole_batches(answer.records)
             if not len(batches):
                 self._back_off(replica, f"no whole batch in {size_bytes} bytes", ReplicaState.FETCHING)
                 return
-            await self._make_way(partition, base_offset_of(batches))
+            base_offset, log_end_offset = base_offset_of(batches), partition.log_end_offset
+            if base_offset < log_end_offset == partition.log_start_offset:
+                # A log that starts in the middle of a batch has that batch whole; an empty one begins where it begins.
+                await partition.start_at(base_offset)
             await partition.append(batches)
             replica.progress.bytes_from_leader += size_bytes
             self._throttle.fetched(partition.topic_id_partition, size_bytes)
             replica.tier_failures = 0
-        replica.failures = 0
-        log_end_offset = partition.log_end_offset
-        replica.is_caught_up = high_watermark <= log_end_offset
-        partition.update_high_watermark(min(high_watermark, log_end_offset))
-        log_start_offset = min(log_start_offset, partition.high_watermark)
-        if log_start_offset > partition.log_start_offset:
-            await partition.increment_log_start_offset(log_start_offset)
+        self._follow_high_watermark(replica, answer.high_watermark)
+        if answer.log_start_offset > partition.log_start_offset:
+            log_start_offset = min(answer.log_start_offset, partition.high_watermark)
+            if log_start_offset > partition.log_start_offset:
+                await partition.increment_log_start_offset(log_start_offset)
 
     @staticmethod
-    async def _make_way(partition: FollowerPartition, base_offset: int) -> None:
-        """A log that starts in the middle of a batch has that batch whole; an empty replica begins where it begins."""
-        is_empty = partition.log_start_offset == partition.log_end_offset
-        if is_empty and base_offset < partition.log_end_offset:
-            await partition.start_at(base_offset)
+    def _follow_high_watermark(replica: FollowedReplica, high_watermark: int) -> None:
+        replica.failures = 0
+        log_end_offset = replica.partition.log_end_offset
+        replica.is_caught_up = high_watermark <= log_end_offset
+        replica.partition.update_high_watermark(high_watermark if replica.is_caught_up else log_end_offset)
 
     async def _cut(self, replica: FollowedReplica, offset: int) -> None:
         partition = replica.partition
@@ -463,5 +475,5 @@ class ReplicaFetcher:
 
     def _became_ready(self) -> None:
         self._ready.set()
-        if self._long_fetch is not None and not self._long_fetch.expired():
-            self._long_fetch.reschedule(asyncio.get_running_loop().time())
+        if self._long_fetch is not None:
+            self._long_fetch.end()

@@ -33,17 +33,13 @@ class WantedPartitions:
         """Those whose request has not changed for longest come first: the leader may run out of bytes."""
         self.held_back_s: float | None = None
         """When the first of those may be fetched that the throttle holds back; None if it holds back none."""
+        self.is_bootstrapping = False
+        """Whether a replica was at the last look; none of these is settled."""
         self._replicas = replicas
         self._throttle = throttle
         self._max_bytes = max_bytes
         self._touched: dict[TopicIdPartition, None] = {}
         self._look_at_all_s = 0.0
-
-    @property
-    def is_bootstrapping(self) -> bool:
-        """Whether a replica is; none of these is settled."""
-        replicas = (self._replicas.get(key) for key in self._touched)
-        return any(replica is not None and replica.state is ReplicaState.BOOTSTRAPPING for replica in replicas)
 
     def touch(self, key: TopicIdPartition) -> None:
         """To be looked at before the next fetch."""
@@ -52,8 +48,9 @@ class WantedPartitions:
     def fetched(self, key: TopicIdPartition) -> FollowedReplica | None:
         """The replica that is fetched under this name; None if it was removed since, though another may have come."""
         replica = self._replicas.get(key)
-        is_this = replica is not None and replica.asked is not None and self.requests.get(key) is replica.asked
-        return replica if is_this else None
+        if replica is None or replica.asked is None or self.requests.get(key) is not replica.asked:
+            return None
+        return replica
 
     def look(self, now_s: float) -> Collection[TopicIdPartition]:
         """Bring `requests` up to date; what was looked at for that since there was something to fetch."""
@@ -61,12 +58,14 @@ class WantedPartitions:
             self._look_at_all_s = now_s + LOOK_AT_ALL_S
             self._touched.update(dict.fromkeys(self._replicas))
         touched, self._touched = self._touched, {}
-        self.held_back_s = None
+        self.held_back_s, self.is_bootstrapping = None, False
         for key in touched:
-            replica = self._replicas.get(key)
-            request = self._request(replica) if replica is not None and self._is_due(replica) else None
-            if replica is not None and (request is None or not replica.is_caught_up):
-                self._touched[key] = None
+            replica, request = self._replicas.get(key), None
+            if replica is not None:
+                request = self._request(replica) if self._is_due(replica) else None
+                if request is None or not replica.is_caught_up:
+                    self._touched[key] = None
+                    self.is_bootstrapping |= replica.state is ReplicaState.BOOTSTRAPPING
             if request is not self.requests.get(key):
                 self.requests.pop(key, None)
                 if request is not None:
@@ -95,11 +94,11 @@ class WantedPartitions:
             or asked.last_fetched_epoch != last_fetched_epoch
         ):
             asked = replica.asked = PartitionToFetch(
-                partition=partition.topic_id_partition,
-                fetch_offset=fetch_offset,
-                log_start_offset=log_start_offset,
-                last_fetched_epoch=last_fetched_epoch,
-                current_leader_epoch=replica.leader_epoch,
-                max_bytes=self._max_bytes,
+                partition.topic_id_partition,
+                fetch_offset,
+                log_start_offset,
+                last_fetched_epoch,
+                replica.leader_epoch,
+                self._max_bytes,
             )
         return asked

@@ -29,10 +29,10 @@ older than `eviction_ms`, if it is less valuable itself: followers before consum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count, groupby
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from .errors import ErrorCode, KafkaError
@@ -65,6 +65,7 @@ class PartitionKey(NamedTuple):
     partition: int
 
 
+T = TypeVar("T")
 _Answers = Mapping[PartitionKey, FetchPartitionResponse]
 
 
@@ -375,7 +376,7 @@ def _response(
 # The fetcher's side.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SessionRequest:
     """What a request says of its session; to be put into a `FetchRequest`."""
 
@@ -409,33 +410,32 @@ class FetchSession:
         told = self._told
         if touched is None:
             touched = [*(key for key in told if key not in wanted), *wanted]
-        changed: dict[TopicIdPartition, FetchPartition] = {}
-        forgotten: list[TopicIdPartition] = []
+        changed: list[tuple[TopicIdPartition, FetchPartition]] = []
+        forgotten: list[tuple[TopicIdPartition, int]] = []
         for key in touched:
-            partition = wanted.get(key)
-            if partition == told.get(key):
+            partition, before = wanted.get(key), told.get(key)
+            if partition == before:
                 continue
             if partition is None:
-                forgotten.append(key)
-            else:
-                changed[key] = partition
-        for key in forgotten:
+                forgotten.append((key, key.partition))
+                continue
+            changed.append((key, partition))
+            told[key] = partition
+            if before is None:
+                self._asked[key.topic_id, key.partition] = self._asked[key.topic, key.partition] = key
+        for key, number in forgotten:
             del told[key]
             for name in (key.topic_id, key.topic):
-                if self._asked.get((name, key.partition)) == key:
-                    del self._asked[name, key.partition]
-        for key in changed:
-            self._asked[key.topic_id, key.partition] = self._asked[key.topic, key.partition] = key
-        told.update(changed)
-        topics = tuple(
-            FetchTopic(tuple(changed[key] for key in keys), topic, topic_id)
-            for topic, topic_id, keys in _by_topic(changed)
+                if self._asked.get((name, number)) == key:
+                    del self._asked[name, number]
+        return SessionRequest(
+            self._id,
+            self._epoch,
+            tuple([FetchTopic(tuple(group), key.topic, key.topic_id) for key, group in _by_topic(changed)]),
+            tuple([ForgottenTopic(tuple(group), key.topic, key.topic_id) for key, group in _by_topic(forgotten)])
+            if forgotten
+            else (),
         )
-        forgotten_topics = tuple(
-            ForgottenTopic(tuple(key.partition for key in keys), topic, topic_id)
-            for topic, topic_id, keys in _by_topic(forgotten)
-        )
-        return SessionRequest(self._id, self._epoch, topics, forgotten_topics)
 
     def response_received(self, response: FetchResponse) -> dict[TopicIdPartition, FetchPartitionResponse]:
         """The answers of a response; of an incremental one only those with news. KafkaError if it cannot be used: the
@@ -468,8 +468,8 @@ class FetchSession:
         asked = self._asked
         answers: dict[TopicIdPartition, FetchPartitionResponse] = {}
         for topic in response.topics:
+            name = topic.topic_id or topic.topic
             for answer in topic.partitions:
-                name = topic.topic_id or topic.topic
                 key = asked.get((name, answer.partition))
                 if key is None:
                     self._start_anew()
@@ -486,7 +486,12 @@ class FetchSession:
         self._epoch = INITIAL_EPOCH
 
 
-def _by_topic(keys: Iterable[TopicIdPartition]) -> Iterator[tuple[str, UUID, list[TopicIdPartition]]]:
-    """Neighbours of one topic together; the order stays, for it says who is served first."""
-    for (topic, topic_id), group in groupby(keys, key=lambda key: (key.topic, key.topic_id)):
-        yield topic, topic_id, list(group)
+def _by_topic(items: Iterable[tuple[TopicIdPartition, T]]) -> list[tuple[TopicIdPartition, list[T]]]:
+    """Neighbours of one topic together, named by the first; the order stays, for it says who is served first."""
+    groups: list[tuple[TopicIdPartition, list[T]]] = []
+    for key, item in items:
+        if groups and (groups[-1][0].topic, groups[-1][0].topic_id) == (key.topic, key.topic_id):
+            groups[-1][1].append(item)
+        else:
+            groups.append((key, [item]))
+    return groups

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tierfetch.fetcher.bootstrap import Trigger
-from tierfetch.fetcher.fetch_outcome import Append, BackOff, Begin, Cut, Outcome, Stop, outcome_of
+from tierfetch.fetcher.fetch_outcome import BackOff, Begin, Cut, Outcome, Stop, outcome_of
 from tierfetch.fetcher.fetched_records import base_offset_of, whole_batches
 from tierfetch.fetcher.ports import FetchedPartition
 from tierfetch.log.epochs import EpochEnd
@@ -25,9 +25,10 @@ def diverging(epoch: int, end_offset: int) -> FetchedPartition:
     return FetchedPartition(error=ErrorCode.none, diverging_epoch=EpochEnd(epoch, end_offset))
 
 
-def test_no_error_appends_and_follows() -> None:
-    answer = FetchedPartition(error=ErrorCode.none, high_watermark=80, log_start_offset=20)
-    assert outcome(answer) == Append(80, 20)
+def test_what_is_followed_is_neither_an_error_nor_a_divergence() -> None:
+    assert FetchedPartition(ErrorCode.none, high_watermark=80, log_start_offset=20).agrees
+    assert not FetchedPartition(ErrorCode.unknown_server_error).agrees
+    assert not diverging(3, 60).agrees
 
 
 @pytest.mark.parametrize(

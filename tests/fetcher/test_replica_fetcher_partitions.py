@@ -188,6 +188,17 @@ class TestSeveralPartitions:
             fetcher.add(other)
             await cluster.until_caught_up(other)
 
+    async def test_a_fetcher_that_is_stopped_as_its_long_wait_is_ended_stops(self) -> None:
+        cluster, _ = self.cluster(config=replace(QUICK, wait_max_ms=60_000))
+        async with cluster.running() as fetcher:
+            await cluster.until_caught_up()
+            await until(lambda: fetcher._long_fetch is not None)
+            fetcher._became_ready()
+            assert fetcher._fetching is not None
+            fetcher._fetching.cancel()
+            await asyncio.wait({fetcher._fetching}, timeout=5)
+            assert fetcher._fetching.cancelled()
+
     async def test_every_partition_gets_its_turn_to_be_first(self) -> None:
         cluster, other = self.cluster()
         async with cluster.running() as fetcher:
