@@ -19,7 +19,7 @@ Rules:
 * A batch is found by its length alone, so a length that reaches beyond the buffer is an incomplete tail, not a fault.
 
 Leader and follower call `iter_batches` for every byte they move: it unpacks, checks and sums, and makes no copy.
-Headers are named tuples because frozen dataclasses cost four times as much to make.
+Headers are named tuples, made of what the struct has unpacked as it is: `_make` takes twice as long.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def parse_header(buf: Buffer, position: int = 0) -> BatchHeader:
         raise CorruptRecordError(
             f"{len(buf) - position} bytes where a batch header of {BATCH_HEADER_SIZE} is expected", position
         )
-    header = BatchHeader._make(HEADER.unpack_from(buf, position))
+    header: BatchHeader = tuple.__new__(BatchHeader, HEADER.unpack_from(buf, position))
     _check_header(header, position)
     return header
 
@@ -161,7 +161,7 @@ def iter_batches(
         last_header_position = end - BATCH_HEADER_SIZE
         position = start
         while position <= last_header_position:
-            header = BatchHeader._make(HEADER.unpack_from(view, position))
+            header: BatchHeader = tuple.__new__(BatchHeader, HEADER.unpack_from(view, position))
             _check_header(header, position)
             next_position = position + LOG_OVERHEAD + header.batch_length
             if next_position > end:
@@ -182,7 +182,8 @@ def check_complete(buf: Buffer, position: int, header: BatchHeader) -> None:
 
 def check_batch(buf: Buffer, position: int, header: BatchHeader) -> None:
     """CorruptRecordError unless all of the batch is in the buffer and its CRC is right."""
-    check_complete(buf, position, header)
+    if position + LOG_OVERHEAD + header.batch_length > len(buf):
+        check_complete(buf, position, header)
     if _crc_of(buf, position, header) != header.crc:
         raise _crc_mismatch(buf, position, header)
 
@@ -206,7 +207,15 @@ def stamp_batch(
         _ATTRIBUTES.pack_into(buf, position + CRC_START, header.attributes | LOG_APPEND_TIME_BIT)
         _MAX_TIMESTAMP.pack_into(buf, position + _MAX_TIMESTAMP_AT, log_append_time_ms)
         _CRC.pack_into(buf, position + _CRC_AT, _crc_of(buf, position, header))
-    return BatchHeader._make(HEADER.unpack_from(buf, position))
+    return tuple.__new__(BatchHeader, HEADER.unpack_from(buf, position))
+
+
+def sealed(header: bytes, payload: bytes) -> bytes:
+    """The batch of a packed header, whatever CRC it has, and its records."""
+    batch = bytearray(header)
+    batch += payload
+    _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[CRC_START:]))
+    return bytes(batch)
 
 
 def _check_header(header: BatchHeader, position: int) -> None:
@@ -235,8 +244,8 @@ def _header_fault(header: BatchHeader) -> str:
 
 
 def _crc_of(buf: Buffer, position: int, header: BatchHeader) -> int:
-    with memoryview(buf) as view, view[position + CRC_START : position + header.size_bytes] as covered:
-        return crc32c(covered)
+    with memoryview(buf) as view:
+        return crc32c(view[position + CRC_START : position + LOG_OVERHEAD + header.batch_length])
 
 
 def _crc_mismatch(buf: Buffer, position: int, header: BatchHeader) -> CorruptRecordError:

@@ -68,16 +68,17 @@ class KafkaClient:
     ) -> Any:
         """As `Connection.request`, dialling within the same deadline if need be."""
         timeout_s = self._limits.request_timeout_s if timeout_s is None else timeout_s
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + timeout_s
         connection = self._live(address)
         if connection is None:
+            loop = asyncio.get_running_loop()
+            deadline_s = loop.time() + timeout_s
             try:
                 async with asyncio.timeout_at(deadline_s):
                     connection = await self.connection(address)
             except TimeoutError:
                 raise BrokerUnavailableError(f"{address} could not be reached within {timeout_s:g} s") from None
-        return await connection.request(api, body, max_version=max_version, timeout_s=deadline_s - loop.time())
+            timeout_s = deadline_s - loop.time()
+        return await connection.request(api, body, max_version=max_version, timeout_s=timeout_s)
 
     async def fetch(self, address: Address, request: FetchRequest, *, timeout_s: float | None = None) -> FetchResponse:
         response: FetchResponse = await self.request(address, ApiKey.FETCH, request, timeout_s=timeout_s)

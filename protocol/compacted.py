@@ -13,16 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crc32c import crc32c
-
 from .batch_header import (
     BATCH_HEADER_SIZE,
-    CRC_START,
     DELETE_HORIZON_BIT,
     HEADER,
     LOG_OVERHEAD,
     BatchHeader,
     TimestampType,
+    sealed,
 )
 from .compression import Compression, compress
 from .record_body import Record, encode_records
@@ -61,5 +59,4 @@ def delete_horizon_of(header: BatchHeader) -> int | None:
 
 def _packed(header: BatchHeader, payload: bytes) -> bytes:
     length = BATCH_HEADER_SIZE - LOG_OVERHEAD + len(payload)
-    covered = HEADER.pack(*header._replace(batch_length=length))[CRC_START:] + payload
-    return HEADER.pack(*header._replace(batch_length=length, crc=crc32c(covered)))[:CRC_START] + covered
+    return sealed(HEADER.pack(*header._replace(batch_length=length)), payload)

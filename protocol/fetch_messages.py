@@ -141,7 +141,9 @@ def release_records(response: FetchResponse) -> None:
     """Release every slice of the response; idempotent."""
     for topic in response.topics:
         for partition in topic.partitions:
-            release_records_of(partition)
+            records = partition.records
+            if records is not None and not isinstance(records, BUFFER_TYPES):
+                records.release()
 
 
 def release_records_of(answer: FetchPartitionResponse) -> None:

@@ -84,7 +84,8 @@ class FrameAssembler:
             return self._frame[self._frame_filled :]
         if self._scratch_start == self._scratch_end:
             self._scratch_start = self._scratch_end = 0
-        elif self._scratch_start > 0:
+            return self._scratch
+        if self._scratch_start > 0:
             self._move_to_front()
         return self._scratch[self._scratch_end :]
 
@@ -121,27 +122,31 @@ class FrameAssembler:
             )
         return size
 
-    def frame(self) -> memoryview | None:
-        """The next whole frame without its size, or None: more bytes are needed."""
-        if self._frame is None and (self._scratch_start == self._scratch_end or not self._begin_frame()):
-            return None
-        assert self._frame is not None
+    def frame(self, size: int | None = None) -> memoryview | None:
+        """The next whole frame without its size, or None: more bytes are needed. `size`: what `next_size` has said."""
+        if self._frame is None:
+            if self._scratch_start == self._scratch_end:
+                return None
+            if size is None and (size := self.next_size()) is None:
+                return None
+            return self._from_scratch(size)
         if self._frame_filled < len(self._frame):
             return None
         frame, self._frame = self._frame, None
         return frame
 
-    def _begin_frame(self) -> bool:
-        size = self.next_size()
-        if size is None:
-            return False
-        start = self._scratch_start + SIZE_BYTES
-        here = min(size, self._scratch_end - start)
-        self._frame = self._allocate(size)
-        self._frame[:here] = self._scratch[start : start + here]
-        self._frame_filled = here
-        self._scratch_start = start + here
-        return True
+    def _from_scratch(self, size: int) -> memoryview | None:
+        """The frame if it is there as a whole; what is there of it is moved to a buffer of its own otherwise."""
+        start, here = self._scratch_start + SIZE_BYTES, self._scratch_end
+        end = start + size
+        if end <= here:
+            self._scratch_start = end
+            return memoryview(bytearray(self._scratch[start:end]))
+        frame = self._frame = self._allocate(size)
+        self._frame_filled = here - start
+        frame[: here - start] = self._scratch[start:here]
+        self._scratch_start = here
+        return None
 
     def _move_to_front(self) -> None:
         rest = bytes(self._scratch[self._scratch_start : self._scratch_end])

@@ -8,15 +8,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from operator import lt
 from typing import Final
-
-from crc32c import crc32c
 
 from .batch_header import (
     BATCH_HEADER_SIZE,
     CONTROL_BIT,
-    CRC_START,
     HEADER,
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD,
@@ -29,6 +26,7 @@ from .batch_header import (
     check_complete,
     iter_batches,
     parse_header,
+    sealed,
     stamp_batch,
 )
 from .compression import Compression, compress, decompress
@@ -96,7 +94,7 @@ def build_batch(
     assert records, f"a batch at offset {base_offset} needs at least one record"
     offsets = [record.offset for record in records]
     assert offsets[0] >= base_offset, f"offset {offsets[0]} lies below the base offset {base_offset}"
-    assert all(a < b for a, b in pairwise(offsets)), f"offsets do not rise: {offsets}"
+    assert all(map(lt, offsets, offsets[1:])), f"offsets do not rise: {offsets}"
     base_timestamp = records[0].timestamp
     payload = compress(compression, encode_records(records, base_offset, base_timestamp))
     attributes = (
@@ -105,20 +103,19 @@ def build_batch(
         | TRANSACTIONAL_BIT * is_transactional
         | CONTROL_BIT * is_control
     )
-    header = BatchHeader(
-        base_offset=base_offset,
-        batch_length=BATCH_HEADER_SIZE - LOG_OVERHEAD + len(payload),
-        partition_leader_epoch=partition_leader_epoch,
-        magic=MAGIC,
-        crc=0,
-        attributes=attributes,
-        last_offset_delta=offsets[-1] - base_offset,
-        base_timestamp=base_timestamp,
-        max_timestamp=max(record.timestamp for record in records),
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        record_count=len(records),
+    header = HEADER.pack(
+        base_offset,
+        BATCH_HEADER_SIZE - LOG_OVERHEAD + len(payload),
+        partition_leader_epoch,
+        MAGIC,
+        0,  # the CRC, not known yet
+        attributes,
+        offsets[-1] - base_offset,
+        base_timestamp,
+        max([record.timestamp for record in records]),
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
     )
-    covered = HEADER.pack(*header)[CRC_START:] + payload
-    return HEADER.pack(*header._replace(crc=crc32c(covered)))[:CRC_START] + covered
+    return sealed(header, payload)

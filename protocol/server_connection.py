@@ -166,20 +166,22 @@ class ServerConnection(StreamProtocol):
 
     def _read_requests(self) -> None:
         """Start a handler for each whole request, as far as the limits allow; then read on or pause."""
+        if self._is_closing or self.transport.is_closing():
+            return
+        frames = self.frames
         try:
-            while self._may_read() and (frame := self._next_frame()) is not None:
+            while frames.is_partial and not self._is_full() and (frame := self._next_frame()) is not None:
                 self._receive_deadline_s = None
                 self._start(frame)
         except (MalformedMessageError, UnsupportedVersionError) as error:
             self._refuse(str(error))
-        if self._is_closing or self.transport.is_closing():
             return
-        if not self._may_read():
+        if self._is_full():
             self._receive_deadline_s = None
             self._is_reading_paused = True
             self.transport.pause_reading()
             return
-        if not self.frames.is_partial:
+        if not frames.is_partial:
             self._receive_deadline_s = None
         elif self._receive_deadline_s is None:
             self._receive_deadline_s = self.loop.time() + self._server.limits.receive_timeout_s
@@ -187,13 +189,9 @@ class ServerConnection(StreamProtocol):
             self._is_reading_paused = False
             self.transport.resume_reading()
 
-    def _may_read(self) -> bool:
-        return not (
-            self._waits_for_memory
-            or self._is_closing
-            or len(self._requests) >= self._server.limits.in_flight_max
-            or self.transport.is_closing()
-        )
+    def _is_full(self) -> bool:
+        """Whether the next request has to wait, for memory or until a response has left."""
+        return self._waits_for_memory or len(self._requests) >= self._server.limits.in_flight_max
 
     def _next_frame(self) -> memoryview | None:
         size = self.frames.next_size()
@@ -204,7 +202,7 @@ class ServerConnection(StreamProtocol):
                 self._waits_for_memory = True
                 return None
             self._frame_memory = size
-        return self.frames.frame()
+        return self.frames.frame(size)
 
     def _start(self, frame: memoryview) -> None:
         try:
@@ -252,13 +250,13 @@ class ServerConnection(StreamProtocol):
 
     def _context(self, header: RequestHeader) -> RequestContext:
         return RequestContext(
-            api=header.api,
-            api_version=header.api_version,
-            client_id=header.client_id,
-            connection_id=self.id,
-            peer=self.peer,
-            listener_name=self._server.listener_name,
-            arrival_time_s=self._last_activity_s,
+            header.api,
+            header.api_version,
+            header.client_id,
+            self.id,
+            self.peer,
+            self._server.listener_name,
+            self._last_activity_s,
         )
 
     async def _offer_versions(self, *_: object) -> dict[str, Any]:
@@ -277,7 +275,8 @@ class ServerConnection(StreamProtocol):
         try:
             while self._requests and self._requests[0].is_answered:
                 request = self._requests[0]
-                if self._has_failed(request):
+                if request.error is not None:
+                    self._log_failure(request, request.error)
                     self._done_with(request)
                     self.transport.abort()
                     return
@@ -301,7 +300,7 @@ class ServerConnection(StreamProtocol):
             self._sender = None
             if self.is_lost:
                 self._end()
-            else:
+            elif self._is_closing:
                 self._close_when_answered()
 
     def _done_with(self, request: _Request) -> None:
@@ -314,14 +313,13 @@ class ServerConnection(StreamProtocol):
         if self._is_closing and not self._requests and self._sender is None:
             self.transport.close()
 
-    def _has_failed(self, request: _Request) -> bool:
-        """Whether the handler gave no answer; says so in the log."""
-        error, name = request.error, self._server.listener_name
+    def _log_failure(self, request: _Request, error: BaseException) -> None:
+        """Of a handler that gave no answer."""
+        name = self._server.listener_name
         if isinstance(error, KafkaError):
             log.warning("%s: %s of %s is not answered: %s", name, request.api.name, self.peer, error)
         elif isinstance(error, Exception):
             log.error("%s: %s of %s failed", name, request.api.name, self.peer, exc_info=error)
-        return error is not None
 
     async def _send(self, request: _Request) -> None:
         response = request.response
@@ -355,5 +353,7 @@ class ServerConnection(StreamProtocol):
 
     def _drop(self, request: _Request, _: object = None) -> None:
         self._server.memory.give_back(request.memory)
-        if not self._has_failed(request):
+        if request.error is None:
             release_response(request.response)
+        else:
+            self._log_failure(request, request.error)

@@ -49,7 +49,10 @@ class StreamProtocol(asyncio.BufferedProtocol):
                 part.release()
             return
         if len(part) <= WRITE_CHUNK_SIZE:
-            await self.drain()
+            if self._writable.is_set():
+                self.check_open()
+            else:
+                await self.drain()
             self.transport.write(part)
             return
         view = memoryview(part)

@@ -56,4 +56,8 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 def write_varint(out: bytearray, value: int) -> None:
     """Append a signed integer (int32 or int64: the width only limits readers)."""
-    write_uvarint(out, value << 1 if value >= 0 else (-value << 1) - 1)
+    value = value << 1 if value >= 0 else (-value << 1) - 1
+    if value < 0x80:
+        out.append(value)
+    else:
+        write_uvarint(out, value)
