@@ -18,6 +18,7 @@ from rich.table import Table
 
 from ..log.checkpoints import META_PROPERTIES
 from ..log.errors import CorruptFileError
+from ..quorum.metadata_log import METADATA_PARTITION
 from .local_cluster import BrokerFailedError, LocalCluster, TierSettings
 from .local_nodes import LocalNodes
 from .local_quorum import ControllerFailedError, LocalQuorum
@@ -122,13 +123,17 @@ class _Order:
 
 
 def _check_controllers(order: _Order, *, combined: bool) -> None:
-    """ClickException if the directory holds a quorum of others: its voters are those that it began with."""
+    """ClickException if the directory holds a quorum of others: its voters are those that it began with.
+
+    All are formatted before the first one starts. Where none has, there is no data yet: the others are formatted, too.
+    """
     first = 1 if combined else FIRST_CONTROLLER
     kind = LocalServers.kind if combined else LocalQuorum.kind
     wanted = {f"{kind}-{node}" for node in range(first, first + order.controllers)}
     formatted = {path.parent.name for path in order.base.glob(f"*/{META_PROPERTIES}")}
     found = {name for name in formatted if not name.startswith(LocalCluster.kind)}
-    if found and found != wanted:
+    has_begun = any((order.base / name / str(METADATA_PARTITION)).exists() for name in found)
+    if found and found != wanted and (has_begun or not found < wanted):
         raise click.ClickException(
             f"--dir {order.base} holds a cluster whose controllers are {', '.join(sorted(found))}: start it with the"
             " same ones, or give another directory"

@@ -111,6 +111,7 @@ def test_a_directory_of_other_controllers_is_refused(
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     quorum = LocalQuorum(tmp_path, 1, first_id=FIRST_CONTROLLER)
     quorum.prepare(FIRST_CONTROLLER)
+    quorum.metadata_directory(FIRST_CONTROLLER).mkdir()
     command = ["cluster", "up", "--brokers", "1", "--port", str(free_range(4)), "--dir", str(tmp_path)]
     refused = CliRunner().invoke(cli, [*command, *options], catch_exceptions=False)
     assert (refused.exit_code, "whose controllers are controller-101" in refused.stderr) == (1, True), refused.stderr

@@ -1,0 +1,87 @@
+"""What `tierfetch cluster up` does with a directory that it finds."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tierfetch.cli.cluster import FIRST_CONTROLLER, cluster
+from tierfetch.cli.local_quorum import LocalQuorum
+from tierfetch.cli.local_servers import LocalServers
+
+KINDS = (LocalQuorum, LocalServers)
+
+
+class Killed(BaseException):
+    """In place of kill -9."""
+
+
+def up(base: Path, kind: type[LocalQuorum | LocalServers], nodes: int) -> str:
+    """`cluster up` in this process; what it said."""
+    size = ["--brokers", str(nodes), "--combined"] if kind is LocalServers else ["--controllers", str(nodes)]
+    result = CliRunner().invoke(cluster, ["up", "--dir", str(base), *size])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.output
+
+
+@pytest.fixture(autouse=True)
+def _no_ports_and_no_signals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tierfetch.cli.cluster.taken_port", lambda _: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+
+
+def formatted(base: Path) -> Sequence[str]:
+    return sorted(path.parent.name for path in base.glob("*/meta.properties"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("nodes_formatted", [0, 1, 2, 3])
+def test_formatting_that_was_cut_short_is_completed(
+    kind: type[LocalQuorum | LocalServers], nodes_formatted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = kind.prepare
+
+    def killed_after(self: LocalQuorum | LocalServers, node: int) -> None:
+        if node - self.nodes[0] == nodes_formatted:
+            raise Killed
+        prepare(self, node)  # type: ignore[arg-type]
+
+    def killed_before_start(*_: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(kind, "start", killed_before_start)
+    with monkeypatch.context() as patch, contextlib.suppress(Killed):
+        patch.setattr(kind, "prepare", killed_after)
+        up(tmp_path, kind, 3)
+    assert len(formatted(tmp_path)) == nodes_formatted
+    with pytest.raises(Killed):
+        up(tmp_path, kind, 3)
+    first = FIRST_CONTROLLER if kind is LocalQuorum else 1
+    assert formatted(tmp_path) == [f"{kind.kind}-{node}" for node in range(first, first + 3)]
+    ids = {
+        line
+        for path in tmp_path.glob("*/meta.properties")
+        for line in path.read_text().splitlines()
+        if "cluster" in line
+    }
+    assert len(ids) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("nodes", [2, 4])
+def test_where_a_node_has_begun_there_is_nothing_to_complete(
+    kind: type[LocalQuorum | LocalServers], nodes: int, tmp_path: Path
+) -> None:
+    first = FIRST_CONTROLLER if kind is LocalQuorum else 1
+    for node in range(first, first + 3):
+        directory = tmp_path / f"{kind.kind}-{node}"
+        (directory / "__cluster_metadata-0").mkdir(parents=True)
+        (directory / "meta.properties").write_text("version=1\n")
+    assert "holds a cluster whose controllers are" in up(tmp_path, kind, nodes)
+    assert len(formatted(tmp_path)) == 3
