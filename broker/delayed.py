@@ -103,6 +103,8 @@ class Sleepers:
 
     def wake(self) -> None:
         """Wake all, once, who came first first: they look again and come back if what they found is not enough."""
+        if not self._wakeups:
+            return
         wakeups, self._wakeups = self._wakeups, {}
         for wakeup in sorted(wakeups, key=attrgetter("arrival")):
             wakeup.wake()

@@ -23,6 +23,7 @@ from typing import Final
 from ..fetcher.epoch_fetch import LeaderView
 from ..fetcher.leader_replicas import FollowerFetch, LeaderReplicas
 from ..log.partition_log import PartitionLog
+from ..log.state import LogOffsets
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition
 from .cluster_view import ClusterView, PartitionRegistration
@@ -101,18 +102,24 @@ class Leadership:
 
     def view_now(self) -> LeaderView:
         """The replica at this instant, as the decisions of a Fetch want it."""
-        log = self._log
+        return self.view_at(self._log.offsets)
+
+    def view_at(self, offsets: LogOffsets) -> LeaderView:
+        """The same of who has asked for the offsets already."""
         return LeaderView(
-            self.leader_epoch, log.epochs, *log.offsets, self.replicas.epoch_start_offset, self._followers
+            self.leader_epoch, self._log.epochs, *offsets, self.replicas.epoch_start_offset, self._followers
         )
 
     def advance_high_watermark(self) -> None:
         """Raise it as far as the replicas allow now. Followers flush before they fetch on; what this replica has not
         flushed as `flush.messages` wants counts for nothing either (an append is readable before that).
         """
+        self._advance(self._log.log_end_offset, monotonic_ms())
+
+    def _advance(self, log_end_offset: int, now_ms: int) -> None:
         log = self._log
-        candidate = self.replicas.high_watermark(log.log_end_offset, monotonic_ms())
-        if candidate is None:
+        candidate = self.replicas.high_watermark(log_end_offset, now_ms)
+        if candidate is None or candidate <= log.high_watermark:
             return
         candidate = min(candidate, log.settled_end_offset)
         if candidate > log.high_watermark and log.update_high_watermark(candidate):
@@ -120,14 +127,16 @@ class Leadership:
 
     def record_fetch(self, replica_id: int, fetch: FollowerFetch) -> None:
         """Note a fetch that `validate_fetch` let pass."""
-        log_start_offset = self.replicas.followers[replica_id].log_start_offset
-        if self.replicas.record_fetch(replica_id, fetch, self._log.log_end_offset, monotonic_ms()):
-            if fetch.log_start_offset > log_start_offset:
-                self._on_low_watermark()
-            self.advance_high_watermark()
-            grown = self.replicas.expanded_isr(replica_id, self._log.high_watermark)
-            if grown is not None:
-                self._alter(grown)
+        replicas, log_end_offset, now_ms = self.replicas, self._log.log_end_offset, monotonic_ms()
+        log_start_offset = replicas.followers[replica_id].log_start_offset
+        if not replicas.record_fetch(replica_id, fetch, log_end_offset, now_ms):
+            return
+        if fetch.log_start_offset > log_start_offset:
+            self._on_low_watermark()
+        self._advance(log_end_offset, now_ms)
+        grown = replicas.expanded_isr(replica_id, self._log.high_watermark)
+        if grown is not None:
+            self._alter(grown)
 
     def preferred_read_replica(self, select: ReplicaSelector, rack: str, offset: int) -> int | None:
         """The follower that a consumer in `rack` had better ask for `offset`; None: this leader."""

@@ -11,7 +11,7 @@ the session's last request, before anything is decided from it.
 from __future__ import annotations
 
 from ..fetcher.leader_replicas import LeaderReplicas
-from ..protocol.fetch_session import LeaderSession, PartitionKey
+from ..protocol.leader_sessions import AskedPartition, LeaderSession
 
 
 class RestingFetches:
@@ -24,19 +24,21 @@ class RestingFetches:
     def __len__(self) -> int:
         return len(self._resting)
 
-    def add(self, session: LeaderSession, key: PartitionKey, replica_id: int) -> None:
+    def add(self, session: LeaderSession, asked: AskedPartition, replica_id: int) -> None:
         """`replica_id` is the follower whose session it is, -1 a consumer."""
-        resting = _Resting(self, session, key, replica_id)
-        if session.rest(key, resting.end):
+        resting = _Resting(self, session, asked, replica_id)
+        if session.rest(asked, resting.end):
             self._resting[resting] = None
 
     def rouse(self) -> None:
         """The partition has moved, or is about to: every session looks at it again."""
+        if not self._resting:
+            return
         resting, self._resting = self._resting, {}
         for each in resting:
             self._note_position(each)
         for each in resting:
-            each.session.rouse(each.key)
+            each.session.rouse(each.asked)
 
     def note_positions(self) -> None:
         """Of all followers that rest, as of their last requests."""
@@ -55,12 +57,12 @@ class RestingFetches:
 class _Resting:
     """One partition of one session; equal to itself only."""
 
-    __slots__ = ("_among", "key", "replica_id", "session")
+    __slots__ = ("_among", "asked", "replica_id", "session")
 
-    def __init__(self, among: RestingFetches, session: LeaderSession, key: PartitionKey, replica_id: int) -> None:
+    def __init__(self, among: RestingFetches, session: LeaderSession, asked: AskedPartition, replica_id: int) -> None:
         self._among = among
         self.session = session
-        self.key = key
+        self.asked = asked
         self.replica_id = replica_id
 
     def end(self) -> None:

@@ -30,13 +30,12 @@ Partitions and the KRaft quorum share this module; their two differences are `Fe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from types import MappingProxyType
-from typing import NamedTuple
 
 from ..log.epochs import EpochEnd, LeaderEpochCache
 from ..protocol.errors import ErrorCode
+from ..protocol.values import value
 
 NO_EPOCH = -1
 CONSUMER_REPLICA_ID = -1
@@ -70,7 +69,8 @@ class FetchIsolation(Enum):
     """read_committed: the last stable offset."""
 
 
-class LeaderView(NamedTuple):
+@value
+class LeaderView:
     """A leader's replica at one instant. All offsets are exclusive ends or first offsets, in records.
 
     `followers` maps each assigned follower to its registered broker epoch (-1: not known); the leader is not in it.
@@ -85,7 +85,7 @@ class LeaderView(NamedTuple):
     high_watermark: int
     log_end_offset: int
     epoch_start_offset: int
-    followers: Mapping[int, int] = MappingProxyType({})
+    followers: Mapping[int, int] = field(default_factory=dict)
 
     def end_visible_to(self, isolation: FetchIsolation) -> int:
         """The first offset that a reader of this isolation must not see."""
@@ -96,7 +96,8 @@ class LeaderView(NamedTuple):
         return min(self.last_stable_offset, self.high_watermark)
 
 
-class FetchPosition(NamedTuple):
+@value
+class FetchPosition:
     """What a fetcher says about itself; -1 stands for an absent epoch, broker epoch or replica id (a consumer)."""
 
     fetch_offset: int
@@ -111,26 +112,26 @@ class FetchPosition(NamedTuple):
         return self.replica_id >= 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Serve:
     """Read local data from the fetch offset up to `max_offset` (exclusive)."""
 
     max_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ServeEmpty:
     """A valid position with nothing to see yet; local files must not be looked up (it may lie below them)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadRemote:
     """A consumer's position that lives only in the tier; read up to `max_offset` (exclusive)."""
 
     max_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DivergingEpoch:
     """The leader's largest epoch at or below the last fetched one, and its end (exclusive)."""
 
@@ -142,7 +143,7 @@ class DivergingEpoch:
         assert self.end_offset >= 0, f"DivergingEpoch({self.epoch}, {self.end_offset}) makes Java followers spin"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Refuse:
     """Answer with this error code; `reason` is for people."""
 

@@ -28,12 +28,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+
+from ..protocol.values import value
 
 UNKNOWN_OFFSET = -1
 
 
-class FollowerFetch(NamedTuple):
+@value
+class FollowerFetch:
     """What one Fetch says about a follower. `broker_epoch` -1: not stated. `local_log_start_offset`: a thin one's, None
     of a full one.
     """
@@ -146,16 +148,17 @@ class LeaderReplicas:
         """The candidate for the high watermark, None while it is frozen; -1 while a member's position is unknown."""
         if self.is_under_min_isr:
             return None
-        members = self.maximal_isr
-        ends = [
-            follower.log_end_offset
-            for replica_id, follower in self.followers.items()
-            if replica_id in members
-            or (
-                follower.is_caught_up(leader_end_offset, now_ms, self.lag_time_max_ms) and self._is_eligible(replica_id)
-            )
-        ]
-        return min([leader_end_offset, *ends])
+        members, lowest = self.maximal_isr, leader_end_offset
+        for replica_id, follower in self.followers.items():
+            if follower.log_end_offset < lowest and (
+                replica_id in members
+                or (
+                    follower.is_caught_up(leader_end_offset, now_ms, self.lag_time_max_ms)
+                    and self._is_eligible(replica_id)
+                )
+            ):
+                lowest = follower.log_end_offset
+        return lowest
 
     def shrunk_isr(self, leader_end_offset: int, now_ms: int) -> frozenset[int] | None:
         """The ISR without its laggards, None if there is none or a change is pending."""

@@ -19,6 +19,8 @@ HIGH_WATERMARK_NOT_TOLD: Final = 2**63 - 1
 """A follower's high watermark where its version has no field for it."""
 LOCAL_LOG_START_NOT_TOLD: Final = -1
 """A follower's local log start where it is no thin replica (`extensions`)."""
+NO_READ_REPLICA: Final = -1
+"""Where a consumer is sent nowhere else."""
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
@@ -110,7 +112,7 @@ class FetchPartitionResponse:
     last_stable_offset: int = -1
     log_start_offset: int = -1
     aborted_transactions: tuple[AbortedTransaction, ...] | None = None
-    preferred_read_replica: int = -1
+    preferred_read_replica: int = NO_READ_REPLICA
     records: Part | None = b""
     diverging_epoch: EpochEndOffset | None = None
     current_leader: LeaderIdAndEpoch | None = None

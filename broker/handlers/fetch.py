@@ -14,22 +14,19 @@ looked at again once the quota allows it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 
 from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.fetch_messages import HIGH_WATERMARK_NOT_TOLD, FetchPartition, FetchRequest, FetchResponse
-from ...protocol.fetch_session import FetchContext, FetchSessionCache, PartitionKey
+from ...protocol.fetch_messages import HIGH_WATERMARK_NOT_TOLD, FetchRequest, FetchResponse
 from ...protocol.fetch_wire import RACK_SINCE
+from ...protocol.leader_sessions import AskedPartition, FetchContext, FetchSessionCache
 from ..delayed import Sleepers, Wakeup
 from ..hosted_partitions import HostedPartitions
+from ..partition import Partition
 from ..read_replicas import ReplicaSelector, select_leader
 from ..replication_throttles import Throttle
 from .fetch_reads import FetchReads, RemoteReads
-
-Partitions = Mapping[PartitionKey, FetchPartition]
 
 
 class FetchHandler:
@@ -54,105 +51,109 @@ class FetchHandler:
 
     async def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse:
         now_s = asyncio.get_running_loop().time()
+        now_ms = int(now_s * 1000)
         session = self._sessions.begin(
-            request, api_version=context.api_version, now_ms=int(now_s * 1000), foundation=self._hosted.image
+            request, api_version=context.api_version, now_ms=now_ms, foundation=self._hosted.image
         )
         if session.error_code is not ErrorCode.none:
-            return self._sessions.respond(session, {}, now_ms=int(now_s * 1000))
+            return self._sessions.respond(session, {}, now_ms=now_ms)
         if request.replica_id < 0 and request.max_bytes > self._max_bytes:
             request = replace(request, max_bytes=self._max_bytes)
         knows_followers = request.replica_id < 0 and context.api_version >= RACK_SINCE
         select = self._select if knows_followers else None
-        reads = await self._collect(request, session, select, now_s + request.max_wait_ms / 1000)
-        return self._respond(request, session, reads)
-
-    async def _collect(
-        self, request: FetchRequest, session: FetchContext, select: ReplicaSelector | None, deadline_s: float
-    ) -> FetchReads:
-        """The reads to answer with; whoever gets them releases them."""
-        loop = asyncio.get_running_loop()
-        reads = await self._look(request, session.partitions, select)
-        while not (session.is_empty or _is_enough(reads, request)) and loop.time() < deadline_s:
-            reads.release()
-            with self._asleep(request, session) as wakeup:
-                if not reads.holds(session.partitions):
-                    reads = await self._look(request, session.partitions, select, reads)
-                    if _is_enough(reads, request):
-                        break
-                    reads.release()
-                await wakeup.wait(min(deadline_s - loop.time(), reads.held_back_s))
-            reads = await self._look(request, session.partitions, select, reads)
-        return reads
-
-    async def _look(
-        self,
-        request: FetchRequest,
-        partitions: Partitions,
-        select: ReplicaSelector | None,
-        before: FetchReads | None = None,
-    ) -> FetchReads:
         reads = FetchReads(self._hosted, self._remote, request, self._throttle, select)
         try:
-            await reads.run(partitions, before)
+            await self._look_until_enough(request, session, reads, now_s + request.max_wait_ms / 1000)
         except BaseException:
             reads.release()
             raise
-        return reads
+        return self._respond(request, session, reads)
 
-    @contextmanager
-    def _asleep(self, request: FetchRequest, context: FetchContext) -> Iterator[Wakeup]:
-        """Woken by news of any partition that does not rest, or does not any more."""
-        wakeup, sleepers, session = Wakeup(), list[Sleepers](), context.session
-
-        def sleep_on(key: PartitionKey, wanted: FetchPartition) -> None:
-            for news in self._news(request, key, wanted):
-                news.add(wakeup)
-                sleepers.append(news)
-
-        def roused(key: PartitionKey, wanted: FetchPartition) -> None:
-            if not self._news(request, key, wanted):
-                wakeup.wake()  # it is gone: that is the news
-            sleep_on(key, wanted)
-
-        for key, wanted in context.partitions.items():
-            sleep_on(key, wanted)
-        if session is not None:
-            session.on_roused.append(roused)
-        try:
-            yield wakeup
-        finally:
-            if session is not None:
-                session.on_roused.remove(roused)
-            for news in sleepers:
-                news.discard(wakeup)
-
-    def _news(self, request: FetchRequest, key: PartitionKey, wanted: FetchPartition) -> Sequence[Sleepers]:
-        try:
-            partition = self._hosted.find(*key)
-        except KafkaError:
-            return ()
-        if request.replica_id < 0:
-            return (partition.high_watermark_news,)
-        if wanted.high_watermark == HIGH_WATERMARK_NOT_TOLD:
-            return (partition.log_end_news,)
-        return (partition.log_end_news, partition.high_watermark_news)
+    async def _look_until_enough(
+        self, request: FetchRequest, context: FetchContext, reads: FetchReads, deadline_s: float
+    ) -> None:
+        now_s = asyncio.get_running_loop().time
+        await reads.look(context.partitions)
+        while not (reads.has_enough() or context.is_empty) and now_s() < deadline_s:
+            reads.release()
+            sleep = Sleep(self._hosted, request.replica_id, context, reads)
+            try:
+                if sleep.begin():
+                    await reads.look(context.partitions)
+                    if reads.has_enough():
+                        return
+                    reads.release()
+                await sleep.wakeup.wait(min(deadline_s - now_s(), reads.held_back_s))
+            finally:
+                sleep.end()
+            await reads.look(context.partitions)
 
     def _respond(self, request: FetchRequest, session: FetchContext, reads: FetchReads) -> FetchResponse:
         reads.count()
-        looked_at = session.partitions
-        hints = {answer.current_leader for answer in reads.answers.values() if answer.current_leader is not None}
         response = self._sessions.respond(
             session,
             reads.answers,
             now_ms=int(asyncio.get_running_loop().time() * 1000),
-            node_endpoints=self._hosted.endpoints(hints) if hints else (),
+            node_endpoints=self._hosted.endpoints(reads.hints) if reads.hints else (),
         )
         going_on = self._sessions.is_told(session)
         if going_on is not None:
-            for key, leadership in reads.may_rest(looked_at):
-                leadership.resting.add(going_on, key, request.replica_id)
+            for asked, leadership in reads.may_rest():
+                leadership.resting.add(going_on, asked, request.replica_id)
         return response
 
 
-def _is_enough(reads: FetchReads, request: FetchRequest) -> bool:
-    return reads.must_answer or reads.size >= request.min_bytes
+class Sleep:
+    """One request that waits for news of any partition that does not rest, or does not any more."""
+
+    __slots__ = ("_context", "_hosted", "_on", "_reads", "_replica_id", "wakeup")
+
+    def __init__(self, hosted: HostedPartitions, replica_id: int, context: FetchContext, reads: FetchReads) -> None:
+        self.wakeup = Wakeup()
+        self._hosted = hosted
+        self._replica_id = replica_id
+        self._context = context
+        self._reads = reads
+        self._on: list[Sleepers] = []
+
+    def begin(self) -> bool:
+        """Whether another look is due before the request sleeps: not all stand where they stood at the last one."""
+        is_due = False
+        for asked in self._context.partitions:
+            standing = self._reads.standing(asked)
+            if standing is None or standing.has_moved():
+                is_due = True
+                self._sleep_on(asked, self._find(asked))
+            else:
+                self._sleep_on(asked, standing.partition)
+        if self._context.session is not None:
+            self._context.session.on_roused.append(self._roused)
+        return is_due
+
+    def end(self) -> None:
+        if self._context.session is not None:
+            self._context.session.on_roused.remove(self._roused)
+        for news in self._on:
+            news.discard(self.wakeup)
+
+    def _roused(self, asked: AskedPartition) -> None:
+        partition = self._find(asked)
+        if partition is None:
+            self.wakeup.wake()  # it is gone: that is the news
+        self._sleep_on(asked, partition)
+
+    def _find(self, asked: AskedPartition) -> Partition | None:
+        try:
+            return self._hosted.find(*asked.key)
+        except KafkaError:
+            return None
+
+    def _sleep_on(self, asked: AskedPartition, partition: Partition | None) -> None:
+        if partition is None:
+            return
+        if self._replica_id >= 0:
+            self._on.append(partition.log_end_news)
+            partition.log_end_news.add(self.wakeup)
+        if self._replica_id < 0 or asked.wanted.high_watermark != HIGH_WATERMARK_NOT_TOLD:
+            self._on.append(partition.high_watermark_news)
+            partition.high_watermark_news.add(self.wakeup)

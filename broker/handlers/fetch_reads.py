@@ -30,9 +30,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final, Protocol
+from uuid import UUID
 
 from ...fetcher.epoch_fetch import (
     DivergingEpoch,
@@ -48,9 +49,11 @@ from ...fetcher.epoch_fetch import (
 from ...fetcher.leader_replicas import FollowerFetch
 from ...log import index
 from ...log.slices import LogSlice
+from ...log.state import LogOffsets
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch_messages import (
     LOCAL_LOG_START_NOT_TOLD,
+    NO_READ_REPLICA,
     READ_COMMITTED,
     AbortedTransaction,
     EpochEndOffset,
@@ -58,7 +61,8 @@ from ...protocol.fetch_messages import (
     FetchPartitionResponse,
     FetchRequest,
 )
-from ...protocol.fetch_session import PartitionKey
+from ...protocol.leader_hints import LeaderIdAndEpoch
+from ...protocol.leader_sessions import AskedPartition
 from ...protocol.primitives import Part, part_size
 from ...protocol.topics import TopicIdPartition
 from ...rlm.reader import RemoteRead, RemoteRecords
@@ -74,6 +78,7 @@ DECISIONS_MAX: Final = 3
 _WRONG_BROKER: Final = frozenset(
     {ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch, ErrorCode.unknown_leader_epoch}
 )
+_REFUSALS: Final = (DivergingEpoch, Refuse)
 _OUTSIDE: Final = frozenset({ErrorCode.offset_out_of_range, ErrorCode.offset_moved_to_tiered_storage})
 
 _log = logging.getLogger(__name__)
@@ -94,8 +99,28 @@ def isolation_of(request: FetchRequest) -> FetchIsolation:
     return FetchIsolation.HIGH_WATERMARK
 
 
+class Standing:
+    """A partition in which a look found nothing to tell, and all that this depends on, as it was then."""
+
+    __slots__ = ("_leader_epoch", "_offsets", "leadership", "partition")
+
+    def __init__(self, partition: Partition, leadership: Leadership | None, offsets: LogOffsets) -> None:
+        self.partition = partition
+        self.leadership = leadership
+        self._leader_epoch = partition.leader_epoch
+        self._offsets = offsets
+
+    def has_moved(self) -> bool:
+        partition = self.partition
+        return (
+            partition.leadership is not self.leadership
+            or partition.leader_epoch != self._leader_epoch
+            or partition.log.offsets != self._offsets
+        )
+
+
 class FetchReads:
-    """One pass over the partitions of one request. Release it unless the response was handed on.
+    """The looks of one request at its partitions. Release it unless the response was handed on.
 
     `select` chooses the replica that a consumer had better read from; None where it does not know how to.
     """
@@ -108,61 +133,67 @@ class FetchReads:
         throttle: Throttle | None,
         select: ReplicaSelector | None,
     ) -> None:
-        self._select = select
-        self._throttle = throttle if request.replica_id >= 0 else None
-        self.held_back_s = math.inf
-        """Until the throttle lets more through; infinite where it holds nothing back."""
-        self._replicated: list[tuple[TopicIdPartition, int]] = []
         self._hosted = hosted
         self._remote = remote
         self._request = request
+        self._throttle = throttle if request.replica_id >= 0 else None
+        self._select = select
         self._isolation = isolation_of(request)
-        self._bytes_left = request.max_bytes
-        self.answers: dict[PartitionKey, FetchPartitionResponse] = {}
+        self._has_looked = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self.answers: dict[AskedPartition, FetchPartitionResponse] = {}
+        self.hints: set[LeaderIdAndEpoch] = set()
+        """Leaders that the answers name."""
         self.size = 0
         """Bytes of records."""
-        self._marks: dict[PartitionKey, tuple[Partition, tuple[object, ...]]] = {}
-        """Where partitions without records stood when they were looked at."""
         self.must_answer = False
         """Whether there is something to say without further waiting: an error, a divergence, a read of the tier."""
+        self.held_back_s = math.inf
+        """Until the throttle lets more through; infinite where it holds nothing back."""
+        self._bytes_left = self._request.max_bytes
+        self._replicated: list[tuple[TopicIdPartition, int]] = []
+        self._standings: dict[AskedPartition, Standing] = {}
+        """Of the partitions of which there was nothing to tell, not even an error."""
 
-    async def run(self, partitions: Mapping[PartitionKey, FetchPartition], before: FetchReads | None = None) -> None:
-        """Answer each partition in order; `before` is an earlier pass of the same request, whose answers hold for the
-        partitions in which nothing has moved. Followers' positions are noted at the first pass.
+    def has_enough(self) -> bool:
+        """Whether to answer without waiting for more."""
+        return self.must_answer or self.size >= self._request.min_bytes
+
+    async def look(self, partitions: Iterable[AskedPartition]) -> None:
+        """Answer each partition in order; the answers of an earlier look hold for those in which nothing has moved.
+        Followers' positions are noted at the first look.
         """
-        for key, wanted in partitions.items():
-            answer = self._still_empty(key, before) if before is not None else None
-            if answer is None:
-                answer = await self._answer(key, wanted, note_positions=before is None)
-            size = 0 if answer.records is None else part_size(answer.records)
-            self.size += size
-            self._bytes_left -= size
-            self.answers[key] = answer
+        answers, standings = self.answers, self._standings
+        self._begin()
+        for asked in partitions:
+            standing = standings.get(asked)
+            if standing is not None and not standing.has_moved():
+                self._standings[asked] = standing
+                self.answers[asked] = answers[asked]
+                continue
+            answer = self.answers[asked] = await self._answer(asked)
+            if answer.records:
+                size = part_size(answer.records)
+                self.size += size
+                self._bytes_left -= size
+        self._has_looked = True
 
-    def _still_empty(self, key: PartitionKey, before: FetchReads) -> FetchPartitionResponse | None:
-        marked = before._marks.get(key)
-        if marked is None or _mark(marked[0]) != marked[1]:
-            return None
-        self._marks[key] = marked
-        return before.answers[key]
+    def standing(self, asked: AskedPartition) -> Standing | None:
+        """Where a partition stood at the last look, if there was nothing to tell of it."""
+        return self._standings.get(asked)
 
-    def holds(self, partitions: Mapping[PartitionKey, FetchPartition]) -> bool:
-        """Whether a look at these, which has been made, would find the same again: no records, and nothing moved."""
-        if len(self._marks) < len(partitions):
-            return False
-        return all(_mark(partition) == mark for partition, mark in self._marks.values())
-
-    def may_rest(self, partitions: Mapping[PartitionKey, FetchPartition]) -> Iterator[tuple[PartitionKey, Leadership]]:
-        """Those of these, once their answers are told, of which other looks would tell nothing until they move."""
+    def may_rest(self) -> Iterator[tuple[AskedPartition, Leadership]]:
+        """Those looked at of which other looks, once the answers are told, would tell nothing until they move."""
         if self._select not in (None, select_leader):
             return
-        for key, (partition, mark) in self._marks.items():
-            leadership, answer = partition.leadership, self.answers[key]
-            if leadership is None or _mark(partition) != mark:
+        for asked, standing in self._standings.items():
+            leadership = standing.leadership
+            if leadership is None or standing.has_moved():
                 continue
-            is_quiet = answer.error_code is ErrorCode.none and answer.diverging_epoch is None and not answer.records
-            if is_quiet and self._waits_at_end(partitions[key], partition, leadership):
-                yield key, leadership
+            if self._waits_at_end(asked.wanted, standing.partition, leadership):
+                yield asked, leadership
 
     def _waits_at_end(self, wanted: FetchPartition, partition: Partition, leadership: Leadership) -> bool:
         """Where a look finds nothing to serve, to commit, or to change of the ISR, and nothing to repeat."""
@@ -188,44 +219,72 @@ class FetchReads:
             for partition, size_bytes in self._replicated:
                 self._throttle.fetched(partition, size_bytes)
 
-    async def _answer(
-        self, key: PartitionKey, wanted: FetchPartition, *, note_positions: bool
-    ) -> FetchPartitionResponse:
-        topic, number = key
+    async def _answer(self, asked: AskedPartition) -> FetchPartitionResponse:
+        topic, number = asked.key
+        notes_position = self._request.replica_id >= 0 and not self._has_looked
         try:
             partition = self._hosted.find(topic, number)
             for attempt in range(DECISIONS_MAX):
-                found = await self._read(partition, wanted, note_positions=note_positions and attempt == 0)
+                found = await self._read(partition, asked, notes_position=notes_position and attempt == 0)
                 if found is not None:
-                    if not isinstance(found.records, LogSlice) and self.held_back_s == math.inf:
-                        self._marks[key] = (partition, _mark(partition))
                     return found
             raise KafkaError(ErrorCode.not_leader_or_follower, f"{topic}-{number}: retention overtakes every read")
         except KafkaError as error:
-            self.must_answer = True
-            hint = self._hosted.leader_hint(topic, number) if error.code in _WRONG_BROKER else None
-            return FetchPartitionResponse(number, error_code=error.code, current_leader=hint)
+            return self._failed(topic, number, error.code)
         except OSError as error:
-            self.must_answer = True
-            _log.error("%s-%d: a read at offset %d failed: %s", topic, number, wanted.fetch_offset, error)
-            return FetchPartitionResponse(number, error_code=ErrorCode.kafka_storage_error)
+            _log.error("%s-%d: a read at offset %d failed: %s", topic, number, asked.wanted.fetch_offset, error)
+            return self._failed(topic, number, ErrorCode.kafka_storage_error)
 
     async def _read(
-        self, partition: Partition, wanted: FetchPartition, *, note_positions: bool
+        self, partition: Partition, asked: AskedPartition, *, notes_position: bool
     ) -> FetchPartitionResponse | None:
         """None if what was decided did not hold any more when it was done."""
+        wanted, offsets = asked.wanted, partition.log.offsets
         if partition.leadership is None and self._select is not None:
             view = partition.follower_view()
-            return await self._carry_out(partition, view, wanted, validate_follower_read(view, self._position(wanted)))
-        leadership = partition.leader()
-        view = leadership.view_now()
-        decision = validate_fetch(view, self._position(wanted))
-        if isinstance(decision, Refuse | DivergingEpoch):
-            return await self._carry_out(partition, view, wanted, decision)
-        if note_positions and self._request.replica_id >= 0:
-            leadership.record_fetch(self._request.replica_id, self._follower_fetch(wanted))
+            decision = validate_follower_read(view, self._position(wanted))
+        else:
+            view = partition.leader().view_at(offsets)
+            decision = validate_fetch(view, self._position(wanted))
+        if isinstance(decision, _REFUSALS):
+            return self._refused(partition, view, wanted, decision)
+        leadership = partition.leadership
+        if leadership is not None:
+            if notes_position:
+                self._note_position(leadership, wanted)
             if partition.log.high_watermark != view.high_watermark:
-                view = leadership.view_now()
+                offsets = partition.log.offsets
+                view = leadership.view_at(offsets)
+            answer = self._without_reading(partition, leadership, view, wanted, decision)
+            if answer is not None:
+                return answer
+        if isinstance(decision, Serve) and self._bytes_left > 0:
+            return await self._from_log(partition, view, wanted, decision.max_offset)
+        if isinstance(decision, ReadRemote) and self._bytes_left > 0:
+            return await self._from_tier(partition, view, wanted, decision.max_offset)
+        if self.held_back_s == math.inf:
+            self._standings[asked] = Standing(partition, leadership, offsets)
+        return _response(wanted, view)
+
+    def _note_position(self, leadership: Leadership, wanted: FetchPartition) -> None:
+        local_log_start_offset = wanted.local_log_start_offset
+        fetch = FollowerFetch(
+            wanted.fetch_offset,
+            wanted.log_start_offset,
+            self._request.replica_epoch,
+            None if local_log_start_offset == LOCAL_LOG_START_NOT_TOLD else local_log_start_offset,
+        )
+        leadership.record_fetch(self._request.replica_id, fetch)
+
+    def _without_reading(
+        self,
+        partition: Partition,
+        leadership: Leadership,
+        view: LeaderView,
+        wanted: FetchPartition,
+        decision: FetchDecision,
+    ) -> FetchPartitionResponse | None:
+        """What is answered in place of records, if they are better read from another replica, or held back."""
         self.must_answer = self.must_answer or wanted.can_raise_to(view.high_watermark)
         if self._select is not None:
             preferred = leadership.preferred_read_replica(self._select, self._request.rack_id, wanted.fetch_offset)
@@ -234,24 +293,7 @@ class FetchReads:
                 return replace(_response(wanted, view), preferred_read_replica=preferred)
         if isinstance(decision, Serve) and self._is_held_back(partition, leadership):
             return _response(wanted, view)
-        return await self._carry_out(partition, view, wanted, decision)
-
-    async def _carry_out(
-        self, partition: Partition, view: LeaderView, wanted: FetchPartition, decision: FetchDecision
-    ) -> FetchPartitionResponse | None:
-        match decision:
-            case Refuse():
-                self.must_answer = True
-                return self._refused(partition, view, decision)
-            case DivergingEpoch(epoch, end_offset):
-                self.must_answer = True
-                return replace(_response(wanted, view), diverging_epoch=EpochEndOffset(epoch, end_offset))
-            case ReadRemote(max_offset) if self._bytes_left > 0:
-                return await self._from_tier(partition, view, wanted, max_offset)
-            case Serve(max_offset) if self._bytes_left > 0:
-                return await self._from_log(partition, view, wanted, max_offset)
-            case _:
-                return _response(wanted, view)
+        return None
 
     def _is_held_back(self, partition: Partition, leadership: Leadership) -> bool:
         if self._throttle is None or self._request.replica_id in leadership.isr:
@@ -261,38 +303,39 @@ class FetchReads:
             self.held_back_s = min(self.held_back_s, wait_s)
         return wait_s > 0
 
-    def _follower_fetch(self, wanted: FetchPartition) -> FollowerFetch:
-        is_full = wanted.local_log_start_offset == LOCAL_LOG_START_NOT_TOLD
-        return FollowerFetch(
-            wanted.fetch_offset,
-            wanted.log_start_offset,
-            self._request.replica_epoch,
-            None if is_full else wanted.local_log_start_offset,
-        )
-
     def _position(self, wanted: FetchPartition) -> FetchPosition:
+        request = self._request
         return FetchPosition(
-            fetch_offset=wanted.fetch_offset,
-            current_leader_epoch=wanted.current_leader_epoch,
-            last_fetched_epoch=wanted.last_fetched_epoch,
-            replica_id=self._request.replica_id,
-            broker_epoch=self._request.replica_epoch,
-            isolation=self._isolation,
+            wanted.fetch_offset,
+            wanted.current_leader_epoch,
+            wanted.last_fetched_epoch,
+            request.replica_id,
+            request.replica_epoch,
+            self._isolation,
         )
 
-    def _refused(self, partition: Partition, view: LeaderView, refusal: Refuse) -> FetchPartitionResponse:
-        number = partition.partition.partition
-        if refusal.error in _OUTSIDE:
+    def _refused(
+        self, partition: Partition, view: LeaderView, wanted: FetchPartition, decision: DivergingEpoch | Refuse
+    ) -> FetchPartitionResponse:
+        self.must_answer = True
+        if isinstance(decision, DivergingEpoch):
+            diverging_epoch = EpochEndOffset(decision.epoch, decision.end_offset)
+            return replace(_response(wanted, view), diverging_epoch=diverging_epoch)
+        if decision.error in _OUTSIDE:
             return FetchPartitionResponse(
-                number,
-                error_code=refusal.error,
+                wanted.partition,
+                error_code=decision.error,
                 high_watermark=view.high_watermark,
                 log_start_offset=view.log_start_offset,
             )
-        hint = None
-        if refusal.error in _WRONG_BROKER:
-            hint = self._hosted.leader_hint(partition.partition.topic, number)
-        return FetchPartitionResponse(number, error_code=refusal.error, current_leader=hint)
+        return self._failed(partition.partition.topic, wanted.partition, decision.error)
+
+    def _failed(self, topic: str | UUID, number: int, error: ErrorCode) -> FetchPartitionResponse:
+        self.must_answer = True
+        hint = self._hosted.leader_hint(topic, number) if error in _WRONG_BROKER else None
+        if hint is not None:
+            self.hints.add(hint)
+        return FetchPartitionResponse(number, error_code=error, current_leader=hint)
 
     async def _from_log(
         self, partition: Partition, view: LeaderView, wanted: FetchPartition, max_offset: int
@@ -308,7 +351,8 @@ class FetchReads:
             if error.code is ErrorCode.offset_out_of_range:
                 return None
             raise
-        self._replicated.append((partition.partition, log_slice.size))
+        if self._throttle is not None:
+            self._replicated.append((partition.partition, log_slice.size))
         if self._isolation is not FetchIsolation.TXN_COMMITTED:
             return _response(wanted, view, log_slice)
         try:
@@ -345,11 +389,6 @@ class FetchReads:
         return _response(wanted, view, found.records, _aborted(found.aborted) if with_aborted else None)
 
 
-def _mark(partition: Partition) -> tuple[object, ...]:
-    """Whatever an answer without records depends on."""
-    return partition.leadership, partition.leader_epoch, partition.log.offsets
-
-
 def _aborted(transactions: Iterable[index.AbortedTransaction]) -> tuple[AbortedTransaction, ...]:
     return tuple(AbortedTransaction(each.producer_id, each.first_offset) for each in transactions)
 
@@ -362,9 +401,11 @@ def _response(
 ) -> FetchPartitionResponse:
     return FetchPartitionResponse(
         wanted.partition,
-        high_watermark=view.high_watermark,
-        last_stable_offset=view.last_stable_offset,
-        log_start_offset=view.log_start_offset,
-        aborted_transactions=aborted,
-        records=records,
+        ErrorCode.none,
+        view.high_watermark,
+        view.last_stable_offset,
+        view.log_start_offset,
+        aborted,
+        NO_READ_REPLICA,
+        records,
     )

@@ -7,7 +7,8 @@ from random import Random
 
 from ...protocol.api import ApiKey
 from ...protocol.dispatch import Handler
-from ...protocol.fetch_session import SESSION_ID_MAX, FetchSessionCache
+from ...protocol.fetch_session import SESSION_ID_MAX
+from ...protocol.leader_sessions import FetchSessionCache
 from ..cluster_view import ClusterView
 from ..config import BrokerConfig
 from ..controller_channel import ControllerChannel

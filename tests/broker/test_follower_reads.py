@@ -27,8 +27,9 @@ from tierfetch.protocol.fetch_messages import (
     FetchRequest,
     FetchTopic,
 )
-from tierfetch.protocol.fetch_session import SESSION_ID_MAX, FetchSessionCache
+from tierfetch.protocol.fetch_session import SESSION_ID_MAX
 from tierfetch.protocol.leader_hints import LeaderIdAndEpoch
+from tierfetch.protocol.leader_sessions import FetchSessionCache
 from tierfetch.protocol.records import iter_batches
 from tierfetch.rlm.reader import RemoteRead, RemoteRecords
 from tierfetch.tests.broker.hosting import NOW_MS, Host, batch

@@ -17,7 +17,7 @@ from tierfetch.protocol.client import Address, KafkaClient
 from tierfetch.protocol.dispatch import RequestContext
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchResponse
-from tierfetch.protocol.fetch_session import FetchSessionCache
+from tierfetch.protocol.leader_sessions import FetchSessionCache
 from tierfetch.protocol.server import Server
 from tierfetch.protocol.topics import TopicIdPartition
 
@@ -49,10 +49,12 @@ class Leader:
             return FetchResponse(topics=(), error_code=self.refusal)
         session = self.sessions.begin(request, api_version=context.api_version, now_ms=0)
         answers = {
-            key: FetchPartitionResponse(
-                key.partition, high_watermark=self.high_watermarks[key.partition], records=self.records
+            asked: FetchPartitionResponse(
+                asked.key.partition,
+                high_watermark=self.high_watermarks[asked.key.partition],
+                records=self.records,
             )
-            for key in session.partitions
+            for asked in session.partitions
         }
         return self.sessions.respond(session, answers, now_ms=0)
 

@@ -13,8 +13,9 @@ from tierfetch.protocol import fetch_messages, fetch_wire, produce_wire
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch_messages import FetchPartition, FetchRequest, FetchTopic
-from tierfetch.protocol.fetch_session import SESSION_ID_MAX, FetchSessionCache
+from tierfetch.protocol.fetch_session import SESSION_ID_MAX
 from tierfetch.protocol.leader_hints import LeaderIdAndEpoch, NodeEndpoint
+from tierfetch.protocol.leader_sessions import FetchSessionCache
 from tierfetch.protocol.primitives import Reader, Writer
 from tierfetch.protocol.produce_wire import ProducePartition, ProduceRequest, ProduceTopic
 from tierfetch.tests.broker.hosting import Host, batch

@@ -25,7 +25,8 @@ from tierfetch.log.slices import LogSlice
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch_messages import READ_COMMITTED, FetchPartition, FetchPartitionResponse, FetchRequest
-from tierfetch.protocol.fetch_session import FetchContext, FetchSession, FetchSessionCache, LeaderSession
+from tierfetch.protocol.fetch_session import FetchSession
+from tierfetch.protocol.leader_sessions import FetchContext, FetchSessionCache, LeaderSession
 from tierfetch.protocol.topics import TopicIdPartition, TopicPartition
 from tierfetch.tests.broker.hosting import Host, append, batch
 from tierfetch.tests.broker.requests import context_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,12 +36,12 @@ FOLLOWER = 2
 def leader_view() -> LeaderView:
     """Epochs 0 [0, 40), 3 [40, 90), 5 [90, 100); the log starts at 10, its local part at 30; leader epoch 5."""
     view = model_log((0, 0), (3, 40), (5, 90), end=100).view()
-    return view._replace(log_start_offset=10, local_log_start_offset=30, high_watermark=95, followers={FOLLOWER: 70})
+    return replace(view, log_start_offset=10, local_log_start_offset=30, high_watermark=95, followers={FOLLOWER: 70})
 
 
 def follower_at(offset: int, **changes: Any) -> FetchPosition:
     position = FetchPosition(fetch_offset=offset, replica_id=FOLLOWER, broker_epoch=70, current_leader_epoch=5)
-    return position._replace(**changes)
+    return replace(position, **changes)
 
 
 JAVA_LEADER_TABLE = {
@@ -127,12 +128,12 @@ def test_F4_a_follower_below_the_log_start_and_below_the_local_start(offset: int
 def test_a_consumer_reads_the_tier_and_never_sees_error_109(
     offset: int, isolation: FetchIsolation, expected: Serve | ServeEmpty | ReadRemote
 ) -> None:
-    view = leader_view()._replace(last_stable_offset=60)
+    view = replace(leader_view(), last_stable_offset=60)
     assert validate_fetch(view, FetchPosition(fetch_offset=offset, isolation=isolation)) == expected
 
 
 def test_replica_0_is_a_follower() -> None:
-    view = leader_view()._replace(followers={0: -1})
+    view = replace(leader_view(), followers={0: -1})
     decision = validate_fetch(view, follower_at(10, replica_id=0))
     assert isinstance(decision, Refuse)
     assert decision.error is ErrorCode.offset_moved_to_tiered_storage
@@ -157,7 +158,7 @@ def test_E5_beyond_the_log_end_a_consumer_gets_an_error() -> None:
 
 
 def test_bootstrap_rule_5_a_high_watermark_below_the_local_start_is_never_looked_up_locally() -> None:
-    thin_leader = leader_view()._replace(local_log_start_offset=100, high_watermark=20, last_stable_offset=15)
+    thin_leader = replace(leader_view(), local_log_start_offset=100, high_watermark=20, last_stable_offset=15)
     at = {
         offset: validate_fetch(thin_leader, FetchPosition(fetch_offset=offset, isolation=FetchIsolation.HIGH_WATERMARK))
         for offset in (12, 20, 99)
@@ -178,7 +179,8 @@ def test_bootstrap_rule_12_each_offset_is_read_from_its_own_tier_and_no_other(
 ) -> None:
     local_start = ends.pop(local_start_index)
     log_start, last_stable, high_watermark, log_end = ends
-    view = leader_view()._replace(
+    view = replace(
+        leader_view(),
         log_start_offset=log_start,
         last_stable_offset=last_stable,
         high_watermark=high_watermark,

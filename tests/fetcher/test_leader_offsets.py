@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -79,19 +79,19 @@ def test_F2_each_from_its_right_version(timestamp: int, minimum: int) -> None:
     [(FetchIsolation.LOG_END, 100), (FetchIsolation.HIGH_WATERMARK, 90), (FetchIsolation.TXN_COMMITTED, 80)],
 )
 def test_F2_latest_by_reader(isolation: FetchIsolation, offset: int) -> None:
-    view = view_of(end=100)._replace(high_watermark=90, last_stable_offset=80)
+    view = replace(view_of(end=100), high_watermark=90, last_stable_offset=80)
     assert special_offset(view, None, -1, isolation, LATEST_VERSION) == OffsetAndEpoch(offset, 4)
 
 
 def test_F2_latest_is_not_available_while_the_high_watermark_is_below_the_epoch() -> None:
-    view = view_of(end=100)._replace(high_watermark=90, epoch_start_offset=95)
+    view = replace(view_of(end=100), high_watermark=90, epoch_start_offset=95)
     by_version = {version: special_offset(view, None, -1, FetchIsolation.HIGH_WATERMARK, version) for version in (4, 5)}
     assert {version: answer.error for version, answer in by_version.items() if isinstance(answer, Refuse)} == {
         4: ErrorCode.leader_not_available,
         5: ErrorCode.offset_not_available,
     }
     assert special_offset(view, None, -1, FetchIsolation.LOG_END, 5) == OffsetAndEpoch(100, 4)
-    reached = view._replace(high_watermark=95, last_stable_offset=95)
+    reached = replace(view, high_watermark=95, last_stable_offset=95)
     assert special_offset(reached, None, -1, FetchIsolation.HIGH_WATERMARK, 5) == OffsetAndEpoch(95, 4)
 
 
@@ -102,14 +102,14 @@ def test_F2_a_leader_that_has_not_read_the_remote_metadata_says_unknown(timestam
 
 
 def test_bootstrap_rule_1_the_answer_is_at_least_the_log_start() -> None:
-    view = view_of(end=6000, start=5000, local_start=5000)._replace(epochs=epochs_of((4, 5000)))
+    view = replace(view_of(end=6000, start=5000, local_start=5000), epochs=epochs_of((4, 5000)))
     for ledger in (ledger_of(), tiered_up_to(4200)):
         answer = special_offset(view, ledger, -6, FetchIsolation.LOG_END, LATEST_VERSION)
         assert answer == OffsetAndEpoch(5000, 4)
 
 
 def test_bootstrap_rule_1_at_the_log_end_its_epoch_is_the_leaders_latest() -> None:
-    view = view_of(end=4500, local_start=4500)._replace(epochs=epochs_of((0, 0), (4, 4000), (9, 4500)))
+    view = replace(view_of(end=4500, local_start=4500), epochs=epochs_of((0, 0), (4, 4000), (9, 4500)))
     answers = [special_offset(view, tiered_up_to(4500), ts, FetchIsolation.LOG_END, LATEST_VERSION) for ts in (-5, -6)]
     assert answers == [OffsetAndEpoch(4499, 4), OffsetAndEpoch(4500, 9)]
 

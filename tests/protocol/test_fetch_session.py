@@ -21,16 +21,13 @@ from tierfetch.protocol.fetch_messages import (
     FetchResponse,
     FetchTopicResponse,
 )
-from tierfetch.protocol.fetch_session import (
-    EPOCH_MAX,
-    SESSION_ID_MAX,
+from tierfetch.protocol.fetch_session import EPOCH_MAX, SESSION_ID_MAX, FetchSession, SessionRequest, next_epoch
+from tierfetch.protocol.leader_sessions import (
+    AskedPartition,
     FetchContext,
-    FetchSession,
     FetchSessionCache,
     LeaderSession,
     PartitionKey,
-    SessionRequest,
-    next_epoch,
 )
 from tierfetch.protocol.topics import TopicIdPartition
 
@@ -61,8 +58,12 @@ def request(session: SessionRequest, replica_id: int = 1, *, by_topic_id: bool =
     )
 
 
-def answers(context: FetchContext, **fields: Any) -> dict[PartitionKey, FetchPartitionResponse]:
-    return {item: FetchPartitionResponse(item.partition, **fields) for item in context.partitions}
+def answers(context: FetchContext, **fields: Any) -> dict[AskedPartition, FetchPartitionResponse]:
+    return {asked: FetchPartitionResponse(asked.key.partition, **fields) for asked in context.partitions}
+
+
+def numbers(context: FetchContext) -> list[int]:
+    return [asked.key.partition for asked in context.partitions]
 
 
 def answered(response: FetchResponse) -> list[int]:
@@ -187,7 +188,7 @@ def test_changes_are_taken_in_and_forgotten_partitions_leave() -> None:
     assert removal.topics == ()
     assert [sorted(topic.partitions) for topic in removal.forgotten_topics] == [[2, 3]]
     context = leader.begin(request(removal))
-    assert context.partitions == {
+    assert {asked.key: asked.wanted for asked in context.partitions} == {
         PartitionKey("t", 1): FetchPartition(1),
         PartitionKey("t", 4): FetchPartition(4, fetch_offset=7),
     }
@@ -198,11 +199,12 @@ def test_partitions_that_got_records_go_to_the_end() -> None:
     fetcher.response_received(leader.exchange(request(fetcher.next_request(wanted(1, 2, 3)))))
     context = leader.begin(request(fetcher.next_request(wanted(1, 2, 3))))
     some = {
-        item: FetchPartitionResponse(item.partition, records=b"x" * (item.partition < 3)) for item in context.partitions
+        asked: FetchPartitionResponse(asked.key.partition, records=b"x" * (asked.key.partition < 3))
+        for asked in context.partitions
     }
     fetcher.response_received(leader.cache.respond(context, some, now_ms=0))
     context = leader.begin(request(fetcher.next_request(wanted(1, 2, 3))))
-    assert [item.partition for item in context.partitions] == [3, 1, 2]
+    assert numbers(context) == [3, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -218,7 +220,7 @@ def test_a_request_that_does_not_fit_its_session(change: dict[str, int], by_topi
     leader = Leader()
     session: dict[str, Any] = {"session_id": leader.open(1), "session_epoch": 1} | change
     context = leader.begin(FetchRequest(max_wait_ms=0, min_bytes=0, topics=(), **session), by_topic_id=by_topic_id)
-    assert (context.error_code, context.partitions) == (error, {})
+    assert (context.error_code, numbers(context)) == (error, [])
     response = leader.cache.respond(context, {}, now_ms=0)
     assert (response.error_code, response.session_id, response.topics) == (error, 0, ())
 
@@ -271,29 +273,33 @@ def test_epochs_wrap_to_one() -> None:
 # Rest.
 
 
-def resting(leader: Leader, fetcher: FetchSession, *numbers: int) -> tuple[LeaderSession, list[int]]:
+def asked_of(session: LeaderSession, number: int) -> AskedPartition:
+    return session.partitions["t", number]
+
+
+def resting(leader: Leader, fetcher: FetchSession, *to_rest: int) -> tuple[LeaderSession, list[int]]:
     """A session of partitions 1 to 4 of which some rest, and the list of those whose watch it has ended."""
     fetcher.response_received(leader.exchange(request(fetcher.next_request(wanted(1, 2, 3, 4)))))
     (session,) = leader.cache._sessions.values()
     ended: list[int] = []
-    for number in numbers:
-        assert session.rest(PartitionKey("t", number), partial(ended.append, number))
+    for number in to_rest:
+        assert session.rest(asked_of(session, number), partial(ended.append, number))
     return session, ended
 
 
 def numbers_to_look_at(leader: Leader, fetch: FetchRequest) -> list[int]:
-    return [item.partition for item in leader.begin(fetch).partitions]
+    return numbers(leader.begin(fetch))
 
 
 def test_what_rests_is_left_out_until_it_is_roused() -> None:
     leader, fetcher = Leader(), FetchSession()
     session, ended = resting(leader, fetcher, 2, 4)
     context = leader.begin(request(fetcher.next_request(wanted(1, 2, 3, 4))))
-    assert [item.partition for item in context.partitions] == [1, 3]
-    session.on_roused.append(lambda item, _: heard.append(item.partition))
+    assert numbers(context) == [1, 3]
+    session.on_roused.append(lambda asked: heard.append(asked.key.partition))
     heard: list[int] = []
-    session.rouse(PartitionKey("t", 2))
-    assert [item.partition for item in context.partitions] == [1, 2, 3]
+    session.rouse(asked_of(session, 2))
+    assert numbers(context) == [1, 2, 3]
     assert (heard, ended) == ([2], [])
 
 
@@ -321,7 +327,7 @@ def test_on_another_foundation_nothing_rests() -> None:
     _, ended = resting(leader, fetcher, 2, 3)
     fetch = request(fetcher.next_request(wanted(1, 2, 3, 4)))
     context = leader.cache.begin(fetch, api_version=12, now_ms=0, foundation="another")
-    assert [item.partition for item in context.partitions] == [1, 2, 3, 4]
+    assert numbers(context) == [1, 2, 3, 4]
     assert ended == [2, 3]
 
 
@@ -330,12 +336,12 @@ def test_the_order_outlasts_a_rest() -> None:
     session, _ = resting(leader, fetcher, 4)
     context = leader.begin(request(fetcher.next_request(wanted(1, 2, 3, 4))))
     some = {
-        item: FetchPartitionResponse(item.partition, records=b"x" * (item.partition == 1))
-        for item in context.partitions
+        asked: FetchPartitionResponse(asked.key.partition, records=b"x" * (asked.key.partition == 1))
+        for asked in context.partitions
     }
     fetcher.response_received(leader.cache.respond(context, some, now_ms=0))
-    session.rouse(PartitionKey("t", 4))
-    session.rest(PartitionKey("t", 2), lambda: None)
+    session.rouse(asked_of(session, 4))
+    session.rest(asked_of(session, 2), lambda: None)
     assert numbers_to_look_at(leader, request(fetcher.next_request(wanted(1, 2, 3, 4)))) == [3, 4, 1]
 
 
@@ -345,7 +351,7 @@ def test_a_session_that_is_closed_ends_every_rest() -> None:
     fetcher.request_failed()
     leader.exchange(request(fetcher.next_request(wanted(1))))
     assert ended == [1, 3]
-    assert not session.rest(PartitionKey("t", 2), lambda: None)
+    assert not session.rest(asked_of(session, 2), lambda: None)
 
 
 def test_a_session_that_makes_room_ends_every_rest() -> None:
@@ -552,8 +558,8 @@ def test_the_leader_knows_what_the_fetcher_wants_and_the_fetcher_what_the_leader
             continue
         context = leader.begin(fetch, by_topic_id=by_topic_id)
         told = {
-            item: FetchPartitionResponse(item.partition, high_watermark=high_watermarks[item.partition])
-            for item in context.partitions
+            each: FetchPartitionResponse(each.key.partition, high_watermark=high_watermarks[each.key.partition])
+            for each in context.partitions
         }
         response = leader.cache.respond(context, told, now_ms=0)
         if step["fate"] == "response lost":
@@ -565,7 +571,7 @@ def test_the_leader_knows_what_the_fetcher_wants_and_the_fetcher_what_the_leader
                 fetcher.response_received(response)
             continue
         used = fetcher.response_received(response)
-        assert {item.partition: each for item, each in context.partitions.items()} == {
+        assert {each.key.partition: each.wanted for each in context.partitions} == {
             item.partition: each for item, each in asked.items()
         }
         known |= {item.partition: answer.high_watermark for item, answer in used.items()}
