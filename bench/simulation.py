@@ -154,8 +154,9 @@ class SteadyCluster:
         self._world = world
         self._truth = ClusterTruth(CLUSTER_ID, "PLAINTEXT")
         disks = DurableLogs(lambda host: world.host(host).files)
-        self._quorum = QuorumWatch(CONTROLLERS, self._replica, disks, world.record)
-        self._replicas = ReplicaObserver(self._broker, world.record)
+        quorum = QuorumWatch(CONTROLLERS, self._replica, disks, world.record)
+        replicas = ReplicaObserver(self._broker, world.record)
+        self._judges = dict.fromkeys(CONTROLLERS, quorum.on_event) | dict.fromkeys(BROKERS, replicas.on_event)
 
     def judge(self, process: Process | None) -> None:
         """After every event; InvariantViolationError."""
@@ -163,10 +164,9 @@ class SteadyCluster:
             return
         if self._truth.violation is not None:
             self._truth.check()
-        if process.host in CONTROLLERS:
-            self._quorum.on_event(process)
-        else:
-            self._replicas.on_event(process)
+        judge = self._judges.get(process.host)
+        if judge is not None:
+            judge(process)
 
     async def start(self) -> None:
         await asyncio.gather(*(self._start_controller(name) for name in CONTROLLERS))
@@ -218,7 +218,7 @@ class SteadyCluster:
         await self._world.host(name).start(lambda machine: Broker(config, machine))
 
     def _broker(self, process: Process) -> Broker | None:
-        node: Broker | None = self._world.host(process.host).node if process.host in BROKERS else None
+        node: Broker | None = self._world.host(process.host).node
         return node
 
     def _replica(self, name: str) -> QuorumNode | None:

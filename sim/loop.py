@@ -22,7 +22,6 @@ The network is a part of its own (`network`); the loop only passes the calls on.
 from __future__ import annotations
 
 import asyncio
-import heapq
 import math
 import sys
 import threading
@@ -30,6 +29,7 @@ from asyncio import events
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextvars import Context, copy_context
+from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Any, Final, NoReturn, Protocol, TypeVar, TypeVarTuple, Unpack
 
@@ -38,10 +38,11 @@ from .process import Process, current_process
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-TICKS_PER_S: Final = 2**20
-TICK_S: Final = 1 / TICKS_PER_S
+TICK_S: Final = 2.0**-20
+_WHOLE_TICKS_S: Final = 2.0**32
+"""A double of this size has no bits finer than a tick: what is added to it is rounded to one."""
 EVENTS_PER_INSTANT_MAX: Final = 100_000
-CANCELLED_TIMERS_MIN: Final = 256
+CANCELLED_TIMERS_MIN: Final = 64
 """Cancelled timers are swept when they are more than this and more than half of all."""
 
 
@@ -73,21 +74,15 @@ class SimHandle(asyncio.TimerHandle):
     """A callback that waits for its turn. Without asyncio's constructor, which costs more than all the rest."""
 
     __slots__ = ("args", "callback", "loop", "process", "run_in", "when_s")
+    __init__ = object.__init__  # the loop sets what it knows: that costs a third
 
-    def __init__(
-        self,
-        loop: SimLoop,
-        callback: Callable[..., object] | None,
-        args: tuple[Any, ...],
-        run_in: Context,
-        when_s: float,
-    ) -> None:
-        self.loop = loop
-        self.callback = callback
-        self.args = args
-        self.run_in = run_in
-        self.when_s = when_s
-        self.process: Process | None = run_in.get(current_process)
+    loop: SimLoop
+    """Of a timer."""
+    callback: Callable[..., object] | None
+    args: tuple[Any, ...]
+    run_in: Context
+    process: Process | None
+    when_s: float
 
     def __repr__(self) -> str:
         return f"<SimHandle {self.callback!r} at {self.when_s:.6f}>"
@@ -150,8 +145,10 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.time_limit_s = math.inf
         self._rng = rng
         self._ready: deque[SimHandle] = deque()
-        self._timers: list[tuple[float, int, SimHandle]] = []
-        self._timer_number = 0
+        self._timers: dict[float, list[SimHandle]] = {}
+        """By the moment that they are due at, each moment's in the order of the calls."""
+        self._moments: list[float] = []
+        """Those of the timers, as a heap."""
         self.cancelled_timers = 0
         """Counted by those who are cancelled, and are still among the timers."""
         self._is_running = False
@@ -167,7 +164,12 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> SimHandle:
-        handle = SimHandle(self, callback, args, copy_context() if context is None else context, _NOT_A_TIMER)
+        handle: SimHandle = SimHandle()
+        handle.callback = callback
+        handle.args = args
+        handle.run_in = run_in = copy_context() if context is None else context
+        handle.process = run_in.get(current_process)
+        handle.when_s = _NOT_A_TIMER
         if not self._is_closed:
             self._ready.append(handle)
         return handle
@@ -180,11 +182,26 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> SimHandle:
-        when_s = math.ceil(when * TICKS_PER_S) * TICK_S if when > self.now_s else self.now_s
-        handle = SimHandle(self, callback, args, copy_context() if context is None else context, when_s)
+        handle: SimHandle = SimHandle()
+        handle.loop = self
+        handle.callback = callback
+        handle.args = args
+        handle.run_in = run_in = copy_context() if context is None else context
+        handle.process = run_in.get(current_process)
+        if when > self.now_s:
+            when_s = when + _WHOLE_TICKS_S - _WHOLE_TICKS_S
+            if when_s < when:
+                when_s += TICK_S
+        else:
+            when_s = self.now_s
+        handle.when_s = when_s
         if not self._is_closed:
-            self._timer_number += 1
-            heapq.heappush(self._timers, (when_s, self._timer_number, handle))
+            at_once = self._timers.get(when_s)
+            if at_once is None:
+                self._timers[when_s] = [handle]
+                heappush(self._moments, when_s)
+            else:
+                at_once.append(handle)
         return handle
 
     def call_soon_threadsafe(
@@ -262,7 +279,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def _run_ready(self) -> None:
         ready = self._ready
-        events_left = EVENTS_PER_INSTANT_MAX
+        events_max = self.events + EVENTS_PER_INSTANT_MAX
         while ready and not self._is_stopping:
             handle = ready.popleft()
             callback = handle.callback
@@ -274,49 +291,49 @@ class SimLoop(asyncio.AbstractEventLoop):
                 continue
             self.events += 1
             try:
-                handle.run_in.run(callback, *handle.args)
+                if handle.args:
+                    handle.run_in.run(callback, *handle.args)
+                else:
+                    handle.run_in.run(callback)
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as error:  # noqa: BLE001 - as asyncio: whoever supervises the loop is told
                 self.call_exception_handler({"message": f"exception in {callback!r}", "exception": error})
             if self.on_event is not None:
                 self.on_event(process)
-            events_left -= 1
-            if not events_left:
+            if self.events >= events_max:
                 raise LivelockError(f"{EVENTS_PER_INSTANT_MAX} callbacks at {self.now_s:.6f} s, the last: {callback!r}")
 
     def _jump(self) -> None:
-        """To the next timer; it, and all others of that moment, become ready."""
-        timers = self._timers
-        if self.cancelled_timers > CANCELLED_TIMERS_MIN and self.cancelled_timers > len(timers) // 2:
-            self._timers = timers = [entry for entry in timers if entry[2].callback is not None]
-            heapq.heapify(timers)
-            self.cancelled_timers = 0
-        while timers and timers[0][2].callback is None:
-            heapq.heappop(timers)
-            self.cancelled_timers -= 1
-        if not timers:
+        """To the next moment that has timers; those that are not cancelled become ready."""
+        if self.cancelled_timers > CANCELLED_TIMERS_MIN and self.cancelled_timers > len(self._moments) // 2:
+            self._sweep()
+        if not self._moments:
             raise DeadlockError(f"at {self.now_s:.6f} s nothing is ready, and no timer is set")
-        now_s = timers[0][0]
-        if now_s > self.time_limit_s:
+        moment_s = heappop(self._moments)
+        due = self._timers.pop(moment_s)
+        if len(due) > 1 or due[0].callback is None:
+            due = self._left(due)
+            if not due:
+                return
+        if moment_s > self.time_limit_s:
             raise TimeLimitError(f"the run did not end within {self.time_limit_s:g} virtual seconds")
-        self.now_s = now_s
-        first = heapq.heappop(timers)[2]
-        first.when_s = _NOT_A_TIMER
-        if not timers or timers[0][0] > now_s:
-            self._ready.append(first)
-            return
-        due = [first]
-        while timers and timers[0][0] <= now_s:
-            handle = heapq.heappop(timers)[2]
-            if handle.callback is not None:
-                handle.when_s = _NOT_A_TIMER
-                due.append(handle)
-            else:
-                self.cancelled_timers -= 1
-        if len(due) > 1:
-            due = self._interleaved(due)
-        self._ready.extend(due)
+        self.now_s = moment_s
+        for handle in due:
+            handle.when_s = _NOT_A_TIMER
+        self._ready.extend(self._interleaved(due) if len(due) > 1 else due)
+
+    def _left(self, timers: list[SimHandle]) -> list[SimHandle]:
+        """Those that are not cancelled."""
+        left = [handle for handle in timers if handle.callback is not None]
+        self.cancelled_timers -= len(timers) - len(left)
+        return left
+
+    def _sweep(self) -> None:
+        """Let go of the timers that are cancelled."""
+        self._timers = {at_s: left for at_s, timers in self._timers.items() if (left := self._left(timers))}
+        self._moments = list(self._timers)
+        heapify(self._moments)
 
     def _interleaved(self, due: list[SimHandle]) -> list[SimHandle]:
         """In an order drawn by the seed that keeps the order within each process."""
@@ -347,6 +364,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._is_closed = True
         self._ready.clear()
         self._timers.clear()
+        self._moments.clear()
 
     async def shutdown_asyncgens(self) -> None:
         """Generators that are left are dropped by `close`."""

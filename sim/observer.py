@@ -1,36 +1,27 @@
 """Looks at the brokers after every event, and tells the invariants what has changed. One line for each transition.
 
-    event of a process -> its broker's partitions -> those whose fingerprint changed -> `ReplicaStatus` -> invariants
+    event of a process -> its broker's partitions -> those in which something changed -> `ReplicaStatus` -> invariants
 
-A fingerprint is a few offsets and identities, so that an event that changed nothing costs little: it is read without a
-call into Python for each part. Between two events nothing can change: that is what asyncio promises.
+What a status is made of is a few offsets, and values that are replaced but never changed: all of them are compared, as
+attributes that cost no call. Between two events nothing can change: that is what asyncio promises.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, Final
 
+from ..broker.cluster_view import PartitionRegistration
+from ..broker.leadership import Leadership
 from ..broker.node import Broker
 from ..broker.partition import Partition
 from ..fetcher.leader_replicas import LeaderReplicas
+from ..log.epochs import EpochEntry
+from ..log.partition_log import PartitionLog
 from ..protocol.topics import TopicIdPartition, TopicPartition
 from .invariants import InvariantViolationError, PartitionInvariants, ReplicaStatus
 from .losses import PartitionLosses
 from .process import Process
-
-_FINGERPRINT: Final = attrgetter(
-    "log",
-    "log._state.high_watermark",
-    "log._state.log_end_offset",
-    "log._state.log_start_offset",
-    "log._state.segments.first_base_offset",
-    "log._state.epochs._entries",
-    "leadership",
-    "registration",
-)
 
 Record = Callable[[str, str], None]
 """Host and text: a line of the trace."""
@@ -53,8 +44,36 @@ class _Seen:
     invariants: PartitionInvariants
     status: ReplicaStatus | None
     """None before the first look; of a replica that was made anew at first its predecessor's."""
-    fingerprint: tuple[Any, ...] = ()
+    log: PartitionLog | None = None
+    log_end_offset: int = -1
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    first_base_offset: int = -1
+    epochs: tuple[EpochEntry, ...] | None = None
+    leadership: Leadership | None = None
+    registration: PartitionRegistration | None = None
     pending_isr: frozenset[int] | None = None
+
+    def take(self, partition: Partition, process: Process) -> ReplicaStatus:
+        """Keep what will be compared from now on; the status that it gives."""
+        log, leadership, registration = partition.log, partition.leadership, partition.registration
+        state = log._state
+        start, local_start = state.log_start_offset, state.segments.first_base_offset
+        self.log, self.leadership, self.registration = log, leadership, registration
+        self.log_start_offset, self.first_base_offset = start, local_start
+        self.log_end_offset, self.high_watermark = state.log_end_offset, state.high_watermark
+        self.epochs = state.epochs._entries
+        return ReplicaStatus(
+            self.key[0],
+            process.number,
+            -1 if registration is None else registration.leader_epoch,
+            None if leadership is None else leadership.leader_epoch,
+            start,
+            local_start if local_start > start else start,
+            self.high_watermark,
+            self.log_end_offset,
+            self.epochs,
+        )
 
 
 class ReplicaObserver:
@@ -107,11 +126,19 @@ class ReplicaObserver:
             watched.count = len(hosted)
         for partition in hosted.values():
             seen = self._seen.get(partition) or self._begin_to_see(watched.node_id, partition)
-            fingerprint = _FINGERPRINT(partition)
-            if seen.fingerprint != fingerprint:
-                seen.fingerprint = fingerprint
-                self._look(seen, partition, process, _status(watched.node_id, process.number, fingerprint))
-            leadership = partition.leadership
+            log, leadership = partition.log, partition.leadership
+            state = log._state
+            if (
+                seen.log_end_offset != state.log_end_offset
+                or seen.high_watermark != state.high_watermark
+                or seen.log is not log
+                or seen.leadership is not leadership
+                or seen.registration is not partition.registration
+                or seen.log_start_offset != state.log_start_offset
+                or seen.first_base_offset != state.segments.first_base_offset
+                or seen.epochs is not state.epochs._entries
+            ):
+                self._look(seen, partition, process)
             if leadership is not None and leadership.replicas.pending_isr is not seen.pending_isr:
                 self._look_at_joiners(seen, leadership.replicas)
         if self._cut:
@@ -165,9 +192,10 @@ class ReplicaObserver:
         """As of the last event; None if the node is down or has no such replica."""
         return self._statuses.get((node_id, name))
 
-    def _look(self, seen: _Seen, partition: Partition, process: Process, now: ReplicaStatus) -> None:
+    def _look(self, seen: _Seen, partition: Partition, process: Process) -> None:
         self.looks += 1
         (node_id, name), before, invariants = seen.key, seen.status, seen.invariants
+        now = seen.take(partition, process)
         seen.status = self._statuses[seen.key] = now
         text = _transition(before, now)
         if text:
@@ -219,21 +247,6 @@ def check_producers(partition: Partition) -> None:
         if max(seen, default=-1) >= next_offset:
             detail = f"{partition.partition.topic_partition} was cut at {next_offset}, and knows of {entry}"
             raise InvariantViolationError("truncated producers", detail)
-
-
-def _status(node_id: int, incarnation: int, fingerprint: tuple[Any, ...]) -> ReplicaStatus:
-    _, high_watermark, log_end_offset, log_start_offset, first_offset, epochs, leadership, registration = fingerprint
-    return ReplicaStatus(
-        node_id,
-        incarnation,
-        -1 if registration is None else registration.leader_epoch,
-        None if leadership is None else leadership.leader_epoch,
-        log_start_offset,
-        first_offset if first_offset > log_start_offset else log_start_offset,
-        high_watermark,
-        log_end_offset,
-        epochs,
-    )
 
 
 def _columns(now: ReplicaStatus) -> str:

@@ -90,6 +90,35 @@ def test_a_truncation_is_told_and_producers_are_looked_at_when_it_is_over() -> N
         scene.event()
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("log", Log(10)),
+        ("log._state.high_watermark", 1),
+        ("log._state.log_end_offset", 11),
+        ("log._state.log_start_offset", 1),
+        ("log._state.segments.first_base_offset", 1),
+        ("log._state.epochs._entries", (EpochEntry(4, 0),)),
+        ("leadership", SimpleNamespace(leader_epoch=3, replicas=SimpleNamespace(pending_isr=None))),
+        ("registration", SimpleNamespace(leader_epoch=3)),
+    ],
+)
+def test_whatever_a_status_is_made_of_is_looked_at_when_it_changes_and_only_then(path: str, value: Any) -> None:
+    scene = Scene()
+    scene.observer.of(NAME).committed_end = 10
+    looks = scene.observer.looks
+    scene.event()
+    assert scene.observer.looks == looks
+    *owners, name = path.split(".")
+    owner: Any = scene.partition
+    for each in owners:
+        owner = getattr(owner, each)
+    setattr(owner, name, value)
+    scene.event()
+    scene.event()
+    assert scene.observer.looks == looks + 1
+
+
 @pytest.mark.parametrize(("last_offset", "transaction", "failure"), [(5, None, None), (5, 5, None), (9, 9, "no disk")])
 def test_producers_within_the_log_or_of_one_that_failed(
     last_offset: int, transaction: int | None, failure: str | None
