@@ -116,7 +116,7 @@ class _Forgiven:
 def _lost(send: Send, log: FinalLog) -> Iterator[tuple[int, Anomaly]]:
     """By offset."""
     for offset, value in send.offsets().items():
-        if offset < log.start_offset or log.values.get(offset) == value:
+        if 0 <= offset < log.start_offset or log.values.get(offset) == value:
             continue
         kind = "unobserved" if offset >= log.end_offset else "lost write"
         there = f"{log.values[offset]} is there" if offset in log.values else f"the log ends at {log.end_offset}"

@@ -61,6 +61,7 @@ from .schedule import Fault, FaultKind, Schedule
 from .tasks import first_error
 from .thin_judge import ThinJudge
 from .tier_judge import TierJudge
+from .told_judge import ToldJudge
 from .truth import ClusterTruth
 from .workload import Shared
 from .world import World
@@ -105,7 +106,9 @@ class GovernedRun:
         self.truth.on_unclean = self.losses.elected_uncleanly
         self._judge_controllers(hosts)
         self._shared = Shared(self.history, lambda: int(world.now_s * 1000), asyncio.Event())
-        self._shared.on_committed = self._check_committed
+        told = ToldJudge(self.history, self.losses, self._name, self.retention_judge.highest_start)
+        self._shared.on_committed, self._shared.on_start = told.committed, told.begins
+        self._shared.on_refused = told.refused
         self._shared.on_damage = self._check_damage
         self._addresses = [Address(name, PORT) for name in BROKERS]
         self.clients = GovernedClients(world, self.options, self._addresses, self._shared)
@@ -224,10 +227,6 @@ class GovernedRun:
         self._ghosts.changed(before, after)
         for text in news(before, after):
             self.world.record("metadata", text)
-
-    def _check_committed(self, partition: TopicPartition, end_offset: int, who: str, asked_ms: int) -> None:
-        """InvariantViolationError."""
-        self.losses.check_told(self._name(partition), end_offset, who, asked_ms)
 
     def _covered_from(self, name: TopicIdPartition, node_id: int) -> int:
         """Below it a replica may name offsets that have expired: outside of the ISR, or if it was brought back."""

@@ -58,8 +58,13 @@ class Send:
         self.outcome, self.reason, self.completed_ms = Outcome.FAIL, reason, now_ms
 
     @property
+    def wants_all(self) -> bool:
+        """To acknowledge it."""
+        return self.acks == ACKS_ALL
+
+    @property
     def is_acknowledged_by_all(self) -> bool:
-        return self.outcome is Outcome.OK and self.acks == ACKS_ALL
+        return self.outcome is Outcome.OK and self.wants_all
 
     def offsets(self) -> dict[int, int]:
         """Value by offset, of a send that is ok."""
@@ -92,7 +97,6 @@ class TransactionEnd:
     is_commit: bool
     partition: str
     invoked_ms: int = 0
-    outcome: Outcome = Outcome.INFO
 
 
 @dataclass(slots=True)

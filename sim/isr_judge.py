@@ -97,7 +97,8 @@ class IsrJudge:
             old = before.topics.get(topic.name)
             for number, now in topic.partitions.items():
                 then = old.partitions.get(number) if old is not None and old.topic_id == topic.topic_id else None
-                if then is None or now.isr == then.isr or now.leader_epoch != then.leader_epoch:
+                is_unclean = then is not None and now.leader not in then.isr and now.isr == (now.leader,)
+                if then is None or now.isr == then.isr or is_unclean:
                     continue
                 name = topic.id_partition(number)
                 for member in sorted(set(now.isr) - set(then.isr)):

@@ -92,7 +92,7 @@ class PipelinedProducer(Producer):
     async def _fly(self, send: Send, batch: bytes, older: list[asyncio.Task[None]]) -> None:
         """Until it is answered, or its producer id is lost."""
         attempt = Retries(self._rng)
-        while True:
+        while not self._is_lost:
             is_oldest = all(flight.done() for flight in older)
             try:
                 await self._attempt(send, batch)
@@ -102,11 +102,10 @@ class PipelinedProducer(Producer):
                 if error.code not in SEQUENCE_LOST:
                     attempt.check(error)
                 elif is_oldest:
-                    self._is_lost, send.reason = True, error.code.name
+                    self._is_lost = True
+                    self._refused(send, error)
             else:
                 self._is_known = True
-                return
-            if self._is_lost:
                 return
             await self._wait_for(older, attempt)
 

@@ -101,7 +101,8 @@ class ClusterTruth:
     def loaded(self, host: str, snapshot: SnapshotContent) -> None:
         """A controller begins with a snapshot. InvariantViolationError."""
         if snapshot.offset > self.next_offset:
-            return
+            detail = f"{host} loads one up to offset {snapshot.offset}, up to {self.next_offset} anything was applied"
+            raise InvariantViolationError("same snapshot", detail)
         given, right = MetadataImage(), MetadataImage()
         given.replay_all(decode_record(value).record for values in snapshot.batches for value in values)
         for base_offset, values in self._records.items():

@@ -86,8 +86,13 @@ class Shared:
     producer_ids: set[int] = field(default_factory=set)
     """That were given out."""
     on_committed: Callable[[TopicPartition, int, str, int], None] = lambda *_: None
-    """Told the end of what a client was told is committed (by records, or by acks=all), who, and when it asked."""
-
+    """Told the end of what a client was told is committed (records, acks=all, a high watermark, the latest offset),
+    who, and when it asked.
+    """
+    on_start: Callable[[TopicPartition, int, str], None] = lambda *_: None
+    """Told where a reader was told that the log starts."""
+    on_refused: Callable[[TopicPartition, Send], None] = lambda *_: None
+    """Told whose sequence was refused for good."""
     on_damage: Callable[[str], None] = lambda _: None
     """Told what a reader was given that is no batch: it asks again."""
 
@@ -176,7 +181,7 @@ class Producer:
             except KafkaError as error:
                 if error.code in SEQUENCE_LOST:
                     self._producer = None
-                    send.reason = error.code.name
+                    self._refused(send, error)
                     return False
                 attempt.check(error)
                 await attempt.back_off()
@@ -209,6 +214,10 @@ class Producer:
         send.ok(base_offset, asked_ms, self._shared.now_ms())
         if self._acks == ACKS_ALL:
             self._shared.on_committed(self._partition, base_offset + len(send.values), self._name, asked_ms)
+
+    def _refused(self, send: Send, error: KafkaError) -> None:
+        send.reason = error.code.name
+        self._shared.on_refused(self._partition, send)
 
     async def _end(self, transaction: int, producer: tuple[int, int], *, commit: bool) -> None:
         end = TransactionEnd(transaction, commit, str(self._partition), self._shared.now_ms())
@@ -347,6 +356,8 @@ class Reader:
         if stable > watermark:
             detail = f"{where}: the last stable offset is {stable}, the high watermark {watermark}"
             raise InvariantViolationError("told in order", detail)
+        self._shared.on_start(self._partition, start, process)
+        self._shared.on_committed(self._partition, watermark, process, self._asked_ms)
 
     async def _fetch(self, position: int) -> Fetched | None:
         """None if the position is out of range."""
@@ -369,13 +380,20 @@ class Reader:
     async def _offset(self, timestamp: int) -> int:
         attempt = Retries(self._rng)
         while True:
+            asked_ms = self._shared.now_ms()
             try:
-                return await self._client.list_offset(self._partition, timestamp)
+                offset = await self._client.list_offset(self._partition, timestamp)
             except AttemptFailedError:
                 await attempt.back_off()
             except KafkaError as error:
                 attempt.check(error)
                 await attempt.back_off()
+            else:
+                if timestamp == EARLIEST:
+                    self._shared.on_start(self._partition, offset, self._name)
+                else:
+                    self._shared.on_committed(self._partition, offset, self._name, asked_ms)
+                return offset
 
 
 class Retries:

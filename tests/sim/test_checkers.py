@@ -55,6 +55,12 @@ def test_lost_write_where_the_log_goes_on() -> None:
     ]
 
 
+def test_an_offset_that_no_log_has_is_no_acknowledgement() -> None:
+    nowhere = sent(1)
+    nowhere.ok(-1, 10, 10)
+    assert kinds(History([nowhere]), log(1)) == ["lost write"]
+
+
 def test_unobserved_where_the_log_ends_below() -> None:
     assert kinds(History([sent(1, at=0), sent(2, at=1, ms=20)]), log(1)) == ["unobserved"]
 

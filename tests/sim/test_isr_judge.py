@@ -19,10 +19,10 @@ NAME = TopicIdPartition(UUID(int=1), "t", 0)
 
 
 def image(
-    *isr: int, leader_epoch: int = 3, flush_messages: int = 2**63 - 1, min_insync_replicas: int = 1
+    *isr: int, leader: int = 1, leader_epoch: int = 3, flush_messages: int = 2**63 - 1, min_insync_replicas: int = 1
 ) -> ClusterImage:
     configs = {"flush.messages": str(flush_messages), "min.insync.replicas": str(min_insync_replicas)}
-    registration = PartitionRegistration(1, leader_epoch, 5, (1, 2, 3), isr)
+    registration = PartitionRegistration(leader, leader_epoch, 5, (1, 2, 3), isr)
     return ClusterImage("c", {}, {"t": TopicImage("t", NAME.topic_id, configs, {0: registration})}, {})
 
 
@@ -106,8 +106,10 @@ def test_who_joins_is_level() -> None:
     scene = Scene(image(1)).has(2, 7).has(3, 6)
     scene.lead(7)
     scene.judge.changed(image(1), image(1, 2))
-    with pytest.raises(InvariantViolationError, match="joins level"):
-        scene.judge.changed(image(1), image(1, 3))
+    for leader_epoch in (3, 4):
+        with pytest.raises(InvariantViolationError, match="joins level"):
+            scene.judge.changed(image(1), image(1, 3, leader_epoch=leader_epoch))
+    scene.judge.changed(image(1), image(3, leader=3, leader_epoch=4))
 
 
 def test_who_is_asked_to_join_is_level_with_the_leader() -> None:

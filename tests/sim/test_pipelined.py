@@ -13,7 +13,7 @@ from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.sim.client import AttemptFailedError
-from tierfetch.sim.history import ACKS_ALL, History, Outcome
+from tierfetch.sim.history import ACKS_ALL, History, Outcome, Send
 from tierfetch.sim.pipelined import IN_FLIGHT_MAX, PipelinedProducer
 from tierfetch.sim.workload import Pace, Shared, UnexpectedError
 from tierfetch.sim.world import World
@@ -33,6 +33,7 @@ class Broker:
         self.sent: list[tuple[int, int]] = []
         self.in_flight = self.most = 0
         self.next: dict[int, int] = {}
+        self.refused: list[Send] = []
 
     async def init_producer_id(self) -> tuple[int, int]:
         self.ids += 1
@@ -64,6 +65,7 @@ def run(broker: Broker, seconds: float = 20.0) -> History:
 
         async def work() -> None:
             shared = Shared(history, lambda: int(world.now_s * 1000), asyncio.Event())
+            shared.on_refused = lambda _, send: broker.refused.append(send)
             client: Any = broker
             producer = PipelinedProducer("p", T, ACKS_ALL, client, shared, Random(1), Pace(gap_s=0.1))
             world.loop.call_later(seconds, shared.stopping.set)
@@ -114,6 +116,7 @@ def test_a_producer_id_is_given_up_once_its_oldest_batch_is_out_of_order() -> No
     lost = [send for send in history.sends if send.outcome is Outcome.INFO]
     assert 1 <= len(lost) <= IN_FLIGHT_MAX
     assert {send.producer_id for send in lost} == {1}
+    assert broker.refused == lost[:1], "judged: it is the next one that was due"
 
 
 def test_an_answer_that_no_fault_explains_ends_it() -> None:

@@ -149,6 +149,13 @@ def test_a_snapshot_says_what_the_log_says() -> None:
         there.check()
 
 
+def test_no_snapshot_goes_beyond_what_anybody_has_applied() -> None:
+    there = truth()
+    there.tap("controller-2").on_load_snapshot(SnapshotContent(5, 1, 0, ()))
+    with pytest.raises(InvariantViolationError, match="same snapshot: controller-2 loads one up to offset 5"):
+        there.check()
+
+
 def test_who_leads_is_told_with_its_epoch() -> None:
     there, told = truth(), []
     there.on_lead = told.append

@@ -65,3 +65,17 @@ def test_what_an_answer_tells_beside_its_records_is_in_order(fetched: Fetched, w
         asyncio.run(reader_of(fetched)._poll("r", 4))
     in_order = Fetched(b"", 9, 9, 4, ())
     assert asyncio.run(reader_of(in_order)._poll("r", 4)) == 4
+
+
+def test_what_an_answer_tells_beside_its_records_is_judged() -> None:
+    told: list[tuple[object, ...]] = []
+
+    async def work() -> None:
+        for reader in (reader_of(Fetched(b"", 9, 8, 4, ())), reader_of(None, 5, 7)):
+            shared = reader._shared
+            shared.on_start = lambda partition, start, who: told.append((who, "start", start))
+            shared.on_committed = lambda partition, end, who, asked_ms: told.append((who, "end", end))
+            await reader._poll("p", 5)
+
+    asyncio.run(work())
+    assert told == [("p", "start", 4), ("p", "end", 9), ("r", "start", 5), ("r", "end", 7)]
