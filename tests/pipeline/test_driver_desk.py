@@ -46,6 +46,13 @@ def what_the_driver_sees(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_desk, "seen_here", lambda options: Seen(options, (SEEN,)))
 
 
+def raising(error: Exception) -> Callable[[], str]:
+    def fail() -> str:
+        raise error
+
+    return fail
+
+
 def options(**more: str) -> Any:
     return parse({"location": "/tier", "topics": "t", **more})
 
@@ -75,10 +82,7 @@ def test_a_fault_of_its_own_refuses_nothing_and_the_next_is_answered() -> None:
     cluster = Cluster()
     desk = open_desk(cluster)
 
-    def fail() -> str:
-        raise RuntimeError("a bug")
-
-    cluster.says = fail
+    cluster.says = raising(RuntimeError("a bug"))
     ask_driver(desk, options())
     cluster.says = lambda: "NoCredentialsError: Unable to locate credentials"
     with pytest.raises(TierError, match="NoCredentialsError"):
@@ -91,10 +95,8 @@ def test_a_job_that_fails_is_told_in_a_line() -> None:
     cluster = Cluster()
     desk = open_desk(cluster)
 
-    def fail() -> str:
-        raise PySparkException("Job aborted\nModuleNotFoundError: No module named 'tierfetch'\n\tat org.apache.spark")
-
-    cluster.says = fail
+    why = "Job aborted\nModuleNotFoundError: No module named 'tierfetch'\n\tat org.apache.spark"
+    cluster.says = raising(PySparkException(why))
     said = (
         r"^the executors cannot be asked whether they can read /tier: ModuleNotFoundError: No module named 'tierfetch'$"
     )

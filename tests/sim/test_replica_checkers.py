@@ -38,6 +38,13 @@ def batch(base: int, count: int = 2, epoch: int = 0, value: bytes = b"v", sequen
     return batches_of(data)[0]
 
 
+def marker(base: int, kind: ControlType) -> StoredBatch:
+    """Of the producer of all batches."""
+    end = EndTransactionMarker(kind, 3)
+    place = {"base_offset": base, "partition_leader_epoch": 0}
+    return batches_of(build_end_transaction_batch(end, timestamp_ms=1, producer_id=9, producer_epoch=0, **place))[0]
+
+
 WHOLE = (batch(0, sequence=0), batch(2, sequence=2), batch(4, epoch=2, sequence=4), batch(6, epoch=2, sequence=6))
 TIER = (TieredSegment(name="0", start_offset=0, end_offset=3, epochs=EPOCHS[:1], batches=WHOLE[:2]),)
 PRODUCERS = {9: ProducerView(0, 7, 7, None)}
@@ -124,17 +131,7 @@ def test_a_remote_segment_is_what_its_metadata_says() -> None:
 
 
 def test_transaction_indexes_say_what_the_markers_say() -> None:
-    marker = batches_of(
-        build_end_transaction_batch(
-            EndTransactionMarker(ControlType.ABORT, 3),
-            base_offset=2,
-            timestamp_ms=1,
-            producer_id=9,
-            producer_epoch=0,
-            partition_leader_epoch=0,
-        )
-    )[0]
-    batches = (batch(0, sequence=0, is_transactional=True), marker)
+    batches = (batch(0, sequence=0, is_transactional=True), marker(2, ControlType.ABORT))
     assert list(aborted_of(batches)) == [Aborted(9, 0, 2)]
     whole = replica(
         1,
@@ -165,13 +162,8 @@ def test_batches_by_which_a_repetition_is_told_are_in_the_log() -> None:
 
 def test_producers_of_transactions() -> None:
     open_batch = batch(0, sequence=0, is_transactional=True)
-    marker = batches_of(
-        build_end_transaction_batch(
-            EndTransactionMarker(ControlType.COMMIT, 3), base_offset=2, timestamp_ms=1, producer_id=9, producer_epoch=0
-        )
-    )[0]
     assert producers_of([open_batch]) == {9: ProducerView(0, 1, 1, 0)}
-    assert producers_of([open_batch, marker]) == {9: ProducerView(0, 1, 1, None)}
+    assert producers_of([open_batch, marker(2, ControlType.COMMIT)]) == {9: ProducerView(0, 1, 1, None)}
 
 
 def test_of_a_log_that_lost_nothing_a_producer_of_no_batch_is_a_mismatch() -> None:
@@ -193,19 +185,9 @@ def test_of_producers_whose_batches_have_expired_a_replica_may_know_or_not() -> 
 
 
 def test_of_a_transaction_whose_beginning_has_expired_an_index_tells_more_than_the_batches() -> None:
-    marker = batches_of(
-        build_end_transaction_batch(
-            EndTransactionMarker(ControlType.ABORT, 3),
-            base_offset=4,
-            timestamp_ms=1,
-            producer_id=9,
-            producer_epoch=0,
-            partition_leader_epoch=0,
-        )
-    )[0]
     whole = replica(
         1,
-        batches=(batch(2, sequence=2, is_transactional=True), marker),
+        batches=(batch(2, sequence=2, is_transactional=True), marker(4, ControlType.ABORT)),
         log_start_offset=2,
         local_log_start_offset=2,
         high_watermark=5,

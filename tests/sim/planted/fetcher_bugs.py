@@ -7,15 +7,18 @@ from dataclasses import replace
 from unittest.mock import patch
 
 from tierfetch.broker.delayed import OffsetWaiters
+from tierfetch.broker.handlers import offsets
 from tierfetch.broker.partition import Partition
-from tierfetch.fetcher import aux_state, epoch_fetch
+from tierfetch.fetcher import aux_state, epoch_fetch, leader_offsets
 from tierfetch.fetcher.bootstrap import ResumeFetch, Trigger
 from tierfetch.fetcher.epoch_fetch import FetchIsolation, LeaderView
+from tierfetch.fetcher.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP
 from tierfetch.fetcher.leader_replicas import LeaderReplicas
 from tierfetch.fetcher.replica_fetcher import ReplicaFetcher
 from tierfetch.log import adopt
 from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
 from tierfetch.log.producers import ProducerStateManager
+from tierfetch.remote.lineage import OffsetAndEpoch
 from tierfetch.sim.governed_options import SMALL_FETCH_BYTES
 from tierfetch.sim.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
@@ -242,4 +245,34 @@ def no_lag_allowed() -> Iterator[None]:
         return original(self, leader_end_offset, now_ms + self.lag_time_max_ms)
 
     with patch.object(LeaderReplicas, "shrunk_isr", shrunk):
+        yield
+
+
+@planted(
+    "the earliest offset is that of the local log",
+    file="fetcher/leader_offsets.py",
+    scenario="governed",
+    local_retention_ms=(500,),
+)
+def earliest_is_local() -> Iterator[None]:
+    original = offsets.special_offset
+
+    def special_offset(view, ledger, timestamp, *rest):
+        return original(view, ledger, EARLIEST_LOCAL_TIMESTAMP if timestamp == EARLIEST_TIMESTAMP else timestamp, *rest)
+
+    with patch.object(offsets, "special_offset", special_offset):
+        yield
+
+
+@planted(
+    "the latest offset is the end of the leader's log",
+    file="fetcher/leader_offsets.py",
+    scenario="governed",
+    faults=(FaultKind.SLOW_LINK, FaultKind.PAUSE),
+)
+def latest_is_the_end() -> Iterator[None]:
+    def latest(view, isolation, version):
+        return OffsetAndEpoch(view.log_end_offset, view.leader_epoch)
+
+    with patch.object(leader_offsets, "_latest", latest):
         yield

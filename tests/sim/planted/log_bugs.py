@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from unittest.mock import patch
 
 from tierfetch.log import producer_state
+from tierfetch.log.appender import Appender, LogAppendInfo
 from tierfetch.log.epochs import LeaderEpochCache
 from tierfetch.log.flusher import Flusher
+from tierfetch.log.producer_state import BatchMetadata, ProducerStateEntry
 from tierfetch.log.producers import ProducerStateManager
 from tierfetch.log.state import LogState
 from tierfetch.log.truncation import Truncation
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.records import BatchHeader
 from tierfetch.sim.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
@@ -181,4 +185,37 @@ def stable_above_watermark() -> Iterator[None]:
         return self.high_watermark if first is None else first
 
     with patch.object(LogState, "last_stable_offset", property(last_stable_offset)):
+        yield
+
+
+@planted(
+    "a batch that is sent again is answered without its offset",
+    file="log/appender.py",
+    scenario="governed",
+    faults=(FaultKind.DISCONNECT, FaultKind.SLOW_LINK, FaultKind.ONE_WAY),
+)
+def duplicate_without_offset() -> Iterator[None]:
+    original = Appender._duplicate
+
+    async def duplicate(self: Appender, *arguments: object) -> LogAppendInfo:
+        return replace(await original(self, *arguments), first_offset=-1)
+
+    with patch.object(Appender, "_duplicate", duplicate):
+        yield
+
+
+@planted(
+    "only the last batch of a producer is told from a new one",
+    file="log/producer_state.py",
+    scenario="governed",
+    faults=(FaultKind.DISCONNECT, FaultKind.SLOW_LINK, FaultKind.ONE_WAY),
+    pipelined=(True,),
+)
+def only_the_last_is_known() -> Iterator[None]:
+    original = ProducerStateEntry.find_duplicate
+
+    def find_duplicate(self: ProducerStateEntry, header: BatchHeader) -> BatchMetadata | None:
+        return original(self._replace(batches=self.batches[-1:]), header)
+
+    with patch.object(ProducerStateEntry, "find_duplicate", find_duplicate):
         yield
