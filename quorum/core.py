@@ -50,7 +50,7 @@ It does not know: bytes, files, sockets, wall-clock time, what records mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ..protocol.errors import ErrorCode
@@ -102,7 +102,7 @@ from .messages import (
     VoteRequest,
 )
 from .replica import FIRST_BOOTSTRAP_ID, Replica
-from .roles import Candidate, Leader, Resigned, Unattached
+from .roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from .starting import start
 from .state import Chance, Endpoint, LeaderAndEpoch, RaftState
 from .transitions import learn_leader
@@ -144,13 +144,14 @@ class RaftCore:
 
     def _poll(self) -> None:
         replica = self._replica
-        proof.poll_doubt(replica)
+        if replica.doubt is not None:
+            proof.poll_doubt(replica, replica.doubt)
         if replica.is_shutting_down and resignation.poll_shutdown(replica):
             self._is_stopped = True
             return
         for _ in range(ROLE_CHANGES_MAX):
             role = replica.role
-            _POLLS[role.state](replica, role)
+            _POLLS[type(role)](replica, role)
             if replica.role is role:
                 break
         else:
@@ -276,27 +277,35 @@ def _on_resign(replica: Replica, event: Resign) -> None:
         resignation.resign(replica, replica.role, event.reason or "asked to")
 
 
-def _deadlines(replica: Replica) -> Iterator[int]:
-    role = replica.role
-    if isinstance(role, Leader):
-        yield from leader.deadlines(replica, role)
-    elif isinstance(role, Resigned):
-        yield from resignation.deadlines(replica, role)
-    else:
-        yield from election.deadlines(replica)
-        yield from follower.deadlines(replica)
-    yield from proof.deadlines(replica)
+def _deadlines(replica: Replica) -> list[int]:
+    due = _DEADLINES[type(replica.role)](replica, replica.role)
+    if replica.doubt is not None:
+        due += proof.deadlines(replica, replica.doubt)
     if replica.is_shutting_down:
-        yield replica.shutdown_deadline_ms
+        due.append(replica.shutdown_deadline_ms)
+    return due
 
 
-_POLLS: dict[RaftState, Callable[[Replica, Any], None]] = {
-    RaftState.UNATTACHED: _poll_unattached,
-    RaftState.PROSPECTIVE: election.poll_prospective,
-    RaftState.CANDIDATE: election.poll_candidate,
-    RaftState.LEADER: leader.poll_leader,
-    RaftState.FOLLOWER: follower.poll_follower,
-    RaftState.RESIGNED: resignation.poll_resigned,
+def _deadlines_unattached(replica: Replica, role: Unattached) -> list[int]:
+    return election.deadlines_unattached(replica, role) + follower.deadlines_unattached(role)
+
+
+_POLLS: dict[type[Role], Callable[[Replica, Any], None]] = {
+    Unattached: _poll_unattached,
+    Prospective: election.poll_prospective,
+    Candidate: election.poll_candidate,
+    Leader: leader.poll_leader,
+    Follower: follower.poll_follower,
+    Resigned: resignation.poll_resigned,
+}
+
+_DEADLINES: dict[type[Role], Callable[[Replica, Any], list[int]]] = {
+    Unattached: _deadlines_unattached,
+    Prospective: election.deadlines,
+    Candidate: election.deadlines,
+    Leader: leader.deadlines,
+    Follower: follower.deadlines,
+    Resigned: resignation.deadlines,
 }
 
 _EVENT_HANDLERS: dict[type[Event], Handler] = {

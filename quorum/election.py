@@ -20,8 +20,6 @@ lost in a row, before it asks again; a prospective that knew a leader goes back 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ..protocol.errors import ErrorCode
 from .messages import VoteRequest, VoteResponse
 from .proof import ask_later, may_vote_for, on_told, prove
@@ -139,18 +137,16 @@ def is_lost(replica: Replica, poll: Poll) -> bool:
     return len(replica.voters) - lost < replica.voters.majority
 
 
-def deadlines(replica: Replica) -> Iterator[int]:
-    """When an election role next has something to do."""
-    role = replica.role
-    if isinstance(role, Unattached):
-        if replica.may_stand and not replica.log.is_installing:
-            yield role.election_deadline_ms
-    elif isinstance(role, Prospective | Candidate):
-        if isinstance(role, Candidate) and role.backoff_deadline_ms is not None:
-            yield role.backoff_deadline_ms
-            return
-        yield role.election_deadline_ms
-        yield from (at_ms for at_ms in role.poll.send_at_ms.values() if at_ms != IN_FLIGHT)
+def deadlines_unattached(replica: Replica, role: Unattached) -> list[int]:
+    """When to stand for election."""
+    return [role.election_deadline_ms] if replica.may_stand and not replica.log.is_installing else []
+
+
+def deadlines(_: Replica, role: Prospective | Candidate) -> list[int]:
+    """When there is something to do next."""
+    if isinstance(role, Candidate) and role.backoff_deadline_ms is not None:
+        return [role.backoff_deadline_ms]
+    return [role.election_deadline_ms, *(at_ms for at_ms in role.poll.send_at_ms.values() if at_ms != IN_FLIGHT)]
 
 
 def _vote_error(replica: Replica, request: VoteRequest) -> ErrorCode | None:
@@ -189,7 +185,7 @@ def _poll_of(replica: Replica, request: VoteRequest) -> Poll | None:
 
 
 def _ask(replica: Replica, poll: Poll, *, pre_vote: bool) -> None:
-    for node in replica.other_voters():
+    for node in replica.other_voters:
         send_at_ms = poll.send_at_ms.get(node.id, IN_FLIGHT)
         if send_at_ms == IN_FLIGHT or replica.now_ms < send_at_ms:
             continue

@@ -24,7 +24,6 @@ What it asks about the voter set is in `voter_requests`, what one that began wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from ..fetcher.epoch_fetch import DivergingEpoch, truncation_for
@@ -90,17 +89,19 @@ def is_fetch_timeout_over(replica: Replica, role: Follower) -> bool:
     return not replica.log.is_busy and not _is_writing(role) and replica.now_ms >= role.fetch_deadline_ms
 
 
-def deadlines(replica: Replica) -> Iterator[int]:
-    """When a role that fetches next has something to do."""
-    role = replica.role
-    if isinstance(role, Unattached):
-        if role.fetch is None:
-            yield role.fetch_at_ms
-    elif isinstance(role, Follower) and not replica.log.is_busy and not _is_writing(role):
-        if replica.may_stand or not role.is_leader_suspect:
-            yield role.fetch_deadline_ms
-        if role.request is None:
-            yield role.fetch_at_ms
+def deadlines_unattached(role: Unattached) -> list[int]:
+    """When to look for a leader."""
+    return [role.fetch_at_ms] if role.fetch is None else []
+
+
+def deadlines(replica: Replica, role: Follower) -> list[int]:
+    """When there is something to do next."""
+    if replica.log.is_busy or _is_writing(role):
+        return []
+    due = [] if role.is_leader_suspect and not replica.may_stand else [role.fetch_deadline_ms]
+    if role.request is None:
+        due.append(role.fetch_at_ms)
+    return due
 
 
 def on_log_idle(replica: Replica) -> None:
@@ -232,13 +233,13 @@ def _fetch_target(replica: Replica, role: Follower) -> int | None:
 
 
 def _fetch_request(replica: Replica, max_wait_ms: int) -> FetchRequest:
-    last = replica.log.last
+    log = replica.log
     return FetchRequest(
         cluster_id=replica.config.cluster_id,
         replica=replica.fetching_key,
         epoch=replica.epoch,
-        fetch_offset=last.offset,
-        last_fetched_epoch=last.epoch,
+        fetch_offset=log.end_offset,
+        last_fetched_epoch=log.last_epoch,
         max_wait_ms=max_wait_ms,
         max_bytes=replica.config.fetch_max_bytes,
         high_watermark=replica.high_watermark,
@@ -270,7 +271,7 @@ def _append(replica: Replica, role: Follower, records: FetchedRecords) -> None:
 
 def _valid_end_offset(replica: Replica, records: FetchedRecords) -> int | None:
     """Where the batches end, if they continue this log without a gap, in epochs that rise, up to the leader's."""
-    offset, epoch = replica.log.end_offset, replica.log.last.epoch
+    offset, epoch = replica.log.end_offset, replica.log.last_epoch
     for batch in records.batches:
         is_next = batch.base_offset == offset and batch.last_offset >= offset
         if not is_next or not epoch <= batch.epoch <= replica.epoch:

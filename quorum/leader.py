@@ -13,8 +13,6 @@ Followers read what is written, flushed here or not: their flush may well be the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ..protocol.errors import ErrorCode
 from .effects import AppendCompleted
 from .high_watermark import advanced_high_watermark, majority_reached
@@ -33,8 +31,7 @@ from .state import ReplicaKey
 def poll_leader(replica: Replica, role: Leader) -> None:
     if not role.has_begun:
         begin_epoch(replica, role)
-    role.check_quorum_deadline_ms = check_quorum_deadline(replica, role)
-    if role.check_quorum_deadline_ms is not None and replica.now_ms >= role.check_quorum_deadline_ms:
+    if _is_out_of_touch(replica, role):
         resign(replica, role, "no majority of the voters fetched for 1.5 fetch timeouts")
         return
     update_high_watermark(replica, role)
@@ -46,18 +43,19 @@ def poll_leader(replica: Replica, role: Leader) -> None:
     answer_parked(replica, role)
 
 
-def deadlines(replica: Replica, role: Leader) -> Iterator[int]:
+def deadlines(replica: Replica, role: Leader) -> list[int]:
     """When a leader next has something to do."""
-    if role.check_quorum_deadline_ms is not None:
-        yield role.check_quorum_deadline_ms
-    for node in replica.other_voters():
+    due = [] if role.check_quorum_deadline_ms is None else [role.check_quorum_deadline_ms]
+    for node in replica.other_voters:
         if (begin_at_ms := role.begin_at_ms[node.key.id]) != IN_FLIGHT:
-            yield begin_at_ms
+            due.append(begin_at_ms)
     if role.parked.fetches and role.parked.look_at_ms is not None:
-        yield role.parked.look_at_ms
-    yield from voter_change_deadlines(role)
+        due.append(role.parked.look_at_ms)
+    if role.voter_change is not None:
+        due += voter_change_deadlines(role.voter_change)
     if role.pending and not replica.log.is_busy:
-        yield role.pending_since_ms + replica.config.append_linger_ms
+        due.append(role.pending_since_ms + replica.config.append_linger_ms)
+    return due
 
 
 # --- commitment
@@ -65,6 +63,8 @@ def deadlines(replica: Replica, role: Leader) -> Iterator[int]:
 
 def update_high_watermark(replica: Replica, role: Leader) -> None:
     """From what each voter has on disk; whoever waits for it is answered."""
+    if replica.high_watermark == replica.log.end_offset:
+        return
     own_id = replica.key.id if replica.is_voter else None
     ends = [
         replica.log.flushed_end_offset if node.id == own_id else position_end(role, node.key) for node in replica.voters
@@ -84,13 +84,23 @@ def position_end(role: Leader, key: ReplicaKey) -> int:
     return -1 if position is None else position.end_offset
 
 
+def _is_out_of_touch(replica: Replica, role: Leader) -> bool:
+    """Voters that fetch put the deadline off: that is looked up when the one that was known has come."""
+    deadline_ms = role.check_quorum_deadline_ms
+    if role.checked_voters is replica.voters and (deadline_ms is None or replica.now_ms < deadline_ms):
+        return False
+    role.checked_voters = replica.voters
+    role.check_quorum_deadline_ms = deadline_ms = check_quorum_deadline(replica, role)
+    return deadline_ms is not None and replica.now_ms >= deadline_ms
+
+
 def check_quorum_deadline(replica: Replica, role: Leader) -> int | None:
     """When leadership ends unless more voters get in touch; None where the leader is the majority."""
     needed = replica.voters.majority - replica.is_voter
     if needed <= 0:
         return None
     contacts = []
-    for node in replica.other_voters():
+    for node in replica.other_voters:
         position = role.positions.get(node.key)
         contacts.append(role.since_ms if position is None else max(role.since_ms, position.last_fetch_ms))
     return majority_reached(contacts, needed) + replica.config.fetch_timeout_ms * 3 // 2
@@ -101,7 +111,7 @@ def check_quorum_deadline(replica: Replica, role: Leader) -> int | None:
 
 def _announce(replica: Replica, role: Leader) -> None:
     """Tell voters that this epoch began, until each has answered; again whoever has not fetched for a while."""
-    for node in replica.other_voters():
+    for node in replica.other_voters:
         at_ms = role.begin_at_ms.setdefault(node.id, replica.now_ms)
         if at_ms == IN_FLIGHT or replica.now_ms < at_ms:
             continue

@@ -19,7 +19,7 @@ Only a valid position counts, as what the replica has on disk; it and FetchSnaps
 
 from __future__ import annotations
 
-from dataclasses import replace
+from operator import attrgetter
 
 from ..fetcher.epoch_fetch import QUORUM_RULES, DivergingEpoch, FetchPosition, LeaderView, Refuse, validate_fetch
 from ..protocol.errors import ErrorCode
@@ -61,15 +61,16 @@ def on_fetch_request(replica: Replica, token: object, request: FetchRequest) -> 
     if answer is not None:
         replica.reply(token, answer)
         return
-    is_remembered = _note_position(replica, role, request)
-    if request.replica in role.parked.fetches:
-        _answer(replica, role.parked.fetches.pop(request.replica))
+    key = position_key(replica, role, request.replica)
+    is_voter = _is_voter(replica, key)
+    is_remembered = _note_position(replica, role, request, key, is_voter=is_voter)
+    parked, superseded = role.parked, role.parked.fetches.pop(request.replica, None)
+    if superseded is not None:
+        _answer(replica, superseded)
     known = request.high_watermark if request.high_watermark >= 0 else replica.high_watermark
-    is_voter = _is_voter(replica, position_key(replica, role, request.replica))
-    fetch = ParkedFetch(token, request, replica.now_ms + max(request.max_wait_ms, 0), known, is_voter)
+    fetch = ParkedFetch(token, request, replica.now_ms + max(request.max_wait_ms, 0), known, not is_voter)
     if is_remembered:
-        role.parked.fetches[request.replica] = fetch
-        role.parked.arrived = request.replica
+        parked.fetches[request.replica] = parked.arrived = fetch
     else:
         _answer(replica, fetch)
 
@@ -80,27 +81,26 @@ def answer_parked(replica: Replica, role: Leader) -> None:
     parked = role.parked
     ends = (replica.log.written_end_offset, replica.high_watermark)
     if ends != parked.ends or (parked.look_at_ms is not None and replica.now_ms >= parked.look_at_ms):
-        keys = sorted(parked.fetches, key=lambda key: not parked.fetches[key].is_voter)  # a commit waits for voters
-        parked.ends, parked.look_at_ms = ends, None
-    else:
-        keys = [] if parked.arrived is None else [parked.arrived]
-    parked.arrived = None
-    for key in keys:
-        _look_at(replica, parked, key)
+        parked.ends, parked.look_at_ms, parked.arrived = ends, None, None
+        for fetch in sorted(parked.fetches.values(), key=attrgetter("is_observer")):  # a commit waits for voters
+            _look_at(replica, parked, fetch)
+    elif parked.arrived is not None:
+        arrived, parked.arrived = parked.arrived, None
+        _look_at(replica, parked, arrived)
 
 
-def _look_at(replica: Replica, parked: ParkedFetches, key: ReplicaKey) -> None:
-    fetch, now_ms = parked.fetches[key], replica.now_ms
+def _look_at(replica: Replica, parked: ParkedFetches, fetch: ParkedFetch) -> None:
+    now_ms = replica.now_ms
     has_news = fetch.known_high_watermark < replica.high_watermark
     is_due = fetch.request.fetch_offset < replica.log.written_end_offset or now_ms >= fetch.deadline_ms
-    if is_due or (has_news and not fetch.is_voter):
-        _answer(replica, parked.fetches.pop(key))
+    if is_due or (has_news and fetch.is_observer):
+        _answer(replica, parked.fetches.pop(fetch.request.replica))
         return
-    deadline_ms = fetch.deadline_ms
     if has_news:
-        deadline_ms = min(deadline_ms, now_ms + NEWS_LINGER_MS)
-        parked.fetches[key] = replace(fetch, deadline_ms=deadline_ms, known_high_watermark=replica.high_watermark)
-    parked.look_at_ms = deadline_ms if parked.look_at_ms is None else min(parked.look_at_ms, deadline_ms)
+        fetch.deadline_ms = min(fetch.deadline_ms, now_ms + NEWS_LINGER_MS)
+        fetch.known_high_watermark = replica.high_watermark
+    if parked.look_at_ms is None or fetch.deadline_ms < parked.look_at_ms:
+        parked.look_at_ms = fetch.deadline_ms
 
 
 def on_fetch_snapshot_request(replica: Replica, token: object, request: FetchSnapshotRequest) -> None:
@@ -174,6 +174,8 @@ def _refusal(replica: Replica, error: ErrorCode) -> FetchResponse:
 def _instead_of_records(replica: Replica, role: Leader, request: FetchRequest) -> FetchResponse | None:
     """A snapshot, a divergence or an error; None where the position is valid."""
     log = replica.log
+    if request.fetch_offset == log.end_offset and request.last_fetched_epoch == log.last_epoch:
+        return None  # it has all
     if _is_below_snapshot(log, request):
         return _found(replica, snapshot=True)
     view = LeaderView(
@@ -220,12 +222,10 @@ def _found(replica: Replica, *, snapshot: bool, diverging: DivergingEpoch | None
     )
 
 
-def _note_position(replica: Replica, role: Leader, request: FetchRequest) -> bool:
+def _note_position(replica: Replica, role: Leader, request: FetchRequest, key: ReplicaKey, *, is_voter: bool) -> bool:
     """What the fetcher has on disk, and when it last had all; False for one without an id, or one too many."""
-    if request.replica.id < 0:
+    if key.id < 0:
         return False
-    key = position_key(replica, role, request.replica)
-    is_voter = _is_voter(replica, key)
     if not is_voter:
         ask_who_it_is(replica, role, key)
     position = role.positions.get(key)
@@ -249,7 +249,7 @@ def _note_position(replica: Replica, role: Leader, request: FetchRequest) -> boo
 
 def _is_voter(replica: Replica, key: ReplicaKey) -> bool:
     voter = replica.voters.by_id.get(key.id)
-    return voter is not None and key == voter.key
+    return voter is not None and (key is voter.key or key == voter.key)
 
 
 def _hear(replica: Replica, role: Leader, fetcher: ReplicaKey) -> None:

@@ -57,9 +57,12 @@ class LogView:
 
     @property
     def last(self) -> OffsetAndEpoch:
-        """The end, and the epoch of the last record (of the snapshot, where the log is empty behind one)."""
-        epoch = self.epochs.latest_epoch if self.end_offset > self.log_start.offset else self.log_start.epoch
-        return OffsetAndEpoch(self.end_offset, epoch)
+        return OffsetAndEpoch(self.end_offset, self.last_epoch)
+
+    @property
+    def last_epoch(self) -> int:
+        """Of the last record; of the snapshot, where the log is empty behind one."""
+        return self.epochs.latest_epoch if self.end_offset > self.log_start.offset else self.log_start.epoch
 
     @property
     def is_busy(self) -> bool:

@@ -202,9 +202,8 @@ def on_high_watermark(replica: Replica, role: Leader) -> None:
         resign(replica, role, "this replica was removed from the voters")
 
 
-def deadlines(role: Leader) -> Iterator[int]:
-    if role.voter_change is not None and not role.voter_change.is_answered:
-        yield role.voter_change.deadline_ms
+def deadlines(change: VoterChange) -> list[int]:
+    return [] if change.is_answered else [change.deadline_ms]
 
 
 def _append_change(replica: Replica, role: Leader, change: VoterChange) -> None:

@@ -37,8 +37,6 @@ with it that records may be lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ..protocol.errors import ErrorCode
 from .messages import VoteRequest, VoteResponse
 from .replica import Replica
@@ -87,11 +85,8 @@ def _is_new(replica: Replica, doubt: Doubt) -> bool:
     return len(told) >= replica.voters.majority and max(told) <= replica.epoch
 
 
-def poll_doubt(replica: Replica) -> None:
+def poll_doubt(replica: Replica, doubt: Doubt) -> None:
     """Ask those who have not told their epoch yet."""
-    doubt = replica.doubt
-    if doubt is None:
-        return
     if replica.is_voter and not replica.others_that_may_vote():
         prove(replica)
     for node in _asked(replica):
@@ -122,11 +117,9 @@ def _asked(replica: Replica) -> list[VoterNode]:
     return [*replica.others_that_may_vote(), *([double] if double is not None and is_other else [])]
 
 
-def deadlines(replica: Replica) -> Iterator[int]:
-    if replica.doubt is not None:
-        epochs, ask_at_ms = replica.doubt.epochs, replica.doubt.ask_at_ms
-        times = (ask_at_ms.get(node.id, IN_FLIGHT) for node in _asked(replica) if node.id not in epochs)
-        yield from (at_ms for at_ms in times if at_ms != IN_FLIGHT)
+def deadlines(replica: Replica, doubt: Doubt) -> list[int]:
+    times = [doubt.ask_at_ms.get(node.id, IN_FLIGHT) for node in _asked(replica) if node.id not in doubt.epochs]
+    return [at_ms for at_ms in times if at_ms != IN_FLIGHT]
 
 
 def on_told(replica: Replica, peer_id: int, response: VoteResponse) -> None:

@@ -70,6 +70,7 @@ class Replica:
         "leader_id",
         "log",
         "now_ms",
+        "other_voters",
         "role",
         "shutdown_deadline_ms",
         "told_leader",
@@ -86,6 +87,7 @@ class Replica:
         self.log = LogView(recovered)
         self.voter_history = VoterHistory(recovered.voters)
         self.voters: VoterSet = VoterSet()
+        self.other_voters: tuple[VoterNode, ...] = ()
         self.is_voter = self.was_voter = self.is_refused = False
         self.doubt = Doubt() if recovered.is_unproven else None
         self.high_watermark = max(recovered.high_watermark, recovered.log_start.offset)
@@ -237,6 +239,7 @@ class Replica:
     def _apply_voters(self) -> None:
         is_same = self.voter_history.latest.voters == self.voters
         self.voters = self.voter_history.latest.voters
+        self.other_voters = tuple(node for node in self.voters if node.id != self.config.key.id)
         self._know_own_part()
         if is_same:
             return
@@ -258,10 +261,6 @@ class Replica:
     def fetching_key(self) -> ReplicaKey:
         """As whom to fetch: as nobody while what this replica has must not count (`proof`)."""
         return self.config.key if self.doubt is None else NOBODY
-
-    def other_voters(self) -> list[VoterNode]:
-        own_id = self.config.key.id
-        return [node for node in self.voters.nodes if node.key.id != own_id]
 
     def others_that_may_vote(self) -> list[VoterNode]:
         """Also those of older voter sets that may yet be in effect again."""
@@ -290,7 +289,7 @@ class Replica:
     def random_peer(self) -> int | None:
         """Somebody who may know who leads. The voters that this replica knows may all be gone, if it was away for long:
         so bootstrap servers are asked as well, and the leader that others name."""
-        peers = [node.id for node in self.other_voters()]
+        peers = [node.id for node in self.other_voters]
         servers = enumerate(self.config.bootstrap_servers)
         own = {(item.host, item.port) for item in self.config.endpoints}
         peers += [FIRST_BOOTSTRAP_ID - index for index, item in servers if (item.host, item.port) not in own]

@@ -12,7 +12,7 @@ epoch shows itself, or it begins one when its election timeout passes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ..protocol.errors import ErrorCode
 from .config import RaftConfig
@@ -42,7 +42,7 @@ def resign(replica: Replica, role: Leader, reason: str) -> None:
 
 def preferred_successors(replica: Replica, role: Leader) -> tuple[ReplicaKey, ...]:
     """The other voters, the one with most of the log first."""
-    keys = [node.key for node in replica.other_voters()]
+    keys = [node.key for node in replica.other_voters]
     ends = {key: position.end_offset for key, position in role.positions.items()}
     return tuple(sorted(keys, key=lambda key: (-ends.get(key, -1), key.id)))
 
@@ -78,10 +78,9 @@ def poll_resigned(replica: Replica, role: Resigned) -> None:
             replica.send(peer_id, role.request)
 
 
-def deadlines(replica: Replica, role: Resigned) -> Iterator[int]:
-    if not replica.is_shutting_down:
-        yield role.election_deadline_ms
-    yield from (at_ms for at_ms in role.end_at_ms.values() if at_ms != IN_FLIGHT)
+def deadlines(replica: Replica, role: Resigned) -> list[int]:
+    due = [at_ms for at_ms in role.end_at_ms.values() if at_ms != IN_FLIGHT]
+    return due if replica.is_shutting_down else [*due, role.election_deadline_ms]
 
 
 def on_end_answered(replica: Replica, peer_id: int, request: EndQuorumEpochRequest) -> None:

@@ -132,16 +132,16 @@ class ReplicaPosition:
     last_fetch_leader_end_offset: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ParkedFetch:
-    """A fetch with nothing to answer yet. `known_high_watermark`: a higher one is an answer; to a voter (`is_voter`) a
-    moment later."""
+    """A fetch with nothing to answer yet. `known_high_watermark`: a higher one is an answer; to a voter (not
+    `is_observer`) a moment later."""
 
     token: object
     request: FetchRequest
     deadline_ms: int
     known_high_watermark: int
-    is_voter: bool
+    is_observer: bool
 
 
 @dataclass(slots=True)
@@ -150,7 +150,7 @@ class ParkedFetches:
     time, or at `look_at_ms`, which is not later than the first deadline; else only who has just `arrived`."""
 
     fetches: dict[ReplicaKey, ParkedFetch] = field(default_factory=dict)
-    arrived: ReplicaKey | None = None
+    arrived: ParkedFetch | None = None
     ends: tuple[int, int] = (-1, -1)
     look_at_ms: int | None = None
 
@@ -173,10 +173,11 @@ class VoterChange:
 class Leader:
     """`epoch_start_offset`: of the LeaderChange record, which is decided once `has_begun`.
 
-    `positions`: by the key in the voter set for voters, by their own for observers. `begin_at_ms`: when to tell a voter
-    (again) that this epoch began. `pending`: batches that have their offsets, up to `next_offset`, and wait for the
-    log. `uncommitted`: (last offset, bytes, token) of appends that wait for the high watermark. `reported`: what static
-    voters say of themselves, `identities`: who they are, by id.
+    `check_quorum_deadline_ms`: when to look who of `checked_voters` is still in touch; None where the leader is the
+    majority. `positions`: by the key in the voter set for voters, by their own for observers. `begin_at_ms`: when to
+    tell a voter (again) that this epoch began. `pending`: batches that have their offsets, up to `next_offset`, and
+    wait for the log. `uncommitted`: (last offset, bytes, token) of appends that wait for the high watermark.
+    `reported`: what static voters say of themselves, `identities`: who they are, by id.
     """
 
     state: ClassVar[RaftState] = RaftState.LEADER
@@ -185,6 +186,7 @@ class Leader:
     epoch_start_offset: int
     next_offset: int
     check_quorum_deadline_ms: int | None = None
+    checked_voters: VoterSet | None = None
     has_begun: bool = False
     positions: dict[ReplicaKey, ReplicaPosition] = field(default_factory=dict)
     begin_at_ms: dict[int, int] = field(default_factory=dict)

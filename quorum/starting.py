@@ -24,7 +24,7 @@ def start(replica: Replica) -> None:
     if last_epoch > replica.epoch:
         replica.epoch, replica.leader_id, replica.voted_key = last_epoch, None, None
         replica.persist()
-    is_alone = replica.is_voter and not replica.other_voters()
+    is_alone = replica.is_voter and not replica.other_voters
     election_deadline_ms = now_ms if is_alone else replica.random_election_deadline()
     if replica.leader_id is None:
         replica.role = Unattached(election_deadline_ms, now_ms)

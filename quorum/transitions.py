@@ -57,7 +57,7 @@ def become_leader(replica: Replica) -> None:
     assert len(granted) >= replica.voters.majority, (granted, replica.voters)
     assert replica.log.last.epoch < replica.epoch, (replica.log.last, replica.epoch)
     replica.election_attempts = 0
-    begin_at_ms = {node.id: replica.now_ms for node in replica.other_voters()}
+    begin_at_ms = {node.id: replica.now_ms for node in replica.other_voters}
     end_offset = replica.log.end_offset
     leader = Leader(replica.now_ms, tuple(granted), end_offset, end_offset, begin_at_ms=begin_at_ms)
     _enter(replica, leader, replica.epoch, replica.key.id, replica.voted_key)
@@ -89,7 +89,7 @@ def become_resigned(
 ) -> None:
     """Lead no more, but stay in the epoch until another one shows itself."""
     assert isinstance(replica.role, Leader), replica.role.state
-    end_at_ms = {node.id: replica.now_ms for node in replica.other_voters()} if request is not None else {}
+    end_at_ms = {node.id: replica.now_ms for node in replica.other_voters} if request is not None else {}
     role = Resigned(election_deadline_ms, request, end_at_ms)
     _enter(replica, role, replica.epoch, replica.leader_id, replica.voted_key, reason)
 
@@ -112,7 +112,7 @@ def learn_leader(replica: Replica, leader: LeaderAndEpoch, endpoint: Endpoint | 
 
 def _new_poll(replica: Replica) -> Poll:
     """Beginning with the own vote; a replica that was removed has none, also if another directory of its id votes."""
-    send_at_ms = {node.id: replica.now_ms for node in replica.other_voters()}
+    send_at_ms = {node.id: replica.now_ms for node in replica.other_voters}
     return Poll(granted={replica.key.id} if replica.is_voter else set(), send_at_ms=send_at_ms)
 
 

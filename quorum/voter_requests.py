@@ -16,6 +16,7 @@ One request at a time, the first when the leader has answered a Fetch, the next 
 from __future__ import annotations
 
 from ..protocol.errors import ErrorCode
+from .config import RaftConfig
 from .messages import AddVoterRequest, RemoveVoterRequest, UpdateVoterRequest, VoterChangeResponse
 from .replica import Replica
 from .roles import Follower
@@ -53,18 +54,24 @@ def _ask_later(replica: Replica, role: Follower) -> None:
 
 def _wanted(replica: Replica, role: Follower) -> VoterRequest | None:
     config = replica.config
-    own = VoterNode(config.key, config.endpoints)
     is_dynamic = replica.kraft_version >= KRAFT_VERSION_DYNAMIC
     if replica.is_voter:
-        is_known = replica.voters.by_id[own.id] == own if is_dynamic else role.has_reported
+        is_known = replica.voters.by_id[config.key.id] == _own(config) if is_dynamic else role.has_reported
         if is_known:
             return None
-        return UpdateVoterRequest(cluster_id=config.cluster_id, epoch=replica.epoch, voter=own)
+        return UpdateVoterRequest(cluster_id=config.cluster_id, epoch=replica.epoch, voter=_own(config))
     if not (config.auto_join and is_dynamic and config.endpoints):
         return None
-    other = replica.voters.by_id.get(own.id)
+    other = replica.voters.by_id.get(config.key.id)
     if other is not None:
         return RemoveVoterRequest(cluster_id=config.cluster_id, voter=other.key)
     return AddVoterRequest(
-        cluster_id=config.cluster_id, voter=own, timeout_ms=config.request_timeout_ms // 2, ack_when_committed=False
+        cluster_id=config.cluster_id,
+        voter=_own(config),
+        timeout_ms=config.request_timeout_ms // 2,
+        ack_when_committed=False,
     )
+
+
+def _own(config: RaftConfig) -> VoterNode:
+    return VoterNode(config.key, config.endpoints)

@@ -9,7 +9,7 @@ from tierfetch.quorum.effects import Effect, Reply
 from tierfetch.quorum.events import RequestReceived
 from tierfetch.quorum.messages import FetchRequest
 from tierfetch.quorum.replica import Replica
-from tierfetch.quorum.roles import ParkedFetches
+from tierfetch.quorum.roles import ParkedFetch, ParkedFetches
 from tierfetch.quorum.state import ReplicaKey
 
 from .cluster import Cluster, Node, key_of
@@ -40,9 +40,9 @@ def test_Q5_who_comes_is_looked_at_and_not_all_who_wait(monkeypatch: pytest.Monk
     looks: list[ReplicaKey] = []
     look_at = leader_fetch._look_at
 
-    def count(replica: Replica, parked: ParkedFetches, key: ReplicaKey) -> None:
-        looks.append(key)
-        look_at(replica, parked, key)
+    def count(replica: Replica, parked: ParkedFetches, fetch: ParkedFetch) -> None:
+        looks.append(fetch.request.replica)
+        look_at(replica, parked, fetch)
 
     monkeypatch.setattr(leader_fetch, "_look_at", count)
     for observer in OBSERVERS:

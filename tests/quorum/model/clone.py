@@ -45,6 +45,7 @@ _MUTABLE: dict[type, frozenset[str]] = {
     roles.ReplicaPosition: frozenset(),
     roles.Identity: frozenset(),
     roles.ParkedFetches: frozenset({"fetches"}),
+    roles.ParkedFetch: frozenset(),
     roles.VoterChange: frozenset(),
     roles.Leader: frozenset(
         {
@@ -77,6 +78,8 @@ _BOOKKEEPING = frozenset(
         "ends",
         "_version",
         "voters",
+        "other_voters",
+        "checked_voters",
         "is_voter",
         "voter_history",
     }
