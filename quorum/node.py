@@ -6,7 +6,7 @@
 |---|---|
 | PersistState, VoterProven | `VoteKeeper`, the one task that writes `quorum-state` |
 | append, flush, truncate, snapshot effects | `LogOwner`, the one task that changes the log |
-| Send | `Peers`, a task each, with a deadline |
+| Send | `Peers`, each with a deadline |
 | Reply | the future that the request's handler waits for |
 | SetTimer | one timer of the event loop |
 | HighWatermarkAdvanced, leader changes | `Delivery`, which tells the listeners |
@@ -367,7 +367,7 @@ class QuorumNode(Service):
 
     def wall_clock_ms(self, core_ms: int) -> int:
         """Unix time of an instant of the core's clock."""
-        return self._now_ms() - (self._core_now_ms() - core_ms)
+        return self._now_ms() - (int(self.metrics.now_s() * 1000) - core_ms)
 
     def _check_running(self) -> None:
         if not self._is_running:
@@ -375,9 +375,6 @@ class QuorumNode(Service):
             raise QuorumFailedError(f"replica {self.config.key.id} of the quorum takes nothing more: {reason}")
 
     # Events in, effects out.
-
-    def _core_now_ms(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1000)
 
     def _step(self, event: Event) -> None:
         """A fault of ours stops the replica: a core that broke off half-way must not decide again."""
@@ -390,16 +387,15 @@ class QuorumNode(Service):
             raise
 
     def _perform_all(self, event: Event) -> None:
-        now_s = self.metrics.now_s
-        began_s = now_s()
-        state = self._core.state
-        for effect in self._core.step(event, self._core_now_ms()):
+        core, metrics = self._core, self.metrics
+        began_s, state = metrics.now_s(), core.state
+        for effect in core.step(event, int(began_s * 1000)):
             self._performers[type(effect)](effect)
         if isinstance(event, SnapshotInstalled):
             self._delivery.snapshot_installed()
-        if state is not self._core.state:
+        if state is not core.state:
             self._changed_state(state)
-        self.metrics.busy_s += now_s() - began_s
+        metrics.busy_s += metrics.now_s() - began_s
 
     def _changed_state(self, before: RaftState) -> None:
         after = self._core.state

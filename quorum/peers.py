@@ -104,8 +104,9 @@ class Peers:
         self._supervise = ended
         self._tasks: dict[asyncio.Task[None], None] = {}
         """In the order in which they were begun."""
-        self._fetch: asyncio.Task[None] | None = None
-        """The last one."""
+        self._fetching: asyncio.Task[None] | None = None
+        """The last Fetch, with all that came of it."""
+        self._next_fetch: Send | None = None
 
     def send(self, effect: Send) -> None:
         """Begin; does not wait.
@@ -114,12 +115,15 @@ class Peers:
         that of the new one, as they often ask for the same; each late answer would bring on the next request, and that
         the next late answer, for a leader answers the waiting Fetch of who sends another.
         """
-        assert len(self._tasks) < REQUESTS_MAX, f"{len(self._tasks)} requests are under way"
-        task = self._spawn(self._ask(effect), f"quorum-{type(effect.request).__name__}-{effect.peer_id}")
-        if isinstance(effect.request, FetchRequest):
-            if self._fetch is not None:
-                self._fetch.cancel()
-            self._fetch = task
+        if not isinstance(effect.request, FetchRequest):
+            self._spawn(self._ask(effect), f"quorum-{type(effect.request).__name__}-{effect.peer_id}")
+        elif self._fetching is not None and self._fetching is asyncio.current_task():
+            self._next_fetch = effect
+        else:
+            if self._fetching is not None:
+                self._fetching.cancel()
+            self._next_fetch = None
+            self._fetching = self._spawn(self._fetch(effect), "quorum-fetch")
 
     async def close(self) -> None:
         """Give up what is under way: nothing of it is told any more."""
@@ -131,6 +135,7 @@ class Peers:
         await self._questions.close()
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        assert len(self._tasks) < REQUESTS_MAX, f"{len(self._tasks)} requests are under way"
         task = asyncio.create_task(coroutine, name=name)
         self._tasks[task] = None
         task.add_done_callback(self._ended)
@@ -139,6 +144,13 @@ class Peers:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)
         self._supervise(task)
+
+    async def _fetch(self, effect: Send) -> None:
+        """And what the core wants to fetch as soon as it hears of the answer."""
+        await self._ask(effect)
+        while self._next_fetch is not None:
+            effect, self._next_fetch = self._next_fetch, None
+            await self._ask(effect)
 
     async def _ask(self, effect: Send) -> None:
         request, peer_id = effect.request, effect.peer_id
@@ -150,7 +162,8 @@ class Peers:
             response = await self._exchange(address, request)
         except (OSError, KafkaError) as error:
             self._tell(RequestFailed(peer_id, request, str(error)))
-            if isinstance(request, FetchRequest) and isinstance(error, BrokerUnavailableError):
+            is_lost = isinstance(request, FetchRequest) and isinstance(error, BrokerUnavailableError)
+            if is_lost and self._next_fetch is None:
                 await self._probe(peer_id, effect.endpoint)
             return
         self._look_for_double(effect, effect.endpoint, response)

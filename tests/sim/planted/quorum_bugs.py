@@ -83,7 +83,7 @@ def fetches_that_chase_each_other() -> Iterator[None]:
     original = Peers.send
 
     def send(self, effect):
-        self._fetch = None
+        self._fetching = None
         original(self, effect)
 
     with patch.object(Peers, "send", send):
