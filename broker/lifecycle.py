@@ -250,11 +250,11 @@ class BrokerLifecycle:
                 _log.warning("no heartbeat: %s", error)
             except KafkaError as error:
                 _log.error("the controller refuses this broker: %s", error)
+            pause = asyncio.get_running_loop().call_later(self._pause_s(), self._wake.set)
             try:
-                async with asyncio.timeout(self._pause_s()):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
+                await self._wake.wait()
+            finally:
+                pause.cancel()
 
     def _pause_s(self) -> float:
         """While something is awaited it is asked for more often: it takes as long as the log takes to replay."""

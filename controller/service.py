@@ -51,6 +51,8 @@ from .snapshotter import Snapshotter
 
 REGISTRATION_INTERVAL_S: Final = 1.0
 """Between two looks whether the cluster knows this controller as it is."""
+KNOWN_INTERVAL_S: Final = 10.0
+"""The same, once it does."""
 
 NO_CONTROLLER: Final = -1
 """As DescribeCluster says that nobody is active."""
@@ -219,11 +221,13 @@ class ControllerService(Service):
     async def _keep_registered(self, client: KafkaClient) -> None:
         """Tell the active controller what this one supports, whenever the cluster knows it otherwise."""
         registration = self.controller.registration
+        interval_s = REGISTRATION_INTERVAL_S
         while True:
-            await asyncio.sleep(REGISTRATION_INTERVAL_S)
-            known = self.controller.core.state.image.controllers.get(registration.controller_id)
+            await asyncio.sleep(interval_s)
+            is_known = self.controller.core.state.image.controllers.get(registration.controller_id) == registration
+            interval_s = KNOWN_INTERVAL_S if is_known else REGISTRATION_INTERVAL_S
             endpoint = self.node.leader_endpoint
-            if known == registration or self.controller.is_active or endpoint is None:
+            if is_known or self.controller.is_active or endpoint is None:
                 continue
             try:
                 await client.request(

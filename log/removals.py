@@ -39,6 +39,10 @@ class Removals:
         is_full = len(self._directories) >= DIRECTORIES_MAX
         self._directories.append((now if is_full else now + delay_ms / 1000, path))
 
+    def are_due(self, now: float) -> bool:
+        """Whether a directory's delay is over on the loop's clock, or a log is still put aside."""
+        return bool(self.logs) or any(when <= now for when, _ in self._directories)
+
     async def remove_directories(self) -> None:
         """Those whose delay is over."""
         now = asyncio.get_running_loop().time()

@@ -658,7 +658,7 @@ async def test_upkeep_flushes_closed_segments_and_cleans_up() -> None:
     upkeep = UpkeepSettings(
         checkpoint_interval_ms=1,
         retention_check_interval_ms=1,
-        flush_check_interval_ms=1,
+        look_interval_ms=1,
         producer_expiration_check_interval_ms=1,
     )
     config = LogConfig(segment_bytes=400, retention_bytes=500)
@@ -682,7 +682,7 @@ async def test_upkeep_flushes_closed_segments_and_cleans_up() -> None:
 async def test_files_go_however_often_segments_are_rolled() -> None:
     disk = MemoryDisk()
     config = LogConfig(segment_bytes=400, file_delete_delay_ms=0)
-    manager, _ = await with_data(disk, config=config, upkeep=UpkeepSettings(flush_check_interval_ms=1))
+    manager, _ = await with_data(disk, config=config, upkeep=UpkeepSettings(look_interval_ms=1))
     busy = await manager.create(TopicPartition("u", 1), OTHER_ID)
     await manager.delete(TP)
     upkeep = asyncio.create_task(manager.upkeep.run())
