@@ -31,7 +31,7 @@ from ..protocol.fetch_messages import (
     FetchPartitionResponse,
     FetchRequest,
 )
-from ..protocol.fetch_session import FetchSession
+from ..protocol.fetch_session import FetchSession, is_same
 from ..protocol.primitives import BUFFER_TYPES
 from ..protocol.topics import TopicIdPartition
 from ..remote.lineage import OffsetAndEpoch
@@ -109,7 +109,7 @@ class BrokerEndpoint:
         for key in touched:
             request = partitions.get(key)
             wire = None if request is None else _wire(request, self._details(key))
-            if wire == self._wanted.get(key):
+            if is_same(wire, self._wanted.get(key)):
                 continue
             self._touched[key] = None
             self._wanted.pop(key, None)

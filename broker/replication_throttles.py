@@ -68,7 +68,7 @@ class Throttle:
 
     def fetched(self, partition: TopicIdPartition, size_bytes: int) -> None:
         """These bytes of a replica went to or came from another broker."""
-        if self.applies_to(partition.topic, partition.partition):
+        if self._quota.is_limited and self.applies_to(partition.topic, partition.partition):
             self._quota.record(size_bytes, self._now_s())
 
 

@@ -7,19 +7,19 @@ the network and the disk. Every call of an endpoint ends within a deadline of th
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from ..log.adoption import AdoptedState
 from ..log.epochs import EpochEnd, LeaderEpochCache
 from ..protocol.errors import ErrorCode
 from ..protocol.topics import TopicIdPartition
+from ..protocol.values import value
 from ..remote.lineage import OffsetAndEpoch
 
 NO_RECORDS = memoryview(b"")
 
 
-@dataclass(slots=True)
+@value
 class PartitionToFetch:
     """A follower's position: it has everything in [log_start_offset, fetch_offset). Epochs are -1 where absent."""
 
@@ -31,7 +31,7 @@ class PartitionToFetch:
     max_bytes: int
 
 
-@dataclass(slots=True)
+@value
 class FetchedPartition:
     """The leader's answer for one partition. `records` are whole batches except for a possibly torn last one, and stay
     as they are for as long as they are referred to; offsets are -1 where the leader did not fill them.
@@ -49,7 +49,7 @@ class FetchedPartition:
         return self.error is ErrorCode.none and self.diverging_epoch is None
 
 
-@dataclass(slots=True)
+@value
 class FetchLimits:
     """`replica.fetch.wait.max.ms`, `.min.bytes`, `.response.max.bytes`."""
 

@@ -288,9 +288,7 @@ class ReplicaFetcher:
         """The replica that has to be acted upon, unless it was followed by this."""
         replica = self._wanted.fetched(key)
         self._wanted.touch(key)
-        if self._group is None or replica is None:
-            return None
-        if not replica.is_current or replica.state is not ReplicaState.FETCHING:
+        if self._group is None or replica is None or replica.state is not ReplicaState.FETCHING:
             return None
         return None if self._followed_quietly(replica, answer) else replica
 
@@ -366,7 +364,9 @@ class ReplicaFetcher:
 
     def _followed_quietly(self, replica: FollowedReplica, answer: FetchedPartition) -> bool:
         """The usual answer without records needs no lock and no task."""
-        if len(answer.records) or not answer.agrees or answer.log_start_offset > replica.partition.log_start_offset:
+        if len(answer.records) or not answer.agrees or not replica.is_current:
+            return False
+        if answer.log_start_offset > replica.partition.log_start_offset:
             return False
         self._follow_high_watermark(replica, answer.high_watermark)
         return True

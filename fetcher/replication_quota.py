@@ -29,12 +29,9 @@ class ReplicationQuota:
 
     def __init__(self, now_s: float) -> None:
         self._rate = UNLIMITED
+        self.is_limited = False
         self._available = 0.0
         self._at_s = now_s
-
-    @property
-    def is_limited(self) -> bool:
-        return self._rate != UNLIMITED
 
     def limit(self, bytes_per_s: int, now_s: float) -> None:
         """From now on. A debt is kept: it is repaid at the new rate."""
@@ -45,7 +42,7 @@ class ReplicationQuota:
             self._refill(now_s)
         else:
             self._at_s, self._available = now_s, 0.0
-        self._rate = bytes_per_s
+        self._rate, self.is_limited = bytes_per_s, bytes_per_s != UNLIMITED
 
     def wait_s(self, now_s: float) -> float:
         """Until bytes may be moved again; 0 if they may now."""

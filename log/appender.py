@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ..protocol.batch_header import CONTROL_BIT
 from ..protocol.control import EndTransactionMarker
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.records import LOG_OVERHEAD, BatchHeader, TimestampType, stamp_batch
+from ..protocol.values import value
 from .batch_scan import end_transaction_marker
 from .disk import Buffer
 from .flusher import Flusher
@@ -37,7 +37,7 @@ Markers = Mapping[int, EndTransactionMarker | None]
 """What the control batches among some batches hold, by index."""
 
 
-@dataclass(slots=True)
+@value
 class LogAppendInfo:
     """What became of an append. `last_offset` is inclusive.
 

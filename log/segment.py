@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import LOG_OVERHEAD, BatchHeader
+from ..protocol.values import value
 from .batch_scan import HeaderScan
 from .config import LogConfig
 from .disk import Disk, DiskFile
@@ -51,7 +51,7 @@ REFINE_SHARE: Final = 8
 """An index entry is a good enough end of a slice if it wastes at most this fraction of what may be read."""
 
 
-@dataclass(slots=True)
+@value
 class Published:
     """How far a segment is visible: what had been accounted for when a write was submitted."""
 

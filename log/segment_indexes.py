@@ -26,6 +26,7 @@ class SegmentIndexes:
         "_bytes_max",
         "bytes_since_entry",
         "interval_bytes",
+        "is_full",
         "max_timestamp_ms",
         "max_timestamp_offset",
         "offset",
@@ -42,6 +43,7 @@ class SegmentIndexes:
         self.bytes_since_entry = 0
         self.max_timestamp_ms = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
+        self._note_room()
 
     def load(self, offset_data: Buffer, time_data: Buffer, *, log_bytes: int, name: str) -> Self:
         """Take over the contents of both files; CorruptFileError if they cannot belong to a log of `log_bytes`."""
@@ -55,6 +57,7 @@ class SegmentIndexes:
             )
         self.max_timestamp_ms = self.time.last_entry.timestamp
         self.max_timestamp_offset = self.time.last_entry.offset
+        self._note_room()
         return self
 
     @property
@@ -63,9 +66,9 @@ class SegmentIndexes:
         last = self.offset.last_entry
         return last.position if last is not None else 0
 
-    @property
-    def is_full(self) -> bool:
-        return self.offset.is_full or self.time.is_full
+    def _note_room(self) -> None:
+        """After every entry that comes or goes."""
+        self.is_full = self.offset.is_full or self.time.is_full
 
     def account(self, headers: Iterable[BatchHeader], position: int) -> None:
         """Batches one behind another from byte `position` on, offsets rising."""
@@ -77,6 +80,7 @@ class SegmentIndexes:
             if since > self.interval_bytes:
                 self.offset.append(last_offset, position)
                 self.time.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset)
+                self._note_room()
                 since = 0
             size = header.batch_length + LOG_OVERHEAD
             since += size
@@ -94,6 +98,7 @@ class SegmentIndexes:
     def close(self) -> None:
         """Note the largest timestamp, which need not have an entry yet."""
         self.time.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset)
+        self._note_room()
 
     def truncate_to(self, offset: int) -> None:
         """Drop entries at or above `offset`; call `resume` with what is left from `tail_position` on."""
@@ -101,3 +106,4 @@ class SegmentIndexes:
         self.time.truncate_to(offset)
         self.max_timestamp_ms = self.time.last_entry.timestamp
         self.max_timestamp_offset = self.time.last_entry.offset
+        self._note_room()

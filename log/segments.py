@@ -15,13 +15,16 @@ _base_of = attrgetter("base_offset")
 class LogSegments:
     """Never empty once a log is open. Base offsets increase strictly."""
 
-    __slots__ = ("_segments", "first_base_offset")
+    __slots__ = ("_segments", "active", "first_base_offset")
+
+    active: LogSegment
+    """The last one; unset while there is none. Asked for very often, as is the next."""
 
     def __init__(self, segments: Iterable[LogSegment] = ()) -> None:
         self._segments = list(segments)
         self.first_base_offset = -1
-        """Asked for very often; -1 while there is no segment."""
-        self._note_first()
+        """-1 while there is no segment."""
+        self._note_ends()
         assert all(a.base_offset < b.base_offset for a, b in pairwise(self._segments)), self._segments
 
     def __len__(self) -> int:
@@ -32,10 +35,6 @@ class LogSegments:
 
     def __contains__(self, segment: object) -> bool:
         return isinstance(segment, LogSegment) and self.floor(segment.base_offset) is segment
-
-    @property
-    def active(self) -> LogSegment:
-        return self._segments[-1]
 
     @property
     def size_bytes(self) -> int:
@@ -61,7 +60,7 @@ class LogSegments:
     def replace_all(self, segment: LogSegment) -> list[LogSegment]:
         """Begin anew with `segment`; returns those that were there, newest first."""
         removed, self._segments = self._segments[::-1], [segment]
-        self._note_first()
+        self._note_ends()
         return removed
 
     def replace(self, old: Sequence[LogSegment], segment: LogSegment) -> None:
@@ -69,23 +68,23 @@ class LogSegments:
         index = bisect_right(self._segments, segment.base_offset, key=_base_of) - 1
         assert self._segments[index : index + len(old)] == list(old), (self._segments, old)
         self._segments[index : index + len(old)] = [segment]
-        self._note_first()
+        self._note_ends()
 
     def prepend(self, segment: LogSegment) -> None:
         assert segment.next_offset == self.first_base_offset, (segment, self._segments[0])
         self._segments.insert(0, segment)
-        self._note_first()
+        self._note_ends()
 
     def append(self, segment: LogSegment) -> None:
         assert not self._segments or segment.base_offset > self.active.base_offset, (self.active, segment)
         self._segments.append(segment)
-        self._note_first()
+        self._note_ends()
 
     def remove_first(self, count: int) -> list[LogSegment]:
         """Take away the oldest ones; returned oldest first."""
         assert 0 <= count <= len(self._segments), (count, len(self._segments))
         removed, self._segments[:count] = self._segments[:count], []
-        self._note_first()
+        self._note_ends()
         return removed
 
     def remove_from(self, offset: int) -> list[LogSegment]:
@@ -93,8 +92,12 @@ class LogSegments:
         keep = bisect_right(self._segments, offset - 1, key=_base_of)
         removed = self._segments[keep:]
         del self._segments[keep:]
-        self._note_first()
+        self._note_ends()
         return removed[::-1]
 
-    def _note_first(self) -> None:
-        self.first_base_offset = self._segments[0].base_offset if self._segments else -1
+    def _note_ends(self) -> None:
+        if self._segments:
+            self.first_base_offset, self.active = self._segments[0].base_offset, self._segments[-1]
+        elif self.first_base_offset >= 0:
+            self.first_base_offset = -1
+            del self.active

@@ -18,7 +18,6 @@ Here is what both sides know, and the fetcher's; the leader's is `leader_session
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -31,6 +30,7 @@ from .fetch_messages import (
     ForgottenTopic,
 )
 from .topics import TopicIdPartition
+from .values import value
 
 NO_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -50,7 +50,7 @@ def next_epoch(epoch: int) -> int:
 # The fetcher's side.
 
 
-@dataclass(slots=True)
+@value
 class SessionRequest:
     """What a request says of its session; to be put into a `FetchRequest`."""
 
@@ -88,7 +88,7 @@ class FetchSession:
         forgotten: list[tuple[TopicIdPartition, int]] = []
         for key in touched:
             partition, before = wanted.get(key), told.get(key)
-            if partition == before:
+            if is_same(partition, before):
                 continue
             if partition is None:
                 forgotten.append((key, key.partition))
@@ -158,6 +158,13 @@ class FetchSession:
         if not is_known:
             self._id = NO_SESSION_ID
         self._epoch = INITIAL_EPOCH
+
+
+def is_same(wanted: FetchPartition | None, before: FetchPartition | None) -> bool:
+    """Whether the same is asked of a partition, or it is not asked for as before. Cheap where it has got ahead."""
+    if wanted is None or before is None or wanted is before:
+        return wanted is before
+    return wanted.fetch_offset == before.fetch_offset and wanted == before
 
 
 def _by_topic(items: Iterable[tuple[TopicIdPartition, T]]) -> list[tuple[TopicIdPartition, list[T]]]:
