@@ -69,11 +69,11 @@ class Wakeup:
         if not self._future.done():
             self._future.set_result(True)
 
-    async def wait(self, timeout_s: float | None) -> bool:
-        """False if the time passed without news; None: without a limit of its own."""
-        if timeout_s is None:
+    async def wait(self, until_s: float | None) -> bool:
+        """False if the loop's time has come without news; None: without a limit of its own."""
+        if until_s is None:
             return await self._future
-        timer = asyncio.get_running_loop().call_later(timeout_s, self._give_up)
+        timer = asyncio.get_running_loop().call_at(until_s, self._give_up)
         try:
             return await self._future
         finally:

@@ -12,11 +12,12 @@ The replica manager alone changes what is hosted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from uuid import UUID
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.leader_hints import LeaderIdAndEpoch, NodeEndpoint
-from ..protocol.topics import TopicPartition, topic_partition
+from ..protocol.topics import TopicPartition
 from .cluster_view import ClusterImage, ClusterView
 from .partition import Partition
 
@@ -26,27 +27,48 @@ class HostedPartitions:
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self.partitions: dict[TopicPartition, Partition] = {}
+        self._partitions: dict[TopicPartition, Partition] = {}
         self.failures: dict[TopicPartition, str] = {}
+        self._found: dict[tuple[str | int, int], Partition] = {}
+        """By the name or the number of the topic's id: look-ups that hold in `_found_in`, with what is hosted now."""
+        self._found_in = view.image
 
     @property
     def image(self) -> ClusterImage:
         return self._view.image
 
+    @property
+    def partitions(self) -> Mapping[TopicPartition, Partition]:
+        return self._partitions
+
+    def add(self, name: TopicPartition, partition: Partition) -> None:
+        self._found.clear()
+        self._partitions[name] = partition
+
+    def remove(self, name: TopicPartition) -> Partition:
+        self._found.clear()
+        return self._partitions.pop(name)
+
     def find(self, topic: str | UUID, number: int) -> Partition:
         """KafkaError as in the module's table."""
-        name: str | None
-        topic_id: int | None
-        if isinstance(topic, str):
-            name, topic_id = topic, None
-        else:
-            name, topic_id = self._view.image.topic_names.get(topic), topic.int
+        image = self._view.image
+        if image is not self._found_in:
+            self._found_in = image
+            self._found.clear()
+        key = (topic if isinstance(topic, str) else topic.int, number)
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._look_up(image, topic, number)
+        return found
+
+    def _look_up(self, image: ClusterImage, topic: str | UUID, number: int) -> Partition:
+        name = topic if isinstance(topic, str) else image.topic_names.get(topic)
         if name is None:
             raise KafkaError(ErrorCode.unknown_topic_id, f"no topic has the id {topic}")
-        hosted = self.partitions.get(topic_partition(name, number))
-        if hosted is not None and (topic_id is None or hosted.partition.topic_id.int == topic_id):
-            return hosted
-        raise self._absent(name, number)
+        hosted = self._partitions.get(TopicPartition(name, number))
+        if hosted is None or (isinstance(topic, UUID) and hosted.partition.topic_id != topic):
+            raise self._absent(name, number)
+        return hosted
 
     def _absent(self, name: str, number: int) -> KafkaError:
         partition = TopicPartition(name, number)

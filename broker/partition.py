@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -81,8 +81,10 @@ class Partition:
         self._committed = OffsetWaiters()
         self._recompression = asyncio.Lock()
         """Keeps appends that wait for a thread in their order."""
-        self._ends = (log.log_end_offset, log.settled_end_offset)
+        self._ends = (-1, -1)
+        """The log's end and the settled one that a leader has heard of."""
         self._high_watermark = log.high_watermark
+        """That a follower has heard of."""
         log.listeners.append(self._on_offsets)
 
     @property
@@ -137,6 +139,7 @@ class Partition:
             on_high_watermark=self._on_high_watermark,
             on_low_watermark=self._on_low_watermark,
         )
+        self._ends = (self.log.log_end_offset, self.log.settled_end_offset)
         self.note_registration(registration)
         self._on_high_watermark()
 
@@ -167,7 +170,6 @@ class Partition:
         self.log.listeners.remove(self._on_offsets)
         self.log = log
         self._was_in_isr = self.is_in_isr
-        self._ends = (log.log_end_offset, log.settled_end_offset)
         self._high_watermark = log.high_watermark
         log.listeners.append(self._on_offsets)
 
@@ -192,8 +194,8 @@ class Partition:
                 return await self._append(data, leadership, origin)
         return await self._append(data, leadership, origin)
 
-    async def _append(self, data: memoryview, leadership: Leadership, origin: AppendOrigin) -> LogAppendInfo:
-        return await self.log.append_as_leader(
+    def _append(self, data: memoryview, leadership: Leadership, origin: AppendOrigin) -> Awaitable[LogAppendInfo]:
+        return self.log.append_as_leader(
             data, leader_epoch=leadership.leader_epoch, now_ms=self._services.now_ms(), origin=origin
         )
 
@@ -217,17 +219,18 @@ class Partition:
 
     def _on_offsets(self) -> None:
         """An offset of the log has moved."""
-        if self.leadership is not None:
-            self.leadership.resting.rouse()
-        elif self.log.high_watermark != self._high_watermark:
-            self._high_watermark = self.log.high_watermark
-            self.high_watermark_news.wake()
-        ends = (self.log.log_end_offset, self.log.settled_end_offset)
-        before, self._ends = self._ends, ends
-        if self.leadership is None or ends == before:
+        leadership, log = self.leadership, self.log
+        if leadership is None:
+            if log.high_watermark != self._high_watermark:
+                self._high_watermark = log.high_watermark
+                self.high_watermark_news.wake()
             return
-        self.leadership.advance_high_watermark()
-        if ends[0] != before[0]:
+        leadership.resting.rouse()
+        before, self._ends = self._ends, (log.log_end_offset, log.settled_end_offset)
+        if self._ends == before:
+            return
+        leadership.advance_high_watermark()
+        if self._ends[0] != before[0]:
             self.log_end_news.wake()
 
     def _on_high_watermark(self) -> None:

@@ -259,9 +259,8 @@ class ReplicaManager:
             await self._bury_predecessor(key)
             directory_id = registration.directory_of(self._services.node_id)
             log = await self._logs.create(name, key.topic_id, directory_id=directory_id)
-            partition = self._hosted.partitions[name] = Partition(
-                key, log, self._services, on_low_watermark=self._on_low_watermark
-            )
+            partition = Partition(key, log, self._services, on_low_watermark=self._on_low_watermark)
+            self._hosted.add(name, partition)
             if log.is_thin:
                 self._thin.joined(partition)
         self._configure(partition)
@@ -417,7 +416,7 @@ class ReplicaManager:
     async def _let_go(self, key: TopicIdPartition) -> None:
         """Stop everything that uses the log."""
         name = key.topic_partition
-        partition = self._hosted.partitions.pop(name)
+        partition = self._hosted.remove(name)
         self._roles.pop(name, None)
         self._without_log_start.discard(key)
         await self._fetchers.remove(key)

@@ -191,6 +191,8 @@ def check_divergence(
     epochs: LeaderEpochCache, log_end_offset: int, fetch_offset: int, last_fetched_epoch: int, rules: FetchRules
 ) -> DivergingEpoch | Refuse | None:
     """None where the leader's log holds (last_fetched_epoch, fetch_offset - 1), as far as epochs can tell."""
+    if last_fetched_epoch == epochs.latest_epoch and fetch_offset <= log_end_offset:
+        return None
     end = epochs.end_offset_for(last_fetched_epoch, log_end_offset)
     if end.end_offset < 0:
         if rules.unknown_epoch_diverges_to_end:

@@ -142,7 +142,8 @@ class LeaderReplicas:
     @property
     def is_under_min_isr(self) -> bool:
         """Fewer members than `min.insync.replicas`, or than there are replicas at all."""
-        return len(self.isr) < min(self.min_insync_replicas, len(self.followers) + 1)
+        size = len(self.isr)
+        return size < self.min_insync_replicas and size <= len(self.followers)
 
     def high_watermark(self, leader_end_offset: int, now_ms: int) -> int | None:
         """The candidate for the high watermark, None while it is frozen; -1 while a member's position is unknown."""

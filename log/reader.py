@@ -56,6 +56,9 @@ class Reader:
 
         At most `max_bytes`, except that with `min_one_batch` a first batch that is larger comes whole.
         """
+        found = self._at_end(offset, max_bytes, max_offset)
+        if found is not None:
+            return found
         return await self._settled(lambda removals: self._read(removals, offset, max_bytes, max_offset, min_one_batch))
 
     async def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
@@ -72,6 +75,19 @@ class Reader:
     async def max_timestamp_offset(self) -> TimestampAndOffset | None:
         """The first record of the local log with the largest timestamp; None if no record has one."""
         return await self._settled(self._max_timestamp_offset)
+
+    def _at_end(self, offset: int, max_bytes: int, max_offset: int) -> LogSlice | None:
+        """What `read` finds, if all is in memory and is read at once: so it is for whoever follows the log closely."""
+        state = self._state
+        state.check_usable()
+        segment = state.segments.active
+        end_offset = min(max_offset, state.log_end_offset)
+        if not max(segment.base_offset, state.log_start_offset) <= offset < end_offset or state.read_limit is not None:
+            return None
+        span = None if segment.recent is None else segment.recent.span(offset, end_offset)
+        if span is None or span[1] - span[0] > max_bytes or span[1] > segment.written_bytes:
+            return None
+        return segment.hold(*span, first_offset=offset, end_offset=end_offset)
 
     async def _settled(self, attempt: Callable[[int], Awaitable[T]]) -> T:
         """The result of an attempt during which nothing was taken away. It gets the number of removals before it."""

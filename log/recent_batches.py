@@ -42,6 +42,11 @@ class RecentBatches:
         index = bisect_left(self._last_offsets, offset)
         return self._positions[index] if index < len(self._positions) else self.end_position
 
+    def span(self, offset: int, end_offset: int) -> tuple[int, int] | None:
+        """Begin and end of the batches from the one that holds `offset` to the last one below `end_offset`."""
+        start, end = self.position_of(offset), self.position_of(end_offset)
+        return None if start is None or end is None or start >= end else (start, end)
+
     def border_at_or_before(self, position: int) -> int | None:
         """The last border between two batches that is not behind `position`."""
         if position >= self.end_position:

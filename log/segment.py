@@ -87,7 +87,6 @@ class LogSegment:
         "_indexes",
         "_indexes_saved",
         "_open_segments",
-        "_recent",
         "_transaction_index",
         "base_offset",
         "created_ms",
@@ -99,6 +98,7 @@ class LogSegment:
         "max_timestamp_offset",
         "next_offset",
         "pins",
+        "recent",
         "size_bytes",
         "slices",
         "written_bytes",
@@ -126,7 +126,8 @@ class LogSegment:
         self._indexes: SegmentIndexes | None = None
         self._indexes_saved = True
         self._transaction_index: TransactionIndex | None = None
-        self._recent: RecentBatches | None = None
+        self.recent: RecentBatches | None = None
+        """Of the active segment."""
         self.slices = HeldSlices()
         self.base_offset = base_offset
         self.next_offset = base_offset if next_offset is None else next_offset
@@ -195,8 +196,8 @@ class LogSegment:
         for header in headers:
             size = header.batch_length + LOG_OVERHEAD
             size_bytes += size
-            if self._recent is not None:
-                self._recent.append(header.base_offset + header.last_offset_delta, size)
+            if self.recent is not None:
+                self.recent.append(header.base_offset + header.last_offset_delta, size)
         self.size_bytes = size_bytes
         self.next_offset = headers[-1].next_offset
         self.last_modified_ms = now_ms
@@ -248,7 +249,7 @@ class LogSegment:
         self._open_segments.forget(self)
         self._indexes = self._new_indexes()
         self._transaction_index = TransactionIndex()
-        self._recent = RecentBatches(self.base_offset, 0)
+        self.recent = RecentBatches(self.base_offset, 0)
         self._indexes_saved = False
         self.has_transaction_index = False
         self.is_active = True
@@ -278,7 +279,7 @@ class LogSegment:
     def finish(self) -> None:
         """Nothing is appended any more."""
         self._active_indexes().close()
-        self._recent = None
+        self.recent = None
         self.is_active = False
 
     async def truncate_to(self, offset: int) -> None:
@@ -311,7 +312,7 @@ class LogSegment:
         indexes.resume(headers)
         self.first_timestamp_ms = first[1].max_timestamp if first is not None else NO_TIMESTAMP
         self.next_offset = headers[-1].next_offset if headers else self.base_offset
-        self._recent = RecentBatches(self.next_offset, end)
+        self.recent = RecentBatches(self.next_offset, end)
         self._note_timestamps(indexes)
         return end
 
@@ -388,8 +389,8 @@ class LogSegment:
     async def position_of(self, offset: int) -> int:
         """Where the first batch begins whose last offset is `offset` or above; `size_bytes` if there is none."""
         offset = max(offset, self.base_offset)
-        if self._recent is not None:
-            recent = self._recent.position_of(offset)
+        if self.recent is not None:
+            recent = self.recent.position_of(offset)
             if recent is not None:
                 return recent
         with self.pinned():
@@ -408,7 +409,7 @@ class LogSegment:
         target = start + max_bytes
         if limit <= target:
             return limit
-        end = self._recent.border_at_or_before(target) if self._recent is not None else None
+        end = self.recent.border_at_or_before(target) if self.recent is not None else None
         if end is None:
             end = await self._border_by_index(start, target)
         if end <= start:
@@ -481,7 +482,7 @@ class LogSegment:
     async def park(self) -> None:
         """Close the file and drop the indexes; both come back on demand."""
         file, self._file = self._file, None
-        self._indexes = self._transaction_index = self._recent = None
+        self._indexes = self._transaction_index = self.recent = None
         self._open_segments.forget(self)
         if file is not None:
             await file.close()

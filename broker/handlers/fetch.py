@@ -83,7 +83,7 @@ class FetchHandler:
                     if reads.has_enough():
                         return
                     reads.release()
-                await sleep.wakeup.wait(min(deadline_s - now_s(), reads.held_back_s))
+                await sleep.wakeup.wait(min(deadline_s, reads.held_back_until_s))
             finally:
                 sleep.end()
             await reads.look(context.partitions)
@@ -121,7 +121,7 @@ class Sleep:
         is_due = False
         for asked in self._context.partitions:
             standing = self._reads.standing(asked)
-            if standing is None or standing.has_moved():
+            if standing is None:
                 is_due = True
                 self._sleep_on(asked, self._find(asked))
             else:

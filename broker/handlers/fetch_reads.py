@@ -28,6 +28,7 @@ place of the asked offset.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import Iterable, Iterator
@@ -140,22 +141,24 @@ class FetchReads:
         self._select = select
         self._isolation = isolation_of(request)
         self._has_looked = False
-        self._begin()
+        self.answers: dict[AskedPartition, FetchPartitionResponse] = {}
+        self._standings: dict[AskedPartition, Standing] = {}
+        """Of the partitions of which there was nothing to tell, not even an error."""
 
     def _begin(self) -> None:
-        self.answers: dict[AskedPartition, FetchPartitionResponse] = {}
+        self.answers, self._standings = {}, {}
         self.hints: set[LeaderIdAndEpoch] = set()
         """Leaders that the answers name."""
         self.size = 0
         """Bytes of records."""
         self.must_answer = False
         """Whether there is something to say without further waiting: an error, a divergence, a read of the tier."""
-        self.held_back_s = math.inf
-        """Until the throttle lets more through; infinite where it holds nothing back."""
+        self.held_back_until_s = math.inf
+        """When, by the loop's clock, the throttle lets more through; infinite where it holds nothing back."""
+        self._may_have_missed = False
+        """Whether the look has waited for a file: what it found before may have moved since."""
         self._bytes_left = self._request.max_bytes
         self._replicated: list[tuple[TopicIdPartition, int]] = []
-        self._standings: dict[AskedPartition, Standing] = {}
-        """Of the partitions of which there was nothing to tell, not even an error."""
 
     def has_enough(self) -> bool:
         """Whether to answer without waiting for more."""
@@ -181,8 +184,11 @@ class FetchReads:
         self._has_looked = True
 
     def standing(self, asked: AskedPartition) -> Standing | None:
-        """Where a partition stood at the last look, if there was nothing to tell of it."""
-        return self._standings.get(asked)
+        """Where a partition stood at the last look, if there was nothing to tell of it; None if it has moved since."""
+        standing = self._standings.get(asked)
+        if standing is not None and self._may_have_missed and standing.has_moved():
+            return None
+        return standing
 
     def may_rest(self) -> Iterator[tuple[AskedPartition, Leadership]]:
         """Those looked at of which other looks, once the answers are told, would tell nothing until they move."""
@@ -262,7 +268,7 @@ class FetchReads:
             return await self._from_log(partition, view, wanted, decision.max_offset)
         if isinstance(decision, ReadRemote) and self._bytes_left > 0:
             return await self._from_tier(partition, view, wanted, decision.max_offset)
-        if self.held_back_s == math.inf:
+        if self.held_back_until_s == math.inf:
             self._standings[asked] = Standing(partition, leadership, offsets)
         return _response(wanted, view)
 
@@ -300,7 +306,8 @@ class FetchReads:
             return False
         wait_s = self._throttle.wait_s(partition.partition)
         if wait_s > 0:
-            self.held_back_s = min(self.held_back_s, wait_s)
+            until_s = asyncio.get_running_loop().time() + wait_s
+            self.held_back_until_s = min(self.held_back_until_s, until_s)
         return wait_s > 0
 
     def _position(self, wanted: FetchPartition) -> FetchPosition:
@@ -340,6 +347,7 @@ class FetchReads:
     async def _from_log(
         self, partition: Partition, view: LeaderView, wanted: FetchPartition, max_offset: int
     ) -> FetchPartitionResponse | None:
+        self._may_have_missed = True
         try:
             log_slice = await partition.log.read(
                 wanted.fetch_offset,
@@ -365,6 +373,7 @@ class FetchReads:
     async def _from_tier(
         self, partition: Partition, view: LeaderView, wanted: FetchPartition, max_offset: int
     ) -> FetchPartitionResponse | None:
+        self._may_have_missed = True
         if self._remote is None:
             raise KafkaError(
                 ErrorCode.kafka_storage_error,

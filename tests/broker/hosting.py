@@ -64,7 +64,8 @@ class Host:
                 is_clean=True,
             )
         )
-        hosted = self.hosted.partitions[partition.topic_partition] = Partition(partition, log, self._services)
+        hosted = Partition(partition, log, self._services)
+        self.hosted.add(partition.topic_partition, hosted)
         if replicas[0] == 1:
             await hosted.lead(topic.partitions[0])
         else:

@@ -391,7 +391,7 @@ async def test_a_fetch_that_sleeps_is_told_of_a_partition_that_goes(host: Host, 
     await broker.fetch(2, positions(), 0)
     sleeping = asyncio.create_task(broker.fetch(2, positions(), 5_000))
     await asyncio.sleep(0)
-    gone = host.hosted.partitions.pop(TopicPartition("b", 0))
+    gone = host.hosted.remove(TopicPartition("b", 0))
     await gone.close()
     answers = await sleeping
     await gone.log.abandon()

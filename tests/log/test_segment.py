@@ -251,6 +251,9 @@ def test_recent_batches_answer_rightly_or_not_at_all(steps: list[tuple[int, int]
         position += size
     expected = next((where for last, where in batches if last >= probe), position)
     assert recent.position_of(probe) == (expected if probe >= 5 else None)
+    begins = [where for last, where in batches if last >= probe]
+    assert recent.span(probe, offset + 1) == ((begins[0], position) if probe >= 5 and begins else None)
+    assert recent.span(probe, offset) == ((begins[0], begins[-1]) if probe >= 5 and len(begins) > 1 else None)
     border = recent.border_at_or_before(probe)
     inside = [where for _, where in [*batches, (0, position)] if where <= probe]
     assert border == (max(inside) if inside else None)
