@@ -177,7 +177,8 @@ async def test_a_full_index_or_a_far_offset_ends_a_segment() -> None:
     assert segment.fitting(later[3:], NOW_MS, config) == 0
     segment.account(later[:2], NOW_MS)
     assert segment.fitting(later[2:], NOW_MS, config) == 0
-    full = await segment_of([bytes(data_batch(base_offset=i)) for i in range(3)], config=config)
+    config = LogConfig(index_interval_bytes=0, segment_index_bytes=36)
+    full = await segment_of([bytes(data_batch(base_offset=i)) for i in range(5)], config=config)
     assert full.fitting(later[2:], NOW_MS, config) == 0
     await full.truncate_to(1)
     assert full.fitting(later, NOW_MS, config) == 3, "the entries of what was cut are free again"
