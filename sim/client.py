@@ -81,6 +81,8 @@ class SimClient:
         self._rack = rack
         self._leaders: dict[TopicPartition, _Leader] = {}
         self._preferred: dict[TopicPartition, _Preferred] = {}
+        self.leader_host = ""
+        """Of the broker that was asked last as the leader of a partition."""
         self.follower_reads = 0
         """Fetches that a follower answered with records."""
 
@@ -209,6 +211,7 @@ class SimClient:
 
     async def _ask_leader(self, partition: TopicPartition, client: KafkaClient, api: ApiKey, body: Any) -> Any:
         leader = await self._leader(partition)
+        self.leader_host = leader.address.host
         try:
             return await self._ask(client, leader.address, api, body)
         except AttemptFailedError:

@@ -106,8 +106,17 @@ class GovernedRun:
         self.truth.on_unclean = self.losses.elected_uncleanly
         self._judge_controllers(hosts)
         self._shared = Shared(self.history, lambda: int(world.now_s * 1000), asyncio.Event())
-        told = ToldJudge(self.history, self.losses, self._name, self.retention_judge.highest_start)
+        told = ToldJudge(
+            self.history,
+            self.losses,
+            self.observer,
+            hosts,
+            self._name,
+            self.retention_judge.highest_start,
+            self.retention_judge.segments_of,
+        )
         self._shared.on_committed, self._shared.on_start = told.committed, told.begins
+        self._shared.logs_of, self._shared.on_out_of_range = told.logs_of, told.out_of_range
         self._shared.on_refused = told.refused
         self._shared.on_damage = self._check_damage
         self._addresses = [Address(name, PORT) for name in BROKERS]

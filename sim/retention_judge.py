@@ -123,6 +123,11 @@ class RetentionJudge:
         """Below it a leader may have deleted everything."""
         return self._starts.get(name, 0)
 
+    def segments_of(self, name: TopicIdPartition) -> Iterator[tuple[int, bytes]]:
+        """Those of all replicas, and of the tier."""
+        for _, files in self._hosts.values():
+            yield from segments_of(name, self._store, files, self._directory)
+
     def begins_at(self, name: TopicIdPartition, before: ReplicaStatus | None, now: ReplicaStatus) -> None:
         """InvariantViolationError."""
         highest = self.highest_start(name)
@@ -189,21 +194,12 @@ class RetentionJudge:
         """Those of its lineage, from its log start on."""
         found = {
             header.base_offset: header
-            for data in self._logs(name, files)
-            for header in _headers(data)
+            for _, data in segments_of(name, self._store, files, self._directory)
+            for header in headers_of(data)
             if header.base_offset >= before.log_start_offset
             and header.partition_leader_epoch == epoch_at(before.epochs, header.base_offset)
         }
         return [header for _, header in sorted(found.items())]
-
-    def _logs(self, name: TopicIdPartition, files: SimFilesystem) -> Iterator[bytes]:
-        prefix, suffix = f"{partition_directory(name)}/", f".{LOG_SUFFIX}"
-        yield from (
-            data for key, data in self._store.objects.items() if key.startswith(prefix) and key.endswith(suffix)
-        )
-        for path, inode in files.walk(self._directory / str(name.topic_partition)):
-            if path.suffix == suffix:
-                yield bytes(inode.content)
 
     def removed(self, key: str) -> None:
         """An object goes from the store: inside of the broker that has it deleted, so kept until `check`."""
@@ -230,7 +226,20 @@ def _limits(topic: TopicImage) -> Limits:
     return Limits(*(int(topic.configs.get(key, NO_LIMIT)) for key in ("retention.ms", "retention.bytes")))
 
 
-def _headers(data: bytes) -> Iterator[BatchHeader]:
+def segments_of(
+    name: TopicIdPartition, store: SimObjectStore, files: SimFilesystem, directory: Path
+) -> Iterator[tuple[int, bytes]]:
+    """Base offset and records of those in the store, and of those in the files."""
+    prefix, suffix = f"{partition_directory(name)}/", f".{LOG_SUFFIX}"
+    for key, data in store.objects.items():
+        if key.startswith(prefix) and key.endswith(suffix):
+            yield int(key.removeprefix(prefix).partition("-")[0]), data
+    for path, inode in files.walk(directory / str(name.topic_partition)):
+        if path.suffix == suffix:
+            yield int(path.stem), bytes(inode.content)
+
+
+def headers_of(data: bytes) -> Iterator[BatchHeader]:
     """Up to the first one that is damaged."""
     try:
         for _, header in iter_batches(data):

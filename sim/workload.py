@@ -24,7 +24,7 @@ fault explains end the run: `UnexpectedError`; and so do, as violated invariants
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
@@ -38,7 +38,7 @@ from .checkers import FinalLog
 from .client import EARLIEST, LATEST, AttemptFailedError, Fetched, SimClient
 from .clock import EPOCH_MS
 from .history import ACKS_ALL, History, Poll, Send, TransactionEnd
-from .invariants import InvariantViolationError
+from .invariants import InvariantViolationError, ReplicaStatus
 
 POLL_WAIT_MS: Final = 300
 RETRY_MIN_S: Final = 0.05
@@ -68,6 +68,10 @@ RETRIABLE: Final = frozenset(
 SEQUENCE_LOST: Final = frozenset({ErrorCode.out_of_order_sequence_number, ErrorCode.unknown_producer_id})
 
 
+Logs = Mapping[str, ReplicaStatus]
+"""By host."""
+
+
 class UnexpectedError(AssertionError):
     """A broker answered what it never should."""
 
@@ -91,6 +95,10 @@ class Shared:
     """
     on_start: Callable[[TopicPartition, int, str], None] = lambda *_: None
     """Told where a reader was told that the log starts."""
+    logs_of: Callable[[TopicPartition], Logs] = lambda _: {}
+    """The logs of a partition as they are now."""
+    on_out_of_range: Callable[[TopicPartition, int, str, Logs], None] = lambda *_: None
+    """Told which offset a leader refused, on which host, and how the logs were when it was asked."""
     on_refused: Callable[[TopicPartition, Send], None] = lambda *_: None
     """Told whose sequence was refused for good."""
     on_damage: Callable[[str], None] = lambda _: None
@@ -363,7 +371,7 @@ class Reader:
         """None if the position is out of range."""
         attempt = Retries(self._rng)
         while True:
-            self._asked_ms = self._shared.now_ms()
+            self._asked_ms, logs = self._shared.now_ms(), self._shared.logs_of(self._partition)
             try:
                 return await self._client.fetch(
                     self._partition, position, max_wait_ms=POLL_WAIT_MS, is_read_committed=self._is_read_committed
@@ -372,6 +380,7 @@ class Reader:
                 await attempt.back_off()
             except KafkaError as error:
                 if error.code is ErrorCode.offset_out_of_range:
+                    self._shared.on_out_of_range(self._partition, position, self._client.leader_host, logs)
                     await attempt.back_off()
                     return None
                 attempt.check(error)

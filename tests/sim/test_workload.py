@@ -43,7 +43,7 @@ def reader_of(fetched: Fetched | None, starts: int = 0, ends: int = 0) -> Reader
     async def list_offset(_: object, timestamp: int) -> int:
         return starts if timestamp == EARLIEST else ends
 
-    client: Any = SimpleNamespace(fetch=fetch, list_offset=list_offset)
+    client: Any = SimpleNamespace(fetch=fetch, list_offset=list_offset, leader_host="b")
     shared = Shared(History(), lambda: 0, asyncio.Event())
     return Reader("r", TopicPartition("t", 0), client, shared, Random(1))
 
@@ -73,9 +73,11 @@ def test_what_an_answer_tells_beside_its_records_is_judged() -> None:
     async def work() -> None:
         for reader in (reader_of(Fetched(b"", 9, 8, 4, ())), reader_of(None, 5, 7)):
             shared = reader._shared
+            shared.on_out_of_range = lambda partition, offset, host, logs: told.append((host, "out of range", offset))
             shared.on_start = lambda partition, start, who: told.append((who, "start", start))
             shared.on_committed = lambda partition, end, who, asked_ms: told.append((who, "end", end))
             await reader._poll("p", 5)
 
     asyncio.run(work())
-    assert told == [("p", "start", 4), ("p", "end", 9), ("r", "start", 5), ("r", "end", 7)]
+    assert told[:2] == [("p", "start", 4), ("p", "end", 9)]
+    assert told[2:] == [("b", "out of range", 5), ("r", "start", 5), ("r", "end", 7)]

@@ -9,11 +9,13 @@ from unittest.mock import patch
 from uuid import UUID
 
 from tierfetch.broker import metadata_topic
-from tierfetch.remote.segment import RemoteLogSegmentId
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.rlm import copier, partition_task, plan
 from tierfetch.rlm.copier import SegmentCopier
 from tierfetch.rlm.expiry import RemoteSegmentDeleter
 from tierfetch.rlm.pending_deletions import PendingDeletions
+from tierfetch.rlm.reader import RemoteLogReader, RemoteRead
 from tierfetch.sim.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
@@ -135,4 +137,25 @@ def forgotten_deletions() -> Iterator[None]:
         return []
 
     with patch.object(PendingDeletions, "load", load):
+        yield
+
+
+@planted(
+    "an offset is out of range for as long as the remote log metadata is not read",
+    file="rlm/reader.py",
+    scenario="governed",
+    faults=(FaultKind.PROCESS_CRASH, FaultKind.MOVE_LEADER),
+    local_retention_ms=(500,),
+)
+def out_of_range_at_first() -> Iterator[None]:
+    """As Apache Kafka: a consumer that goes to the end then misses everything."""
+    original = RemoteLogReader._segment_of
+
+    def segment_of(self: RemoteLogReader, request: RemoteRead, offset: int) -> RemoteLogSegmentMetadata:
+        try:
+            return original(self, request, offset)
+        except KafkaError as error:
+            raise KafkaError(ErrorCode.offset_out_of_range, error.message) from error
+
+    with patch.object(RemoteLogReader, "_segment_of", segment_of):
         yield
