@@ -122,7 +122,8 @@ class LeaderReplicas:
         follower.log_end_offset = fetch.fetch_offset
         follower.log_start_offset = fetch.log_start_offset
         follower.local_log_start_offset = fetch.local_log_start_offset
-        follower.leader_end_offset_at_last_fetch = max(follower.leader_end_offset_at_last_fetch, leader_end_offset)
+        if follower.leader_end_offset_at_last_fetch < leader_end_offset:
+            follower.leader_end_offset_at_last_fetch = leader_end_offset
         follower.last_fetch_time_ms = now_ms
         follower.broker_epoch = fetch.broker_epoch
         return True
@@ -230,4 +231,6 @@ class LeaderReplicas:
 
     @staticmethod
     def _caught_up_at(follower: Follower, time_ms: int) -> None:
-        follower.last_caught_up_time_ms = max(time_ms, follower.last_caught_up_time_ms or time_ms)
+        last_ms = follower.last_caught_up_time_ms
+        if last_ms is None or last_ms < time_ms:
+            follower.last_caught_up_time_ms = time_ms

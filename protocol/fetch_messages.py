@@ -42,7 +42,7 @@ class FetchPartition:
 
     def can_raise_to(self, high_watermark: int) -> bool:
         """Whether a follower's high watermark, which ends with its log at the latest, is below what it could be."""
-        return self.high_watermark < min(high_watermark, self.fetch_offset)
+        return self.high_watermark < high_watermark and self.high_watermark < self.fetch_offset
 
 
 @dataclass(slots=True)

@@ -189,7 +189,7 @@ class LeaderSession:
             if not asked.tell(answer):
                 continue
             news[asked] = answer
-            if _has_records(answer) and asked is not next(reversed(self.partitions.values())):
+            if asked is not next(reversed(self.partitions.values())) and _has_records(answer):
                 self.partitions[asked.key] = self.partitions.pop(asked.key)
                 self._due_now = None
                 asked.turn = next(self._turns)

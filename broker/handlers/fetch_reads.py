@@ -113,10 +113,12 @@ class Standing:
 
     def has_moved(self) -> bool:
         partition = self.partition
+        log, offsets = partition.log, self._offsets
         return (
-            partition.leadership is not self.leadership
+            log.log_end_offset != offsets.log_end_offset
+            or partition.leadership is not self.leadership
             or partition.leader_epoch != self._leader_epoch
-            or partition.log.offsets != self._offsets
+            or log.offsets != offsets
         )
 
 
@@ -246,15 +248,15 @@ class FetchReads:
     ) -> FetchPartitionResponse | None:
         """None if what was decided did not hold any more when it was done."""
         wanted, offsets = asked.wanted, partition.log.offsets
-        if partition.leadership is None and self._select is not None:
-            view = partition.follower_view()
+        leadership = partition.leadership
+        if leadership is None:
+            view = self._follower_view(partition)
             decision = validate_follower_read(view, self._position(wanted))
         else:
-            view = partition.leader().view_at(offsets)
+            view = leadership.view_at(offsets)
             decision = validate_fetch(view, self._position(wanted))
         if isinstance(decision, _REFUSALS):
             return self._refused(partition, view, wanted, decision)
-        leadership = partition.leadership
         if leadership is not None:
             if notes_position:
                 self._note_position(leadership, wanted)
@@ -271,6 +273,12 @@ class FetchReads:
         if self.held_back_until_s == math.inf:
             self._standings[asked] = Standing(partition, leadership, offsets)
         return _response(wanted, view)
+
+    def _follower_view(self, partition: Partition) -> LeaderView:
+        """NOT_LEADER_OR_FOLLOWER for who does not know that a follower may be read from."""
+        if self._select is None:
+            partition.leader()  # refuses
+        return partition.follower_view()
 
     def _note_position(self, leadership: Leadership, wanted: FetchPartition) -> None:
         local_log_start_offset = wanted.local_log_start_offset
