@@ -19,9 +19,8 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import Any, Final, Protocol
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, Protocol
 
 from kio.serial import entity_writer
 
@@ -30,6 +29,7 @@ from .api import ApiKey
 from .entities import build_entity, read_entity
 from .framing import SIZE_BYTES
 from .primitives import INT32, MalformedMessageError, Part, Reader, ShortMessageError, Writer
+from .values import value
 
 _HEADER = struct.Struct(">hhih")
 """With the length of the client id, which is the same in both versions."""
@@ -38,12 +38,6 @@ REQUEST_STARTS_MAX: Final = 1024
 """What is kept of them: an entry for each API, version and client id."""
 _SIZE_AND_CORRELATION_ID = struct.Struct(">ii")
 _APIS: Final[Mapping[int, ApiKey]] = {int(key): key for key in ApiKey}
-_REQUESTS: Final[Mapping[tuple[int, int], tuple[ApiKey, bool]]] = {
-    (int(api), version): (api, api.is_flexible(version))
-    for api in ApiKey
-    for version in range(api.min_version, api.max_version + 1)
-}
-"""By API key and version, whether it is flexible."""
 
 
 class UnsupportedVersionError(Exception):
@@ -55,7 +49,7 @@ class UnsupportedVersionError(Exception):
         self.correlation_id = correlation_id
 
 
-@dataclass(slots=True)
+@value
 class RequestHeader:
     """Who asks for what; the answer carries the same correlation id."""
 
@@ -109,13 +103,27 @@ def release_response(body: Any) -> None:
         fetch_messages.release_records(body)
 
 
-@cache
-def body_codec(api: ApiKey) -> BodyCodec:
-    if api is ApiKey.PRODUCE:
-        return produce_wire
-    if api is ApiKey.FETCH:
-        return fetch_wire
-    return _EntityCodec(api)
+class _Format(NamedTuple):
+    """How one version of an API is written."""
+
+    api: ApiKey
+    codec: BodyCodec
+    is_flexible: bool
+    has_response_tags: bool
+    """In the header; those of the request's follow `is_flexible`."""
+
+
+_CODECS: Final[Mapping[ApiKey, BodyCodec]] = {
+    **{api: _EntityCodec(api) for api in ApiKey},
+    ApiKey.PRODUCE: produce_wire,
+    ApiKey.FETCH: fetch_wire,
+}
+_FORMATS: Final[Mapping[tuple[int, int], _Format]] = {
+    (int(api), version): _Format(api, codec, api.is_flexible(version), api.has_flexible_response_header(version))
+    for api, codec in _CODECS.items()
+    for version in range(api.min_version, api.max_version + 1)
+}
+"""By API key and version."""
 
 
 # Requests.
@@ -125,13 +133,13 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, Reader]:
     """The header, and the reader that stands at the body. UnsupportedVersionError if the table lacks the request."""
     reader = Reader(frame, 0, flexible=False)
     api_key, version, correlation_id, client_id_size = reader.unpack(_HEADER)
-    found = _REQUESTS.get((api_key, version))
+    found = _FORMATS.get((api_key, version))
     if found is None:
         raise _unsupported(api_key, version, correlation_id)
     client_id = reader.nullable_text(client_id_size)
-    api, reader.flexible = found
+    reader.flexible = found.is_flexible
     reader.tagged_fields()
-    return RequestHeader(api, version, correlation_id, client_id), reader
+    return RequestHeader(found.api, version, correlation_id, client_id), reader
 
 
 def _unsupported(api_key: int, version: int, correlation_id: int) -> UnsupportedVersionError:
@@ -144,17 +152,16 @@ def _unsupported(api_key: int, version: int, correlation_id: int) -> Unsupported
 
 def read_request_body(header: RequestHeader, reader: Reader) -> Any:
     """The body. Produce's records are views of the frame, writable if it is."""
-    return body_codec(header.api).read_request(reader, header.api_version)
+    return _CODECS[header.api].read_request(reader, header.api_version)
 
 
 def write_request(header: RequestHeader, body: Any) -> list[Part]:
     """The whole frame, size included."""
     api, version = header.api, header.api_version
     start, flexible = _request_start(api, version, header.client_id)
-    writer = Writer(flexible=flexible)
-    writer.out += start
+    writer = Writer(start, flexible=flexible)
     INT32.pack_into(writer.out, _CORRELATION_ID_AT, header.correlation_id)
-    body_codec(api).write_request(writer, body, version)
+    _CODECS[api].write_request(writer, body, version)
     return writer.finish_frame()
 
 
@@ -163,8 +170,7 @@ def _request_start(api: ApiKey, version: int, client_id: str | None) -> tuple[by
     """The header, with room for the size and the correlation id; and whether the body is flexible."""
     assert api.supports(version), (api, version)
     encoded = None if client_id is None else client_id.encode()
-    writer = Writer(flexible=False)
-    writer.out += bytes(SIZE_BYTES)
+    writer = Writer(bytes(SIZE_BYTES), flexible=False)
     writer.pack(_HEADER, api, version, 0, -1 if encoded is None else len(encoded))
     writer.out += encoded or b""
     writer.flexible = api.is_flexible(version)
@@ -187,28 +193,20 @@ def correlation_id_of(frame: memoryview) -> int:
 
 def read_response(api: ApiKey, version: int, frame: memoryview) -> Any:
     """The body of a response. Fetch's records are views of the frame."""
-    has_tags, flexible = _response_start(api, version)
+    _, codec, is_flexible, has_tags = _FORMATS[api, version]
     reader = Reader(frame, INT32.size, flexible=has_tags)
     reader.tagged_fields()
-    reader.flexible = flexible
-    body = body_codec(api).read_response(reader, version)
-    if reader.remaining:
+    reader.flexible = is_flexible
+    body = codec.read_response(reader, version)
+    if reader.position < reader.end:
         raise MalformedMessageError(f"{reader.remaining} bytes behind a response of {api.name} version {version}")
     return body
 
 
 def write_response(api: ApiKey, version: int, correlation_id: int, body: Any) -> list[Part]:
     """The whole frame, size included: buffers and slices, to be sent in this order."""
-    has_tags, flexible = _response_start(api, version)
-    writer = Writer(flexible=flexible)
-    writer.out += _SIZE_AND_CORRELATION_ID.pack(0, correlation_id)
-    if has_tags:
-        writer.out.append(0)
-    body_codec(api).write_response(writer, body, version)
+    _, codec, is_flexible, has_tags = _FORMATS[api, version]
+    start = _SIZE_AND_CORRELATION_ID.pack(0, correlation_id)
+    writer = Writer(start + b"\0" if has_tags else start, flexible=is_flexible)
+    codec.write_response(writer, body, version)
     return writer.finish_frame()
-
-
-@cache
-def _response_start(api: ApiKey, version: int) -> tuple[bool, bool]:
-    """Whether the header has tagged fields, and whether the body is flexible."""
-    return api.has_flexible_response_header(version), api.is_flexible(version)

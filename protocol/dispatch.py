@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from .api import ApiKey
 from .errors import ErrorCode
+from .values import value
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 CANCELLED_WITH_CONNECTION: Final = frozenset({ApiKey.FETCH})
@@ -31,7 +32,7 @@ _SOFTWARE_NAME_SINCE: Final = 3
 _ZERO_MIN_FEATURES_SINCE: Final = 4
 
 
-@dataclass(slots=True)
+@value
 class RequestContext:
     """The circumstances of one request. `arrival_time_s` is the event loop's clock when its last byte was there."""
 

@@ -1,18 +1,14 @@
-"""Fetch requests and responses as version-independent values. What a version lacks has its default (`fetch_wire`).
-
-Whoever makes a value fills it; once it is handed on, nobody changes it. That is a rule, and not enforced: frozen
-dataclasses and named tuples take two to four times as long to make, and each request is some ten of these values.
-"""
+"""Fetch requests and responses as version-independent values. What a version lacks has its default (`fetch_wire`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from .errors import ErrorCode
 from .leader_hints import LeaderIdAndEpoch, NodeEndpoint
 from .primitives import BUFFER_TYPES, Part
+from .values import value
 
 INT32_MAX: Final = 2**31 - 1
 HIGH_WATERMARK_NOT_TOLD: Final = 2**63 - 1
@@ -26,7 +22,7 @@ READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 
 
-@dataclass(slots=True)
+@value
 class FetchPartition:
     """What is asked of one partition. -1: not known or not told; `log_start_offset` is the follower's own."""
 
@@ -45,7 +41,7 @@ class FetchPartition:
         return self.high_watermark < high_watermark and self.high_watermark < self.fetch_offset
 
 
-@dataclass(slots=True)
+@value
 class FetchTopic:
     """`topic` is empty from version 13 on, `topic_id` None before."""
 
@@ -54,7 +50,7 @@ class FetchTopic:
     topic_id: UUID | None = None
 
 
-@dataclass(slots=True)
+@value
 class ForgottenTopic:
     """Partitions (by number) that leave the session."""
 
@@ -63,7 +59,7 @@ class ForgottenTopic:
     topic_id: UUID | None = None
 
 
-@dataclass(slots=True)
+@value
 class FetchRequest:
     """`replica_id` -1 is a consumer. The session defaults say "no session" (id 0, epoch -1)."""
 
@@ -102,7 +98,7 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
 
 
-@dataclass(slots=True)
+@value
 class FetchPartitionResponse:
     """`records`: a buffer, or a slice that the server sends and releases; a view of the frame in a decoded response."""
 
@@ -119,7 +115,7 @@ class FetchPartitionResponse:
     snapshot_id: SnapshotId | None = None
 
 
-@dataclass(slots=True)
+@value
 class FetchTopicResponse:
     """Named as its request names it."""
 
@@ -128,7 +124,7 @@ class FetchTopicResponse:
     topic_id: UUID | None = None
 
 
-@dataclass(slots=True)
+@value
 class FetchResponse:
     """`error_code` is for the session or the request as a whole; versions below 7 cannot say it."""
 

@@ -46,6 +46,7 @@ from .fetch_messages import (
 )
 from .leader_hints import (
     NODE_ENDPOINTS_TAG,
+    LeaderIdAndEpoch,
     leader_field,
     node_endpoints_field,
     read_leader,
@@ -78,7 +79,7 @@ _CURRENT_LEADER_TAG: Final = 1
 _SNAPSHOT_ID_TAG: Final = 2
 
 _LIMITS = struct.Struct(">iiib")
-_SESSION = struct.Struct(">ii")
+_LIMITS_AND_SESSION = struct.Struct(">iiibii")
 _REPLICA_STATE = struct.Struct(">iq")
 _EPOCH_AND_OFFSET = struct.Struct(">iq")
 _OFFSET_AND_EPOCH = struct.Struct(">qi")
@@ -145,8 +146,12 @@ def _response_layout(version: int) -> _Layout:
 def read_request(reader: Reader, version: int) -> FetchRequest:
     is_old = version < _REPLICA_STATE_SINCE
     replica_id = reader.int32() if is_old else -1
-    max_wait_ms, min_bytes, max_bytes, isolation_level = reader.unpack(_LIMITS)
-    session_id, session_epoch = reader.unpack(_SESSION) if version >= _SESSION_SINCE else (0, -1)
+    session_id, session_epoch = 0, -1
+    if version >= _SESSION_SINCE:
+        limits_and_session = reader.unpack(_LIMITS_AND_SESSION)
+        max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch = limits_and_session
+    else:
+        max_wait_ms, min_bytes, max_bytes, isolation_level = reader.unpack(_LIMITS)
     layout = _partition_layout(version)
     topics = tuple([_read_topic(reader, version, layout) for _ in range(reader.array_length())])
     forgotten: tuple[ForgottenTopic, ...] = ()
@@ -198,22 +203,26 @@ def _read_topic(reader: Reader, version: int, layout: _Layout) -> FetchTopic:
     partitions = []
     for _ in range(reader.array_length()):
         values = reader.unpack(layout.struct)
-        wanted = FetchPartition(*values) if layout.is_whole else FetchPartition(**_by_name(layout, values))
         tags = reader.tagged_fields()
-        if tags:
-            _take_tagged(wanted, tags)
-        partitions.append(wanted)
+        if not layout.is_whole:
+            partitions.append(FetchPartition(**_by_name(layout, values), **_tagged(tags)))
+        elif tags:
+            partitions.append(FetchPartition(*values, **_tagged(tags)))
+        else:
+            partitions.append(FetchPartition(*values))
     reader.tagged_fields()
     return FetchTopic(tuple(partitions), topic, topic_id)
 
 
-def _take_tagged(wanted: FetchPartition, tags: Mapping[int, Reader]) -> None:
+def _tagged(tags: Mapping[int, Reader]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
     if _DIRECTORY_ID_TAG in tags:
-        wanted.replica_directory_id = tags[_DIRECTORY_ID_TAG].uuid()
+        fields["replica_directory_id"] = tags[_DIRECTORY_ID_TAG].uuid()
     if _HIGH_WATERMARK_TAG in tags:
-        wanted.high_watermark = tags[_HIGH_WATERMARK_TAG].int64()
+        fields["high_watermark"] = tags[_HIGH_WATERMARK_TAG].int64()
     if _LOCAL_LOG_START_TAG in tags:
-        wanted.local_log_start_offset = tags[_LOCAL_LOG_START_TAG].int64()
+        fields["local_log_start_offset"] = tags[_LOCAL_LOG_START_TAG].int64()
+    return fields
 
 
 def _read_forgotten(reader: Reader, version: int) -> ForgottenTopic:
@@ -226,9 +235,11 @@ def _read_forgotten(reader: Reader, version: int) -> ForgottenTopic:
 def write_request(writer: Writer, request: FetchRequest, version: int) -> None:
     if version < _REPLICA_STATE_SINCE:
         writer.int32(request.replica_id)
-    writer.out += _LIMITS.pack(request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level)
+    limits = request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level
     if version >= _SESSION_SINCE:
-        writer.out += _SESSION.pack(request.session_id, request.session_epoch)
+        writer.out += _LIMITS_AND_SESSION.pack(*limits, request.session_id, request.session_epoch)
+    else:
+        writer.out += _LIMITS.pack(*limits)
     layout = _partition_layout(version)
     writer.array_length(len(request.topics))
     for topic in request.topics:
@@ -319,39 +330,31 @@ def read_partition_response(reader: Reader, version: int) -> FetchPartitionRespo
     if is_aborted:
         reader.position -= _FLEXIBLE_ANSWER_TAIL_SIZE
         aborted, preferred = _read_aborted(reader), reader.int32()
-    answer = FetchPartitionResponse(
-        partition,
-        error_code(code),
-        high_watermark,
-        last_stable,
-        log_start,
-        aborted,
-        preferred,
-        reader.nullable_records(),
-    )
+    fields = partition, error_code(code), high_watermark, last_stable, log_start, aborted, preferred
+    records = reader.nullable_records()
     tags = reader.tagged_fields()
-    if tags:
-        _add_tagged(answer, tags)
-    return answer
+    return FetchPartitionResponse(*fields, records, *(_answer_tags(tags) if tags else ()))
 
 
 def _read_old_partition_response(reader: Reader, version: int) -> FetchPartitionResponse:
     layout = _response_layout(version)
-    answer = FetchPartitionResponse(**_by_name(layout, reader.unpack(layout.struct)))
-    answer.error_code = error_code(answer.error_code)
-    answer.aborted_transactions = _read_aborted(reader)
-    if version >= RACK_SINCE:
-        answer.preferred_read_replica = reader.int32()
-    answer.records = reader.nullable_records()
-    return answer
+    fields = _by_name(layout, reader.unpack(layout.struct))
+    fields["error_code"] = error_code(fields["error_code"])
+    fields["aborted_transactions"] = _read_aborted(reader)
+    fields["preferred_read_replica"] = reader.int32() if version >= RACK_SINCE else -1
+    return FetchPartitionResponse(**fields, records=reader.nullable_records())
 
 
-def _add_tagged(answer: FetchPartitionResponse, tags: Mapping[int, Reader]) -> None:
-    answer.current_leader = read_leader(tags, _CURRENT_LEADER_TAG)
+def _answer_tags(
+    tags: Mapping[int, Reader],
+) -> tuple[EpochEndOffset | None, LeaderIdAndEpoch | None, SnapshotId | None]:
+    """The last fields of a `FetchPartitionResponse`."""
+    diverging, leader, snapshot = None, read_leader(tags, _CURRENT_LEADER_TAG), None
     if _DIVERGING_EPOCH_TAG in tags:
-        answer.diverging_epoch = EpochEndOffset(*tags[_DIVERGING_EPOCH_TAG].unpack(_EPOCH_AND_OFFSET))
+        diverging = EpochEndOffset(*tags[_DIVERGING_EPOCH_TAG].unpack(_EPOCH_AND_OFFSET))
     if _SNAPSHOT_ID_TAG in tags:
-        answer.snapshot_id = SnapshotId(*tags[_SNAPSHOT_ID_TAG].unpack(_OFFSET_AND_EPOCH))
+        snapshot = SnapshotId(*tags[_SNAPSHOT_ID_TAG].unpack(_OFFSET_AND_EPOCH))
+    return diverging, leader, snapshot
 
 
 def _read_aborted(reader: Reader) -> tuple[AbortedTransaction, ...] | None:

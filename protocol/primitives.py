@@ -308,9 +308,9 @@ class Writer:
 
     __slots__ = ("_parts", "flexible", "out")
 
-    def __init__(self, *, flexible: bool) -> None:
+    def __init__(self, start: bytes = b"", *, flexible: bool) -> None:
         self.flexible = flexible
-        self.out = bytearray()
+        self.out = bytearray(start)
         """The part being written; replaced by `records`, so never keep it."""
         self._parts: list[Part] = []
 

@@ -1,8 +1,7 @@
 """Produce requests and responses, versions 3-13, as one version-independent value each.
 
 Record bytes are never copied: a decoded request holds writable views of its frame (the leader stamps offsets in
-place), and an encoded one carries the caller's buffers as parts. Otherwise values are as in `fetch_messages`: not
-changed once they are handed on.
+place), and an encoded one carries the caller's buffers as parts.
 
 | since | request | response |
 |---|---|---|
@@ -17,7 +16,6 @@ changed once they are handed on.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -32,6 +30,7 @@ from .leader_hints import (
     read_node_endpoints,
 )
 from .primitives import Part, Reader, Writer, error_code
+from .values import value
 
 ACKS_NONE: Final = 0
 ACKS_LEADER: Final = 1
@@ -47,7 +46,7 @@ _ACKS_TIMEOUT = struct.Struct(">hi")
 _PARTITION = struct.Struct(">ihqq")
 
 
-@dataclass(slots=True)
+@value
 class ProducePartition:
     """`records` is a view of the frame in a decoded request."""
 
@@ -55,7 +54,7 @@ class ProducePartition:
     records: Part | None
 
 
-@dataclass(slots=True)
+@value
 class ProduceTopic:
     """`topic` is empty from version 13 on, `topic_id` None before."""
 
@@ -64,7 +63,7 @@ class ProduceTopic:
     topic_id: UUID | None = None
 
 
-@dataclass(slots=True)
+@value
 class ProduceRequest:
     """`acks`: 0 no answer at all, 1 leader, -1 all in sync."""
 
@@ -81,7 +80,7 @@ class RecordError(NamedTuple):
     message: str | None = None
 
 
-@dataclass(slots=True)
+@value
 class ProducePartitionResponse:
     """-1 for an offset or time that is not known; `log_append_time_ms` is -1 under CreateTime."""
 
@@ -95,7 +94,7 @@ class ProducePartitionResponse:
     current_leader: LeaderIdAndEpoch | None = None
 
 
-@dataclass(slots=True)
+@value
 class ProduceTopicResponse:
     """Named as its request names it."""
 
@@ -104,7 +103,7 @@ class ProduceTopicResponse:
     topic_id: UUID | None = None
 
 
-@dataclass(slots=True)
+@value
 class ProduceResponse:
     """`node_endpoints` of the leaders named in `current_leader`."""
 
