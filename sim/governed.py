@@ -113,7 +113,7 @@ class GovernedRun:
             hosts,
             self._name,
             self.retention_judge.highest_start,
-            self.retention_judge.segments_of,
+            self.retention_judge.all_segments_of,
         )
         self._shared.on_committed, self._shared.on_start = told.committed, told.begins
         self._shared.logs_of, self._shared.on_out_of_range = told.logs_of, told.out_of_range

@@ -123,7 +123,7 @@ class RetentionJudge:
         """Below it a leader may have deleted everything."""
         return self._starts.get(name, 0)
 
-    def segments_of(self, name: TopicIdPartition) -> Iterator[tuple[int, bytes]]:
+    def all_segments_of(self, name: TopicIdPartition) -> Iterator[tuple[int, bytes]]:
         """Those of all replicas, and of the tier."""
         for _, files in self._hosts.values():
             yield from segments_of(name, self._store, files, self._directory)

@@ -59,12 +59,12 @@ class Broker:
         return 10 * self.log.index(key)
 
 
-def run(broker: Broker, seconds: float = 20.0) -> History:
+def run(broker: Broker, seconds: float = 20.0, gap_factor: float = 1.0) -> History:
     history = History()
     with World(1) as world:
 
         async def work() -> None:
-            shared = Shared(history, lambda: int(world.now_s * 1000), asyncio.Event())
+            shared = Shared(history, lambda: int(world.now_s * 1000), asyncio.Event(), gap_factor=gap_factor)
             shared.on_refused = lambda _, send: broker.refused.append(send)
             client: Any = broker
             producer = PipelinedProducer("p", T, ACKS_ALL, client, shared, Random(1), Pace(gap_s=0.1))
@@ -87,6 +87,10 @@ def test_several_are_in_flight_once_the_first_was_taken() -> None:
     assert len(history.sends) == len(broker.log) > 20
     assert {send.outcome for send in history.sends} == {Outcome.OK}
     assert [(send.producer_id, send.sequence) for send in history.sends] == broker.log
+
+
+def test_producers_can_be_asked_to_slow_down() -> None:
+    assert len(run(Broker(), gap_factor=10.0).sends) < len(run(Broker()).sends) / 2
 
 
 def test_what_failed_goes_again_in_its_order_and_nothing_new_before_it() -> None:
