@@ -38,7 +38,7 @@ from .messages import (
     FetchResponse,
 )
 from .proof import prove_by_catching_up
-from .replica import NOBODY, Replica
+from .replica import Replica
 from .requests import is_other_cluster, leadership_error
 from .roles import Follower, Unattached
 from .snapshot_fetch import begin_download, hear_leader, poll_download
@@ -132,7 +132,8 @@ def on_fetch_response(replica: Replica, peer_id: int, request: FetchRequest, res
     if not isinstance(role, Follower) or role.request != request:
         return
     role.request = None
-    if response.error is not ErrorCode.none or response.leader != replica.leader:
+    told = response.leader
+    if response.error is not ErrorCode.none or told.epoch != replica.epoch or told.leader_id != replica.leader_id:
         _take_refusal(replica, role, response.error)
         return
     hear_leader(replica, role)
@@ -149,7 +150,7 @@ def on_fetch_response(replica: Replica, peer_id: int, request: FetchRequest, res
         return
     advance_high_watermark(replica, role)
     prove_by_catching_up(replica, role)
-    if replica.fetching_key == NOBODY:  # whose fetch is not made to wait
+    if replica.doubt is not None:  # whose fetch is not made to wait
         role.fetch_at_ms = replica.now_ms + max(replica.config.fetch_max_wait_ms, replica.config.retry_backoff_ms)
 
 

@@ -34,7 +34,7 @@ def position_key(replica: Replica, role: Leader, key: ReplicaKey) -> ReplicaKey:
     if not replica.voters.contains(key):
         return key
     voter_key = replica.voters.by_id[key.id].key
-    if voter_key.directory_id != NO_DIRECTORY_ID or key.directory_id == NO_DIRECTORY_ID:
+    if voter_key.has_directory or not key.has_directory:
         return voter_key
     return voter_key if _identity(role, key.id).confirmed == key.directory_id else key
 
@@ -44,7 +44,7 @@ def is_double(replica: Replica, role: Leader, key: ReplicaKey) -> bool:
     if replica.kraft_version != KRAFT_VERSION_STATIC or not replica.voters.contains(key):
         return False
     identity = _identity(role, key.id)
-    if key.directory_id == NO_DIRECTORY_ID:
+    if not key.has_directory:
         return identity.confirmed is not None
     if identity.stranger == key.directory_id and replica.now_ms < identity.stranger_until_ms:
         return True
@@ -76,7 +76,7 @@ def on_told(replica: Replica, role: Leader, request: BeginQuorumEpochRequest, er
     """The listener of a voter has answered."""
     voter = request.voter
     node = None if voter is None else replica.voters.by_id.get(voter.id)
-    if voter is None or node is None or node.key == voter or node.key.directory_id != NO_DIRECTORY_ID:
+    if voter is None or node is None or node.key == voter or node.key.has_directory:
         return
     identity = role.identities.setdefault(voter.id, Identity())
     if identity.asked == voter.directory_id:

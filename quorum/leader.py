@@ -112,10 +112,11 @@ def check_quorum_deadline(replica: Replica, role: Leader) -> int | None:
 def _announce(replica: Replica, role: Leader) -> None:
     """Tell voters that this epoch began, until each has answered; again whoever has not fetched for a while."""
     for node in replica.other_voters:
-        at_ms = role.begin_at_ms.setdefault(node.id, replica.now_ms)
+        voter_id = node.key.id
+        at_ms = role.begin_at_ms.setdefault(voter_id, replica.now_ms)
         if at_ms == IN_FLIGHT or replica.now_ms < at_ms:
             continue
-        role.begin_at_ms[node.id] = IN_FLIGHT
+        role.begin_at_ms[voter_id] = IN_FLIGHT
         request = BeginQuorumEpochRequest(
             cluster_id=replica.config.cluster_id,
             leader_id=replica.key.id,
@@ -123,7 +124,7 @@ def _announce(replica: Replica, role: Leader) -> None:
             endpoints=replica.config.endpoints,
             voter=addressee(role, node),
         )
-        replica.send(node.id, request)
+        replica.send(voter_id, request)
 
 
 def on_begin_response(

@@ -135,10 +135,11 @@ class ReplicaPosition:
 @dataclass(slots=True)
 class ParkedFetch:
     """A fetch with nothing to answer yet. `known_high_watermark`: a higher one is an answer; to a voter (not
-    `is_observer`) a moment later."""
+    `is_observer`) a moment later. `ripe_ms`: when it may be answered together with others; not after its deadline."""
 
     token: object
     request: FetchRequest
+    ripe_ms: int
     deadline_ms: int
     known_high_watermark: int
     is_observer: bool

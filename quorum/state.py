@@ -71,8 +71,13 @@ class ReplicaKey:
         """Replicas of one id are few, and the hash of a UUID is dear."""
         return self.id
 
+    @property
+    def has_directory(self) -> bool:
+        """Whether its directory id is known."""
+        return self.directory_id.int != 0
+
     def __str__(self) -> str:
-        if self.directory_id == NO_DIRECTORY_ID:
+        if not self.has_directory:
             return str(self.id)
         return f"{self.id}:{uuid_to_text(self.directory_id)}"
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 
-from .state import NO_DIRECTORY_ID, Endpoint, ReplicaKey
+from .state import Endpoint, ReplicaKey
 
 KRAFT_VERSION_STATIC = 0
 """Voters come from the configuration, without directory ids."""
@@ -71,7 +71,7 @@ class VoterSet:
     def contains(self, key: ReplicaKey) -> bool:
         """Whether this replica votes; where the set knows no directory id, its node id is enough."""
         node = self.by_id.get(key.id)
-        return node is not None and node.key.directory_id in (key.directory_id, NO_DIRECTORY_ID)
+        return node is not None and (not node.key.has_directory or node.key.directory_id == key.directory_id)
 
     def with_voter(self, node: VoterNode) -> VoterSet:
         """With `node` added, or in place of the one of the same id."""

@@ -17,30 +17,45 @@ A vote that no candidate ever heard of binds nobody: it may not have been on the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from operator import attrgetter
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ..protocol.topics import CLUSTER_METADATA_TOPIC
 from ..quorum.node import QuorumNode
-from ..quorum.state import LeaderAndEpoch, RaftState
+from ..quorum.roles import Candidate, Role
+from ..quorum.state import LeaderAndEpoch, RaftState, ReplicaKey
 from .durability import DurableLogs
 from .invariants import InvariantViolationError, PartitionInvariants, ReplicaStatus
 from .process import Process
 
 PARTITION: Final = f"{CLUSTER_METADATA_TOPIC}-0"
-_FINGERPRINT: Final = attrgetter(
-    "_core._replica.role.state",
-    "_core._replica.leader_id",
-    "_core._replica.epoch",
-    "_core._replica.voted_key",
-    "_core._replica.high_watermark",
-    "log._log._state.log_end_offset",
-    "log._log._state.epochs._version",
-)
-"""Of a replica, read without calls into Python: it is asked for after every event."""
 DIRECTORY: Final = Path("/metadata") / PARTITION
 """Where simulated voters keep the quorum's log."""
+
+
+@dataclass(slots=True, eq=False)
+class _Seen:
+    """What there was of a replica when it was looked at last."""
+
+    process: Process
+    role: Role
+    leader_id: int | None
+    epoch: int
+    voted_key: ReplicaKey | None
+    votes: int
+    high_watermark: int
+    log_end_offset: int
+    epochs_version: int
+
+    def standing(self) -> tuple[object, ...]:
+        """What it believes of its epoch."""
+        return self.role.state, self.leader_id, self.epoch, self.voted_key
+
+
+def _votes(role: Role) -> int:
+    """How many count for it; a leader's do not change any more."""
+    return len(role.poll.granted) if isinstance(role, Candidate) else 0
 
 
 class QuorumWatch:
@@ -64,7 +79,8 @@ class QuorumWatch:
         self._replica_of = replica_of
         self._disks = disks
         self._record = record
-        self._fingerprints: dict[str, tuple[Any, ...]] = {}
+        self._seen: dict[str, _Seen] = {}
+        """By host."""
         self._voted: dict[tuple[str, int, int], int] = {}
         """By host, process and epoch: for whom."""
         self._counted: dict[tuple[int, int], int] = {}
@@ -76,27 +92,54 @@ class QuorumWatch:
         replica = self._replica_of(host)
         if replica is None:
             return
-        fingerprint = (*_FINGERPRINT(replica), replica.granting_voters, process.number)
-        before = self._fingerprints.get(host)
-        if before == fingerprint:
-            return
-        self._fingerprints[host] = fingerprint
+        core, state = replica._core._replica, replica.log._log._state
+        before = self._seen.get(host)
+        if (
+            before is None
+            or before.role is not core.role
+            or before.log_end_offset != state.log_end_offset
+            or before.high_watermark != core.high_watermark
+            or before.epochs_version != state.epochs._version
+            or before.leader_id != core.leader_id
+            or before.epoch != core.epoch
+            or before.voted_key is not core.voted_key
+            or before.process is not process
+            or before.votes != _votes(core.role)
+        ):
+            seen = _Seen(
+                process,
+                core.role,
+                core.leader_id,
+                core.epoch,
+                core.voted_key,
+                _votes(core.role),
+                core.high_watermark,
+                state.log_end_offset,
+                state.epochs._version,
+            )
+            self._look(replica, before, seen)
+
+    def _look(self, replica: QuorumNode, before: _Seen | None, seen: _Seen) -> None:
+        """At one in which something has moved."""
+        process, host = seen.process, seen.process.host
+        self._seen[host] = seen
         log, known = replica.log, replica.leader_and_epoch
-        if before is None or before[:4] != fingerprint[:4]:
+        if before is None or before.standing() != seen.standing():
             text = f"{self.invariants.name} epoch={known.epoch} {replica.state.value} leader={known.leader_id}"
             offsets_text = f"hw={replica.high_watermark} end={log.log_end_offset}"
             self._record(host, f"{text} voted={replica.voted_id} {offsets_text}")
-        if replica.state is RaftState.LEADER and (before is None or before[0] is not RaftState.LEADER):
+        is_leader = replica.state is RaftState.LEADER
+        if is_leader and (before is None or before.role.state is not RaftState.LEADER):
             self.on_win(host)
         self._check_votes(process, replica)
-        if replica.state is RaftState.LEADER and before is not None and before[4] < replica.high_watermark:
+        if is_leader and before is not None and before.high_watermark < replica.high_watermark:
             self._check_commit(process, replica)
         self.invariants.observe(
             ReplicaStatus(
                 node_id=self._nodes[host],
                 incarnation=process.number,
                 leader_epoch=known.epoch,
-                leads_epoch=known.epoch if replica.state is RaftState.LEADER else None,
+                leads_epoch=known.epoch if is_leader else None,
                 log_start_offset=log.log_start_offset,
                 local_log_start_offset=log.log_start_offset,
                 high_watermark=replica.high_watermark,
@@ -107,7 +150,7 @@ class QuorumWatch:
 
     def process_ended(self, host: str) -> None:
         """What it believed is gone."""
-        self._fingerprints.pop(host, None)
+        self._seen.pop(host, None)
         self.invariants.forget(self._nodes[host])
 
     def _check_votes(self, process: Process, replica: QuorumNode) -> None:
