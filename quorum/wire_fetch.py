@@ -7,7 +7,8 @@ anything of them reaches the core.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
 
 from ..fetcher.epoch_fetch import DivergingEpoch
 from ..protocol.batch_header import Buffer
@@ -40,6 +41,8 @@ from .state import NO_DIRECTORY_ID, LeaderAndEpoch, OffsetAndEpoch, ReplicaKey
 from .voters import VotersAt
 from .wire import PARTITION, REQUEST_ERRORS, TOPIC, UNKNOWN_ID, Body, directory, leader_endpoint, node_fields
 
+AnyTopic = TypeVar("AnyTopic", FetchTopic, FetchTopicResponse)
+
 MIN_BYTES: Final = 1
 
 
@@ -68,10 +71,10 @@ def fetch_request(request: FetchRequest) -> WireFetchRequest:
 
 def read_fetch_request(body: WireFetchRequest) -> FetchRequest:
     """INVALID_REQUEST unless it asks for the metadata log alone."""
-    found = [(topic, partition) for topic in body.topics for partition in topic.partitions]
-    if len(found) != 1 or found[0][1].partition != PARTITION or not _is_metadata(found[0][0]):
+    topic = _alone(body.topics)
+    if topic is None or not _is_metadata(topic):
         raise KafkaError(ErrorCode.invalid_request, f"expected {TOPIC}-{PARTITION} alone, found {body.topics}")
-    partition = found[0][1]
+    partition = topic.partitions[0]
     told = partition.high_watermark
     return FetchRequest(
         cluster_id=body.cluster_id,
@@ -83,6 +86,13 @@ def read_fetch_request(body: WireFetchRequest) -> FetchRequest:
         max_bytes=max(min(body.max_bytes, partition.partition_max_bytes), MIN_BYTES),
         high_watermark=-1 if told == HIGH_WATERMARK_NOT_TOLD else told,
     )
+
+
+def _alone(topics: Sequence[AnyTopic]) -> AnyTopic | None:
+    """The topic, if it is the only one, and partition 0 its only one."""
+    if len(topics) != 1 or len(topics[0].partitions) != 1 or topics[0].partitions[0].partition != PARTITION:
+        return None
+    return topics[0]
 
 
 def _is_metadata(topic: FetchTopic) -> bool:
@@ -104,11 +114,10 @@ def fetch_response(request: WireFetchRequest, response: FetchResponse, records: 
         snapshot_id=None if snapshot is None else SnapshotId(snapshot.offset, snapshot.epoch),
         current_leader=LeaderIdAndEpoch(_id(response.leader), response.leader.epoch),
     )
-    topic = request.topics[0]
-    nodes = node_fields(response.leader, response.leader_endpoint)
+    topic, leader_id, at = request.topics[0], response.leader.leader_id, response.leader_endpoint
     return WireFetchResponse(
         topics=(FetchTopicResponse((partition,), topic.topic, topic.topic_id),),
-        node_endpoints=tuple(NodeEndpoint(**node) for node in nodes),
+        node_endpoints=() if leader_id is None or at is None else (NodeEndpoint(leader_id, at.host, at.port),),
     )
 
 
@@ -116,10 +125,10 @@ def read_fetch_response(body: WireFetchResponse, before: VotersAt) -> FetchRespo
     """`before`: the voters in effect at the log's end. CorruptRecordError, INVALID_REQUEST for what is no answer."""
     if body.error_code is not ErrorCode.none:
         return FetchResponse(error=body.error_code, leader=NO_LEADER)
-    partitions = [partition for topic in body.topics for partition in topic.partitions]
-    if len(partitions) != 1 or partitions[0].partition != PARTITION:
-        raise KafkaError(ErrorCode.invalid_request, f"expected {TOPIC}-{PARTITION} alone, found {partitions}")
-    partition = partitions[0]
+    topic = _alone(body.topics)
+    if topic is None:
+        raise KafkaError(ErrorCode.invalid_request, f"expected {TOPIC}-{PARTITION} alone, found {body.topics}")
+    partition = topic.partitions[0]
     diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
     for place in (diverging, snapshot):
         if place is not None and (place.epoch < 0 or place.end_offset < 0):
