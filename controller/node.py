@@ -87,6 +87,8 @@ class ControllerNode:
         self._applied_end = 0
         self._committed = asyncio.Event()
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue(JOBS_MAX)
+        self._is_idle = False
+        """Nothing is being decided or written."""
         self._worker: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         """For brokers that are silent, while this controller is new."""
@@ -175,14 +177,23 @@ class ControllerNode:
         """The plain response, once what it says is committed."""
         if not self.is_active:
             return refusal(api, request, self._not_active())
-        if api is ApiKey.BROKER_HEARTBEAT:
-            self.core.observe(request, self._moment())
+        if api is ApiKey.BROKER_HEARTBEAT and (response := self._heard(request)) is not None:
+            return response
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         try:
             self._put(_Job(lambda moment: self.core.handle(api, request, moment), answer))
             return await answer
         except KafkaError as error:
             return refusal(api, request, error)
+
+    def _heard(self, heartbeat: Any) -> Any:
+        """The response to a heartbeat that finds nothing to decide; None to one that is to wait for the worker."""
+        moment = self._moment()
+        if not self._is_idle or not self._jobs.empty():
+            self.core.observe(heartbeat, moment)
+            return None
+        result = self.core.handle(ApiKey.BROKER_HEARTBEAT, heartbeat, moment)
+        return None if result.records or result.refusal else result.response
 
     def connection_lost(self, broker_id: int) -> None:
         """The connection of a broker's heartbeats has ended: look whether its process is gone."""
@@ -274,11 +285,14 @@ class ControllerNode:
         deadline_ms = self.core.next_deadline_ms()
         if deadline_ms is not None and deadline_ms <= self._now_ms():
             return _Job(self._fire)
+        self._is_idle = True
         try:
             async with asyncio.timeout_at(None if deadline_ms is None else deadline_ms / 1000):
                 return await self._jobs.get()
         except TimeoutError:
             return _Job(self._fire)
+        finally:
+            self._is_idle = False
 
     def _fire(self, moment: Moment) -> ControllerResult | None:
         expiry_ms = self.core.next_expiry_ms()
