@@ -5,8 +5,8 @@ request sleeps is slept on from then on, as if it had never rested.
 
 A request is answered at once if it finds `min.bytes` of records, or has an error, a diverging epoch or records from the
 tier to tell. Otherwise it sleeps until one of its partitions has news (followers: the log grew, or the high watermark
-rose above the one that they told; consumers: it rose) or `max.wait.ms` is over, and looks again. It is registered with
-its partitions before it looks, so that no news is missed; it sleeps without a timer of its own otherwise. Looking
+rose above the one that they told; consumers: it rose) or `max.wait.ms` is over, and looks again. Once registered with
+its partitions it looks again before it sleeps if one may have moved meanwhile, so that no news is missed. Looking
 again, it evaluates the partitions in which something has moved. Whoever is held back by the replication throttle is
 looked at again once the quota allows it.
 """
@@ -118,6 +118,8 @@ class Sleep:
 
     def begin(self) -> bool:
         """Whether another look is due before the request sleeps: not all stand where they stood at the last one."""
+        if self._context.session is not None:
+            self._context.session.on_roused.append(self._roused)
         is_due = False
         for asked in self._context.partitions:
             standing = self._reads.standing(asked)
@@ -126,8 +128,6 @@ class Sleep:
                 self._sleep_on(asked, self._find(asked))
             else:
                 self._sleep_on(asked, standing.partition)
-        if self._context.session is not None:
-            self._context.session.on_roused.append(self._roused)
         return is_due
 
     def end(self) -> None:

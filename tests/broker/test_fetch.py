@@ -429,6 +429,27 @@ async def test_looking_again_evaluates_what_has_moved_only(
     assert set(looked[len(names) :]) == {"t3"}
 
 
+async def test_news_of_a_partition_while_another_one_is_read_is_not_missed(
+    host: Host, handler: FetchHandler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor if by then the other one has nothing any more."""
+    first, second = await host.topic("a", 1), await host.topic("b", 1)
+    await append(second, batch(b"x"))
+
+    async def overtaken(*_: Any, **__: Any) -> LogSlice:
+        monkeypatch.undo()
+        second.log._state.high_watermark = 0
+        await append(first, batch(b"y"))
+        raise KafkaError(ErrorCode.offset_out_of_range, "retention was faster")
+
+    monkeypatch.setattr(PartitionLog, "read", overtaken)
+    topics = tuple(FetchTopic((FetchPartition(0, fetch_offset=0),), name) for name in ("a", "b"))
+    async with asyncio.timeout(5):
+        response = await handler.fetch(CONTEXT, FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics))
+    assert [getattr(topic.partitions[0].records, "size", 0) > 0 for topic in response.topics] == [True, False]
+    release_records(response)
+
+
 async def test_end_of_a_leadership_is_told_to_a_fetch_that_sleeps(host: Host, handler: FetchHandler) -> None:
     """What was found empty before does not hold any more, though no offset has moved."""
     partition = await host.topic("t", 1, 2)
