@@ -22,7 +22,7 @@ class WallClock:
         self._loop = loop
 
     def now_ms(self) -> int:
-        now_s = self._loop.time()
+        now_s = self._loop.now_s
         return EPOCH_MS + self.skew_ms + int(now_s * 1000 + now_s * self.drift_ppm / 1000)
 
     def jump(self, by_ms: int) -> None:

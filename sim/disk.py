@@ -27,6 +27,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeVar
@@ -165,7 +166,7 @@ class SimDisk:
         """The error that this call shall fail with."""
         faults = self.faults
         share = faults.sync_error_share if call == "sync" else faults.error_share
-        if call in READS or not (share or faults.fail_calls):
+        if not (share or faults.fail_calls) or call in READS:
             return None
         is_hit = 1 in faults.fail_calls
         faults.fail_calls = {number - 1 for number in faults.fail_calls if number > 1}
@@ -187,7 +188,8 @@ class SimDisk:
         number = self.operations
         if is_change:
             self._pending[number] = effect
-        at_s = max(at_s, self.faults.hung_until_s)
+        if at_s < self.faults.hung_until_s:
+            at_s = self.faults.hung_until_s
         loop.call_at(at_s, self._take_effect, number, effect, future, context=self._kernel)
         return future
 
@@ -361,18 +363,25 @@ class SimFile:
     def _change(self, call: str, offset: int, data: bytes | None) -> asyncio.Future[None]:
         disk, queue, now_s = self._disk, self._queue, asyncio.get_running_loop().time()
         error = disk.take_fault(call, self._path)
-        first = min(offset, len(self._inode.content))
-        if queue.cuts:
-            first = min(first, *queue.cuts.values())
-        begin_s = max(now_s, queue.changed_at_s, queue.read_at_s if first < queue.read_end else 0.0)
+        first = self._first_changed(offset)
+        begin_s = now_s if now_s > queue.changed_at_s else queue.changed_at_s
+        if first < queue.read_end and queue.read_at_s > begin_s:
+            begin_s = queue.read_at_s
         at_s = queue.changed_at_s = begin_s + disk.delay_s(WRITE_S)
-        queue.busy_until_s = max(queue.busy_until_s, at_s)
-        queue.last_change += 1
-        number = queue.last_change
+        if at_s > queue.busy_until_s:
+            queue.busy_until_s = at_s
+        number = queue.last_change = queue.last_change + 1
         queue.changes[number] = at_s, first
         if data is None:
             queue.cuts[number] = offset
-        return disk.schedule(at_s, lambda: self._take_effect(number, offset, data, error), is_change=True)
+        return disk.schedule(at_s, partial(self._take_effect, number, offset, data, error), is_change=True)
+
+    def _first_changed(self, offset: int) -> int:
+        """Behind a truncation, or the end, the bytes from there on are filled."""
+        first = len(self._inode.content)
+        if offset < first:
+            first = offset
+        return min(first, *self._queue.cuts.values()) if self._queue.cuts else first
 
     def _take_effect(self, number: int, offset: int, data: bytes | None, error: OSError | None) -> None:
         inode, queue, files = self._inode, self._queue, self._disk.files

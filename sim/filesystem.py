@@ -52,9 +52,10 @@ class Inode:
     def read(self, start: int = 0, end: int | None = None) -> bytes:
         """As a reader sees it."""
         found = self.content[start:end]
-        for place, bits in self.rotten.items():
-            if start <= place < start + len(found):
-                found[place - start] ^= bits
+        if self.rotten:
+            for place, bits in self.rotten.items():
+                if start <= place < start + len(found):
+                    found[place - start] ^= bits
         return bytes(found)
 
     def change(self, offset: int, data: bytes | None) -> None:

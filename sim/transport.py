@@ -307,13 +307,13 @@ class SimTransport(asyncio.Transport):
             self._inbox_bytes -= size
             self._protocol.data_received(data)  # type: ignore[union-attr]  # there is one: it is armed
         else:
-            view, used = memoryview(data), 0
+            used = 0
             while used < size and not (self._is_closing or self._is_reading_paused):
                 buffer = memoryview(protocol.get_buffer(size - used))
                 taken = size - used
                 if taken > len(buffer):
                     taken = len(buffer)
-                buffer[:taken] = view[used : used + taken]
+                buffer[:taken] = data if taken == size else data[used : used + taken]
                 used += taken
                 self._inbox_bytes -= taken
                 protocol.buffer_updated(taken)

@@ -99,13 +99,14 @@ def test_a_truncation_is_told_and_producers_are_looked_at_when_it_is_over() -> N
         ("log._state.log_start_offset", 1),
         ("log._state.segments.first_base_offset", 1),
         ("log._state.epochs._entries", (EpochEntry(4, 0),)),
-        ("leadership", SimpleNamespace(leader_epoch=3, replicas=SimpleNamespace(pending_isr=None))),
+        ("leadership", SimpleNamespace(leader_epoch=4, replicas=SimpleNamespace(pending_isr=None))),
         ("registration", SimpleNamespace(leader_epoch=3)),
     ],
 )
 def test_whatever_a_status_is_made_of_is_looked_at_when_it_changes_and_only_then(path: str, value: Any) -> None:
     scene = Scene()
-    scene.observer.of(NAME).committed_end = 10
+    leader = ReplicaStatus(1, 1, 3, 3, 0, 0, 10, 10, (EpochEntry(3, 0),))
+    scene.observer.of(NAME).observe(leader)
     looks = scene.observer.looks
     scene.event()
     assert scene.observer.looks == looks
