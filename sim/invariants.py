@@ -19,7 +19,7 @@ the committed prefix back; replicas that still believe in what was lost are left
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from ..log.epochs import EpochEntry
 
@@ -32,7 +32,8 @@ class InvariantViolationError(AssertionError):
         self.invariant = invariant
 
 
-class ReplicaStatus(NamedTuple):
+@dataclass(slots=True)
+class ReplicaStatus:
     """One replica at one instant. `incarnation` numbers the processes of a node.
 
     `leads_epoch` is the epoch in which it serves as the leader, None if it does not.

@@ -268,19 +268,20 @@ class SimLoop(asyncio.AbstractEventLoop):
         events._set_running_loop(self)
         self._is_running = True
         try:
-            while not self._is_stopping:
-                self._run_ready()
-                if not self._is_stopping:
-                    self._jump()
+            self._run()
         finally:
             self._is_running = self._is_stopping = False
             events._set_running_loop(None)
             sys.set_asyncgen_hooks(*hooks)
 
-    def _run_ready(self) -> None:
+    def _run(self) -> None:
         ready = self._ready
         events_max = self.events + EVENTS_PER_INSTANT_MAX
-        while ready and not self._is_stopping:
+        while not self._is_stopping:
+            if not ready:
+                self._jump()
+                events_max = self.events + EVENTS_PER_INSTANT_MAX
+                continue
             handle = ready.popleft()
             callback = handle.callback
             if callback is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tierfetch.log.epochs import EpochEntry
@@ -20,7 +22,7 @@ def status(node: int, *, hw: int, end: int, epoch: int = 0, leads: bool = False,
         log_end_offset=end,
         epochs=tuple(EpochEntry(*entry) for entry in epochs),
     )
-    return made._replace(**changes)
+    return replace(made, **changes)
 
 
 def violated(invariants: PartitionInvariants, now: ReplicaStatus) -> str:
@@ -146,7 +148,7 @@ def test_a_trimmed_or_adopted_history_is_compared_from_its_start_on() -> None:
     invariants = committed()
     thin = status(3, hw=10, end=10, epochs=((0, 4),), log_start_offset=4, local_log_start_offset=8)
     invariants.observe(thin)
-    other = thin._replace(epochs=(EpochEntry(1, 4),))
+    other = replace(thin, epochs=(EpochEntry(1, 4),))
     assert violated(invariants, other) == "no divergence"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -145,5 +146,5 @@ def test_a_member_takes_nothing_committed_off_its_log() -> None:
 def test_what_was_different_may_go() -> None:
     scene = Scene(image(1, 2)).has(2, 7)
     scene.lead(7)
-    other = status(2, 9)._replace(epochs=(EpochEntry(2, 0), EpochEntry(3, 6)))
-    scene.observer.on_truncation(NAME, other, other._replace(log_end_offset=0, epochs=()))
+    other = replace(status(2, 9), epochs=(EpochEntry(2, 0), EpochEntry(3, 6)))
+    scene.observer.on_truncation(NAME, other, replace(other, log_end_offset=0, epochs=()))
