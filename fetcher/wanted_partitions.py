@@ -62,7 +62,7 @@ class WantedPartitions:
         for key in touched:
             replica, request = self._replicas.get(key), None
             if replica is not None:
-                request = self._request(replica) if self._is_due(replica) else None
+                request = self._request(key, replica) if self._is_due(replica) else None
                 if request is None or not replica.is_caught_up:
                     self._touched[key] = None
                     self.is_bootstrapping |= replica.state is ReplicaState.BOOTSTRAPPING
@@ -83,7 +83,7 @@ class WantedPartitions:
             self.held_back_s = min(wait_s, self.held_back_s or HELD_BACK_S_MAX, HELD_BACK_S_MAX)
         return wait_s <= 0
 
-    def _request(self, replica: FollowedReplica) -> PartitionToFetch:
+    def _request(self, key: TopicIdPartition, replica: FollowedReplica) -> PartitionToFetch:
         """From where it stands now: the same value while that is the same."""
         partition, asked, last_fetched_epoch = replica.partition, replica.asked, replica.partition.epochs.latest_epoch
         fetch_offset, log_start_offset = partition.log_end_offset, partition.log_start_offset
@@ -94,7 +94,7 @@ class WantedPartitions:
             or asked.last_fetched_epoch != last_fetched_epoch
         ):
             asked = replica.asked = PartitionToFetch(
-                partition.topic_id_partition,
+                key,
                 fetch_offset,
                 log_start_offset,
                 last_fetched_epoch,

@@ -239,7 +239,7 @@ class Appender:
         state.check_usable()
         segment = state.segments.active
         assert headers[0].base_offset >= segment.next_offset, (headers[0], segment)
-        segment.account(headers, now_ms)
+        accounted = segment.account(headers, now_ms)
         for index, header in enumerate(headers):
             if header.producer_id < 0:
                 continue
@@ -247,7 +247,7 @@ class Appender:
             if completed is not None and completed.is_aborted:
                 segment.account_aborted(completed.aborted)
         state.producers.advance_to(segment.next_offset)
-        return self.pipeline.submit(segment, data)
+        return self.pipeline.submit(segment, data, accounted)
 
     async def _save_new_epochs(self, starts: Sequence[tuple[int, int]]) -> None:
         """Note the first offset of each epoch that is new, and make it durable."""

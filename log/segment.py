@@ -186,8 +186,10 @@ class LogSegment:
                 return count
         return len(headers)
 
-    def account(self, headers: Sequence[BatchHeader], now_ms: int) -> None:
-        """Take note of batches that are about to be written at `size_bytes`, one behind another."""
+    def account(self, headers: Sequence[BatchHeader], now_ms: int) -> Published:
+        """Take note of batches that are about to be written at `size_bytes`, one behind another; returns what
+        `publish` takes once they are.
+        """
         indexes = self._active_indexes()
         if self.size_bytes == 0:
             self.first_timestamp_ms = headers[0].max_timestamp
@@ -201,18 +203,15 @@ class LogSegment:
         self.size_bytes = size_bytes
         self.next_offset = headers[-1].next_offset
         self.last_modified_ms = now_ms
-
-    @property
-    def accounted(self) -> Published:
-        """What `publish` takes once all that is accounted for is written."""
-        indexes = self._active_indexes()
-        return Published(self.size_bytes, self.next_offset, indexes.max_timestamp_ms, indexes.max_timestamp_offset)
+        return Published(size_bytes, self.next_offset, indexes.max_timestamp_ms, indexes.max_timestamp_offset)
 
     def publish_all(self) -> None:
         """All that is accounted for is in the file already."""
-        accounted = self.accounted
-        if accounted.end_position > self.written_bytes:
-            self.publish(accounted)
+        indexes = self._active_indexes()
+        if self.size_bytes > self.written_bytes:
+            self.publish(
+                Published(self.size_bytes, self.next_offset, indexes.max_timestamp_ms, indexes.max_timestamp_offset)
+            )
 
     def publish(self, published: Published) -> None:
         """The file holds its bytes up to there."""

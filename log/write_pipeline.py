@@ -50,9 +50,9 @@ class WritePipeline:
         """What that write takes."""
         self.queued_bytes = 0
 
-    def submit(self, segment: LogSegment, data: Buffer) -> asyncio.Future[None]:
+    def submit(self, segment: LogSegment, data: Buffer, published: Published) -> asyncio.Future[None]:
         """Queue what the active segment has just accounted for; the future is done once it is published."""
-        published, size_bytes = segment.accounted, len(data)
+        size_bytes = len(data)
         done = asyncio.get_running_loop().create_future()
         self._queue.append(_Write(segment, published.end_position - size_bytes, data, published, done))
         self.queued_bytes += size_bytes
