@@ -9,6 +9,7 @@ One change at a time a partition, in this order, so that nothing acts on a log t
     hosted, the log failed    open it anew; if it was led here, lead under a new epoch, or have another replica lead
     hosted, the disk failed   open it
       when it was to be opened
+    it cannot be opened yet   tell the controller that the replica is lost, until it can
     hosted, its files are     put them aside and begin anew, or leave them to the operator (`damaged_logs`)
       damaged
     led here, a new epoch     stop its fetcher, make the epoch durable, lead; the tier's task starts
@@ -36,6 +37,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from ..controller.state import LOST_DIRECTORY
 from ..log.damage import damage_of
 from ..log.errors import CorruptFileError
 from ..log.manager import LogManager
@@ -245,27 +247,37 @@ class ReplicaManager:
             self._to_open_anew[key] = _FailedLog(led_epoch, partition.leader_epoch)
             await self._let_go(key)
             partition = None
-        is_to_reopen = partition is None and (
-            self._logs.may_open_again(name) or await self._treat_damage(key, registration)
-        )
-        if key in self._to_open_anew:
-            await self._open_anew(key)
-            self._again[key] = None
-            self._changed.set()
-            return  # what holds by now is in the next image, not in the registration that was looked at before
-        if is_to_reopen:
-            await self._logs.reopen(name)
         if partition is None:
-            await self._bury_predecessor(key)
-            directory_id = registration.directory_of(self._services.node_id)
-            log = await self._logs.create(name, key.topic_id, directory_id=directory_id)
-            partition = Partition(key, log, self._services, on_low_watermark=self._on_low_watermark)
-            self._hosted.add(name, partition)
-            if log.is_thin:
-                self._thin.joined(partition)
+            try:
+                partition = await self._open(key, registration)
+            except OUTSIDE_ERRORS:
+                self._tell_lost(key, registration)
+                raise
+            if partition is None:
+                self._again[key] = None
+                self._changed.set()
+                return  # what holds by now is in the next image, not in the registration that was looked at before
         self._configure(partition)
         self._tell_directory(key, registration)
         await self._set_role(partition, registration)
+
+    async def _open(self, key: TopicIdPartition, registration: PartitionRegistration) -> Partition | None:
+        """The partition, hosted from now on; None where its log had failed, and has just been opened anew."""
+        name = key.topic_partition
+        is_to_reopen = self._logs.may_open_again(name) or await self._treat_damage(key, registration)
+        if key in self._to_open_anew:
+            await self._open_anew(key)
+            return None
+        if is_to_reopen:
+            await self._logs.reopen(name)
+        await self._bury_predecessor(key)
+        directory_id = registration.directory_of(self._services.node_id)
+        log = await self._logs.create(name, key.topic_id, directory_id=directory_id)
+        partition = Partition(key, log, self._services, on_low_watermark=self._on_low_watermark)
+        self._hosted.add(name, partition)
+        if log.is_thin:
+            self._thin.joined(partition)
+        return partition
 
     async def _treat_damage(self, key: TopicIdPartition, registration: PartitionRegistration) -> bool:
         """Whether a damaged log shall be opened once more. KafkaError if it is to be left alone."""
@@ -295,6 +307,17 @@ class ReplicaManager:
         is_kept = len(registration.directories) > 0
         if is_kept and directory_id is not None and directory_id != registration.directory_of(self._services.node_id):
             self._services.view.assign_directory(key, directory_id)
+
+    def _tell_lost(self, key: TopicIdPartition, registration: PartitionRegistration) -> None:
+        """The log cannot be opened now, so the replica shall neither lead nor stay in the ISR: where nothing is
+        appended nobody else would notice (KIP-858). `_tell_directory` takes it back. A directory that is offline is
+        told with the heartbeat.
+        """
+        directory_id = registration.directory_of(self._services.node_id)
+        is_kept = len(registration.directories) > 0
+        is_in_isr = self._services.node_id in registration.isr
+        if is_kept and is_in_isr and directory_id not in (LOST_DIRECTORY, *self._logs.offline_directory_ids):
+            self._services.view.assign_directory(key, LOST_DIRECTORY)
 
     async def _open_anew(self, key: TopicIdPartition) -> None:
         """After a failed write, once the disk works again; KafkaError or OSError until then. A log that was led and may

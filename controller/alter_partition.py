@@ -29,6 +29,7 @@ from .image import MetadataImage
 from .partition_change import PartitionChange
 from .records import MetadataRecord, PartitionChangeRecord
 from .registrations import (
+    NO_LEADER,
     RECOVERED,
     RECOVERING,
     UNKNOWN_BROKER_EPOCH,
@@ -190,7 +191,7 @@ def _refused(partition: int, code: ErrorCode) -> Plain:
 
 def assign_replicas_to_dirs(state: ControllerState, request: Any) -> ControllerResult:
     """AssignReplicasToDirs (KIP-858): in which directory a broker put its replicas. One that is put into a directory
-    that the broker does not have (any more) is taken for gone.
+    that the broker does not have (any more) is taken for gone; one that is back may lead where nobody does.
     """
     try:
         broker = check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
@@ -248,8 +249,9 @@ def _assign_one(
     record = PartitionChangeRecord(partition_id=partition, topic_id=key.topic_id, directories=assigned)
     records.append(record)
     after = before.changed_by(record)
-    if broker.broker_id in after.isr and not is_online(directory, broker):
-        isr = tuple(replica for replica in after.isr if replica != broker.broker_id)
-        gone = PartitionChange(state, key, after, election=election_of(state, key), isr=isr).build()
-        records += [] if gone is None else [gone]
+    is_gone = not is_online(directory, broker)
+    if broker.broker_id in after.isr and (is_gone or after.leader == NO_LEADER):
+        isr = tuple(replica for replica in after.isr if replica != broker.broker_id) if is_gone else after.isr
+        change = PartitionChange(state, key, after, election=election_of(state, key), isr=isr).build()
+        records += [] if change is None else [change]
     return ErrorCode.none

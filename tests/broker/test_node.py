@@ -13,6 +13,7 @@ import pytest
 from tierfetch.broker.cluster_view import NO_LEADER, PartitionRegistration
 from tierfetch.broker.node import Broker, StartError
 from tierfetch.broker.replica_manager import ReplicaManager
+from tierfetch.controller.state import LOST_DIRECTORY
 from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -21,6 +22,7 @@ from tierfetch.tests.broker.hosting import batch
 from tierfetch.tests.broker.images import CLUSTER_ID
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.waiting import until
+from tierfetch.tests.fakes.cluster_rules import assign_directory
 
 
 @pytest.fixture
@@ -218,6 +220,31 @@ async def test_log_that_a_full_disk_kept_closed_is_opened_when_there_is_room(
     await until(lambda: nodes.hosts(2, "t"))
     await produce(nodes, 1, "t", b"a")
     await same_logs(nodes, "t", 1, 2)
+
+
+@pytest.mark.parametrize("broken", [1, 2])
+async def test_C1_replica_whose_log_cannot_be_opened_counts_as_lost_until_it_can(
+    nodes: Nodes, broken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tierfetch.broker.replica_manager.TICK_S_MAX", 0.02)
+    await nodes.start(1, 2)
+    key = (await nodes.topic("t", 1, 2)).id_partition(0)
+    (directory_id,), told = nodes[broken].logs.directory_ids, nodes[broken].view.directories
+    nodes.cluster.change(lambda image: assign_directory(image, key, broken, directory_id))
+    open_log = PartitionLog.open
+
+    async def full(location: LogLocation) -> PartitionLog:
+        if location.directory.is_relative_to(nodes.directory(broken)):
+            raise OSError(28, "No space left on device")
+        return await open_log(location)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartitionLog, "open", full)
+        nodes.partition(broken, "t").log._state.fail(OSError(28, "No space left on device"))
+        await until(lambda: told.get(key) == LOST_DIRECTORY)
+        nodes.cluster.change(lambda image: assign_directory(image, key, broken, LOST_DIRECTORY))
+    await until(lambda: told[key] == directory_id)
+    assert nodes.hosts(broken, "t")
 
 
 @pytest.mark.parametrize("when", ["while it runs", "before it starts"])

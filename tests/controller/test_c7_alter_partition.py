@@ -7,6 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from tierfetch.controller.registrations import NO_LEADER
+from tierfetch.controller.state import LOST_DIRECTORY
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 
@@ -132,6 +134,19 @@ def test_C7_a_replica_in_a_directory_that_is_gone_leads_no_more(cluster: Harness
     assert assign(cluster, 1, directory(1, 8)) is ErrorCode.none
     after = cluster.partition("t")
     assert (after.leader, after.isr) == (2, (2, 3))
+
+
+def test_C7_the_only_member_of_the_isr_leads_again_once_its_log_is_back() -> None:
+    cluster = Harness()
+    cluster.start(1, 2)
+    cluster.create("t", [1, 2])
+    cluster.alter_isr("t", [1])
+    assert assign(cluster, 1, LOST_DIRECTORY) is ErrorCode.none
+    lost = cluster.partition("t")
+    assert (lost.leader, lost.isr) == (NO_LEADER, (1,))
+    assert assign(cluster, 1, directory(1)) is ErrorCode.none
+    back = cluster.partition("t")
+    assert (back.leader, back.isr, back.leader_epoch) == (1, (1,), lost.leader_epoch + 1)
 
 
 def test_C7_a_wiped_replica_that_caught_up_lies_in_the_new_directory(cluster: Harness) -> None:

@@ -54,6 +54,17 @@ def fence_broker(image: ClusterImage, broker_id: int) -> ClusterImage:
     return image
 
 
+def assign_directory(
+    image: ClusterImage, partition: TopicIdPartition, broker_id: int, directory_id: UUID
+) -> ClusterImage:
+    """In which directory a replica lies; those of the others are reserved where they are not known."""
+    before = image.partition(partition.topic_partition)
+    assert before is not None, partition
+    known = zip(before.replicas, before.directories or (UUID(int=0),) * len(before.replicas), strict=True)
+    directories = tuple(directory_id if replica == broker_id else directory for replica, directory in known)
+    return _with_partition(image, partition, replace(before, directories=directories))
+
+
 def _led_anew(registration: PartitionRegistration) -> PartitionRegistration:
     return replace(
         registration,
