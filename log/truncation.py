@@ -10,6 +10,7 @@
 | between two segments | a log that ends at the cut or above it, without a hole |
 | before the epochs are saved | entries that begin at or above the log's end, which load drops |
 | before the checkpoints are saved | a recovery point above the log's end, which load lowers |
+| of a log that is to begin anew, its higher log start saved | all of the log below its log start, which load removes |
 
 Nothing is appended before all of it is durable: what a snapshot or a recovery point says of the cut batches would be
 taken to be said of their successors. An error half-way fails the log.
@@ -112,13 +113,17 @@ class Truncation:
         self._lower_end(offset)
         state.epochs.clear()
         state.high_watermark = state.recovery_point = state.log_end_offset = offset
+        is_raised = log_start_offset > state.log_start_offset
         state.log_start_offset, state.log_start_known = log_start_offset, True
         state.producers = ProducerStateManager(offset)
+        if is_raised:
+            await state.keeper.save_log_start_offsets()
         await self._remove(removed)
         await state.snapshots.remove_above(NO_OFFSET)
         await segment.start()
         await self._make_durable()
-        await state.keeper.save_log_start_offsets()
+        if not is_raised:
+            await state.keeper.save_log_start_offsets()
         state.notify()
 
     async def _make_durable(self) -> None:

@@ -424,6 +424,25 @@ async def test_a_deletion_that_fails_leaves_a_failed_partition_that_can_be_opene
     assert not manager.failures
 
 
+async def test_a_crash_leaves_no_log_that_begins_below_what_is_known_of_it() -> None:
+    """A follower that goes on where its leader's log starts: its log start never lies where it has neither records nor
+    epochs, and no segment in the tier.
+    """
+    outcomes = set()
+    for fault in failures(crash=True):
+        disk = MemoryDisk()
+        manager, log = await with_data(disk, config=TIERED)
+        await manager.upkeep.save_checkpoints()
+        disk.faults = fault
+        with suppress(DiskCrash):
+            await log.truncate_fully_and_start_at(20)
+        for unsynced in ("lost", "kept"):
+            after = (await loaded(disk.restart(unsynced), config=TIERED)).get(TP)
+            assert after is not None
+            outcomes.add((after.log_start_offset, after.local_log_start_offset))
+    assert outcomes == {(0, 0), (20, 20)}
+
+
 async def test_a_log_whose_deletion_failed_serves_its_incarnation_again() -> None:
     manager, _ = await with_data(disk := MemoryDisk())
     disk.faults = FailNth(1, only=frozenset({"rename"}))
