@@ -149,8 +149,13 @@ def on_fetch_response(replica: Replica, peer_id: int, request: FetchRequest, res
         _append(replica, role, response.records)
         return
     advance_high_watermark(replica, role)
+    if replica.doubt is not None:
+        _go_on_in_doubt(replica, role)
+
+
+def _go_on_in_doubt(replica: Replica, role: Follower) -> None:
     prove_by_catching_up(replica, role)
-    if replica.doubt is not None:  # whose fetch is not made to wait
+    if replica.doubt is not None:  # a fetch by nobody is not made to wait
         role.fetch_at_ms = replica.now_ms + max(replica.config.fetch_max_wait_ms, replica.config.retry_backoff_ms)
 
 

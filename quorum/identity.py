@@ -46,10 +46,11 @@ def is_double(replica: Replica, role: Leader, key: ReplicaKey) -> bool:
     identity = _identity(role, key.id)
     if not key.has_directory:
         return identity.confirmed is not None
-    if identity.stranger == key.directory_id and replica.now_ms < identity.stranger_until_ms:
+    is_stranger = identity.stranger is not None and identity.stranger == key.directory_id
+    if is_stranger and replica.now_ms < identity.stranger_until_ms:
         return True
     position = role.positions.get(replica.voters.by_id[key.id].key)
-    if position is None or position.directory_id in (NO_DIRECTORY_ID, key.directory_id):
+    if position is None or position.directory_id in (key.directory_id, NO_DIRECTORY_ID):
         return False
     return replica.now_ms < position.last_fetch_ms + replica.config.fetch_timeout_ms // 2
 

@@ -37,8 +37,10 @@ def poll_leader(replica: Replica, role: Leader) -> None:
     update_high_watermark(replica, role)
     if replica.role is not role:
         return
-    poll_voter_change(replica, role)
-    drain_pending(replica, role)
+    if role.voter_change is not None:
+        poll_voter_change(replica, role, role.voter_change)
+    if role.pending:
+        drain_pending(replica, role)
     _announce(replica, role)
     answer_parked(replica, role)
 

@@ -76,7 +76,7 @@ def on_append(replica: Replica, event: Append) -> None:
 
 def drain_pending(replica: Replica, role: Leader) -> None:
     """Write what is pending, once the last write is on disk and the linger over."""
-    if not role.pending or replica.log.is_busy:
+    if replica.log.is_busy:
         return
     is_lingering = replica.now_ms < role.pending_since_ms + replica.config.append_linger_ms
     limit = replica.config.append_batch_bytes_max

@@ -176,10 +176,7 @@ def _unready(replica: Replica, level: int) -> Iterator[Refusal]:
             )
 
 
-def poll_voter_change(replica: Replica, role: Leader) -> None:
-    change = role.voter_change
-    if change is None:
-        return
+def poll_voter_change(replica: Replica, role: Leader, change: VoterChange) -> None:
     if change.offset < 0 and _has_caught_up(role, change):
         _append_change(replica, role, change)
     if replica.now_ms >= change.deadline_ms and not change.is_answered:

@@ -129,7 +129,8 @@ class QuorumNode(Service):
         self._configured = VotersAt(-1, static_voters or VoterSet(), KRAFT_VERSION_STATIC)
         self._log_config = log_config or MetadataLogConfig()
         self._lock = lock
-        self.metrics = QuorumMetrics(asyncio.get_running_loop().time)
+        self._loop = asyncio.get_running_loop()
+        self.metrics = QuorumMetrics(self._loop.time)
         self._listeners: list[QuorumListener] = []
         self._timer: asyncio.TimerHandle | None = None
         self._stood_at_s: float | None = None
@@ -137,7 +138,7 @@ class QuorumNode(Service):
         self._appends = PendingAppends(self.metrics)
         self._asked: dict[asyncio.Future[Response], None] = {}
         self._is_running = False
-        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.failed: asyncio.Future[str] = self._loop.create_future()
         """Done, with the reason, when this replica has stopped by itself."""
 
     # Beginning and end.
@@ -353,7 +354,7 @@ class QuorumNode(Service):
     async def ask(self, request: Request) -> Response:
         """The core's answer to a request from another node."""
         self._check_running()
-        answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Response] = self._loop.create_future()
         self._asked[answer] = None
         try:
             self._step(RequestReceived(answer, request))
@@ -442,8 +443,7 @@ class QuorumNode(Service):
             self._timer.cancel()
             self._timer = None
         if effect.deadline_ms is not None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_at(effect.deadline_ms / 1000 + _TIMER_SLACK_S, self._step, TimerFired())
+            self._timer = self._loop.call_at(effect.deadline_ms / 1000 + _TIMER_SLACK_S, self._step, TimerFired())
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
         if effect.leader.leader_id is not None and self._stood_at_s is not None:

@@ -171,6 +171,8 @@ class Peers:
 
     def _look_for_double(self, effect: Send, asked: Endpoint, response: PeerResponse) -> None:
         """Only a person can tell which of the two is right."""
+        if response.error is ErrorCode.none and response.leader.leader_id != self._own_id:
+            return
         told = self._told_of_double(effect, response)
         if told is not None and asked not in self._doubles:
             self._doubles.add(asked)

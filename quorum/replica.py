@@ -66,6 +66,7 @@ class Replica:
         "is_shutting_down",
         "is_started",
         "is_voter",
+        "key",
         "leader_endpoint",
         "leader_id",
         "log",
@@ -83,6 +84,7 @@ class Replica:
     def __init__(self, config: RaftConfig, recovered: RecoveredState, chance: Chance) -> None:
         election = recovered.election
         self.config = config
+        self.key = config.key
         self.chance = chance
         self.log = LogView(recovered)
         self.voter_history = VoterHistory(recovered.voters)
@@ -215,16 +217,12 @@ class Replica:
     # --- who is who
 
     @property
-    def key(self) -> ReplicaKey:
-        return self.config.key
-
-    @property
     def leader(self) -> LeaderAndEpoch:
         return LeaderAndEpoch(self.leader_id, self.epoch)
 
     @property
     def kraft_version(self) -> int:
-        return self.voter_history.latest.kraft_version
+        return self.voter_history.entries[-1].kraft_version
 
     def add_voters(self, entry: VotersAt) -> None:
         """A voter set is in effect from now on, committed or not."""
