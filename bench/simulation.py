@@ -222,7 +222,8 @@ class SteadyCluster:
         return node
 
     def _replica(self, name: str) -> QuorumNode | None:
-        node: ControllerProcess | None = self._world.host(name).node
+        host = self._world.hosts.get(name)
+        node: ControllerProcess | None = None if host is None else host.node
         return None if node is None else node.service.node
 
 

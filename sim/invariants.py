@@ -73,12 +73,15 @@ class PartitionInvariants:
         self._check_offsets(now)
         if before is not None and before.incarnation == now.incarnation:
             self._check_change(before, now)
+        is_ahead = now.high_watermark > self.committed_end
         if now.leads_epoch is not None:
             self._check_leader(now, now.leads_epoch)
-            self._commit(now)
-        else:
+            if is_ahead:
+                self._commit(now)
+        elif is_ahead:
             self._check_follower(now)
-        self._check_divergence(now)
+        if self._doubts or now.epochs != self._committed:
+            self._check_divergence(now)
         self._last[now.node_id] = now
 
     def forget(self, node_id: int) -> None:
@@ -153,9 +156,7 @@ class PartitionInvariants:
             raise self._violated("committed never lost", detail)
 
     def _commit(self, now: ReplicaStatus) -> None:
-        """Take up what the leader says is committed."""
-        if now.high_watermark <= self.committed_end:
-            return
+        """Take up what the leader says is committed: more than before."""
         if self._is_forgiven(now):
             if now.high_watermark > self._forgiven_end:
                 detail = f"node {now.node_id} led before {self._forgiven_end} was lost, and goes on: {now}"
@@ -180,16 +181,13 @@ class PartitionInvariants:
         return now.leads_epoch is not None and now.leads_epoch <= self._forgiven_epoch
 
     def _check_follower(self, now: ReplicaStatus) -> None:
-        if now.high_watermark <= self.committed_end:
-            return
+        """Of one that believes in more than is committed."""
         believed_end = self._forgiven_end if now.node_id in self._doubts else 0
         if now.high_watermark > believed_end:
             detail = f"node {now.node_id} has {now.high_watermark}, leaders reported {self.committed_end}"
             raise self._violated("no phantom commit", detail)
 
     def _check_divergence(self, now: ReplicaStatus) -> None:
-        if now.epochs == self._committed and not self._doubts:
-            return
         end = min(now.high_watermark, self.committed_end)
         doubt = self._doubts.get(now.node_id)
         difference = first_difference(now.epochs, self._committed, now.log_start_offset, end)

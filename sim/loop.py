@@ -313,10 +313,13 @@ class SimLoop(asyncio.AbstractEventLoop):
             raise DeadlockError(f"at {self.now_s:.6f} s nothing is ready, and no timer is set")
         moment_s = heappop(self._moments)
         due = self._timers.pop(moment_s)
-        if len(due) > 1 or due[0].callback is None:
+        if len(due) > 1:
             due = self._left(due)
             if not due:
                 return
+        elif due[0].callback is None:
+            self.cancelled_timers -= 1
+            return
         if moment_s > self.time_limit_s:
             raise TimeLimitError(f"the run did not end within {self.time_limit_s:g} virtual seconds")
         self.now_s = moment_s
