@@ -91,7 +91,8 @@ class Bootstrapper:
         """One attempt, without any local effect.
 
         LedgerBehindError, AskAgainError, RemoteStorageError and RemoteLogMetadataError from the tier, KafkaError and
-        OSError from the leader: all of them are worth another attempt, except FENCED_LEADER_EPOCH.
+        OSError from the leader: all of them are worth another attempt. So is FENCED_LEADER_EPOCH: these questions name
+        the topic and not its id, and the leader may think of the topic that had the name before, and a later epoch.
         """
         partition = replica.topic_id_partition
         asked = Standing(partition.topic_id, leader_epoch)

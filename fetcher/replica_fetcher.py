@@ -32,7 +32,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from ..protocol.errors import ErrorCode, KafkaError, told
+from ..protocol.errors import KafkaError, told
 from ..protocol.topics import TopicIdPartition
 from ..remote.metadata import RemoteLogMetadataError
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
@@ -439,11 +439,6 @@ class ReplicaFetcher:
         """What is retriable backs off; a fault of our own stops this replica and no other."""
         try:
             await work(replica, *args)
-        except KafkaError as error:
-            if error.code is ErrorCode.fenced_leader_epoch:
-                replica.fail(str(error))
-            else:
-                self._back_off(replica, str(error), resume)
         except RETRIABLE as error:
             replica.tier_failures += isinstance(error, TIER_FAILURES)
             self._back_off(replica, told(error), resume)

@@ -277,14 +277,27 @@ class TestRemove:
         assert await worked_cluster().fetcher.remove(PARTITION) is None
 
 
+async def test_C4_fenced_by_the_epoch_of_an_earlier_topic_of_that_name_it_asks_again() -> None:
+    """The leader has not heard yet that the topic was made anew, and its questions name no topic id."""
+    cluster = worked_cluster()
+    led = cluster.leader.logs[PARTITION]
+    cluster.leader.logs[PARTITION] = replace(led, leader_epoch=led.leader_epoch + 1)
+    async with cluster.running():
+        await until(lambda: cluster.state() == "backoff")
+        assert "FENCED_LEADER_EPOCH" in cluster.reason()
+        cluster.leader.logs[PARTITION] = led
+        await cluster.until_caught_up()
+
+
 async def test_C4_fenced_by_a_newer_leader_epoch_it_waits_for_the_metadata() -> None:
     cluster = worked_cluster()
-    cluster.follower.leader_epoch = 2
     async with cluster.running() as fetcher:
+        await cluster.until_caught_up()
+        cluster.leader.logs[PARTITION].leader_epoch += 1
         await until(lambda: cluster.state() == "failed")
-        assert "FENCED_LEADER_EPOCH" in cluster.reason()
+        assert "fenced" in cluster.reason()
         await fetcher.remove(PARTITION)
-        cluster.follower.leader_epoch = 3
+        cluster.follower.leader_epoch += 1
         fetcher.add(cluster.follower)
         await cluster.until_caught_up()
 
