@@ -6,6 +6,7 @@
 |---|---|
 | the quorum | calls `on_commit` for each committed batch, on each controller: only there the image changes |
 | the worker | takes one job after the other: decide, append, wait until committed and replayed, answer |
+| a heartbeat | is answered where it arrives, if the worker has nothing to do and it brings nothing to write |
 | a standby | replays, cuts snapshots, makes itself known to the active one, answers NOT_CONTROLLER |
 
 So the image of the active controller is the committed one, and losing the lead takes nothing back: what was appended

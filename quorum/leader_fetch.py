@@ -12,7 +12,8 @@ Fetch, in this order; the first row that applies is the answer:
     below the log start, or epochs that only a snapshot covers    SnapshotId
     logs differ (`epoch_fetch`, QUORUM_RULES)                     DivergingEpoch; SnapshotId if below the log start
     records to read, or a high watermark that is news             them (a voter: the latter a moment later)
-    else                                                          parked for `max_wait_ms`, then empty
+    else                                                          parked for `max_wait_ms`, then empty; a little
+                                                                  sooner together with another one
 
 Only a valid position counts, as what the replica has on disk; it and FetchSnapshot are signs of life.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -58,6 +59,30 @@ def test_C1_brokers_register_with_a_quorum_and_all_controllers_know_it() -> None
         assert features == set(SUPPORTED_FEATURES)
 
     assert simulate(scenario) == simulate(scenario)
+
+
+def test_a_heartbeat_waits_only_where_something_is_decided() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1)
+        _, service = await cluster.active()
+        controller = service.controller
+        beat = SimpleNamespace(
+            broker_id=1,
+            broker_epoch=controller.core.state.image.brokers[1].epoch,
+            current_metadata_offset=1 << 40,
+            want_fence=False,
+            want_shut_down=False,
+        )
+        await cluster.until(lambda: controller._is_idle)
+        with pytest.raises(StopIteration) as answered:
+            controller.request(ApiKey.BROKER_HEARTBEAT, beat).send(None)
+        assert answered.value.value["is_fenced"] is False
+        controller._put(_Job(lambda moment: None))
+        waiting = controller.request(ApiKey.BROKER_HEARTBEAT, beat)
+        assert isinstance(waiting.send(None), asyncio.Future)
+        waiting.close()
+
+    simulate(scenario)
 
 
 @pytest.mark.parametrize("kind", ["process", "machine"])

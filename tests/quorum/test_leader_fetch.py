@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tierfetch.quorum import leader_fetch
-from tierfetch.quorum.effects import Effect, Reply
-from tierfetch.quorum.events import RequestReceived
+from tierfetch.quorum.effects import Effect, Reply, SetTimer
+from tierfetch.quorum.events import RequestReceived, TimerFired
 from tierfetch.quorum.messages import FetchRequest
 from tierfetch.quorum.replica import Replica
 from tierfetch.quorum.roles import ParkedFetch, ParkedFetches
@@ -53,3 +53,15 @@ def test_Q5_who_comes_is_looked_at_and_not_all_who_wait(monkeypatch: pytest.Monk
     cluster.run_until(lambda: leader.core.high_watermark == leader.core.log_end_offset)
     assert set(cluster.answers) == set(OBSERVERS)
     assert len(looks) == len(OBSERVERS)
+
+
+def test_Q5_waits_that_end_nearly_together_end_in_one_step() -> None:
+    cluster = Cluster([1])
+    ready(cluster)
+    leader, now_ms = cluster.nodes[1], cluster.now_ms
+    for observer, later_ms in ((100, 0), (101, 7), (102, 8)):
+        assert not any(isinstance(effect, Reply) for effect in fetch(leader, observer, now_ms + later_ms))
+    assert not any(isinstance(effect, Reply) for effect in leader.core.step(TimerFired(), now_ms + 499))
+    effects = leader.core.step(TimerFired(), now_ms + 500)
+    assert [effect.token for effect in effects if isinstance(effect, Reply)] == [100, 101]
+    assert SetTimer(now_ms + 508) in effects

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,11 +15,11 @@ from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.dispatch import Handler
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.server import Server
-from tierfetch.quorum import wire
+from tierfetch.quorum import wire, wire_fetch
 from tierfetch.quorum.effects import Send
 from tierfetch.quorum.events import ConnectionLost, RequestFailed, ResponseReceived
 from tierfetch.quorum.handlers import api_versions_handler
-from tierfetch.quorum.messages import FetchRequest, VoteRequest, VoteResponse
+from tierfetch.quorum.messages import FetchRequest, FetchResponse, VoteRequest, VoteResponse
 from tierfetch.quorum.peers import Peers
 from tierfetch.quorum.state import Endpoint, LeaderAndEpoch, OffsetAndEpoch, ReplicaKey
 from tierfetch.quorum.voters import VotersAt, VoterSet
@@ -47,7 +47,7 @@ class Told:
 
 
 @asynccontextmanager
-async def peers_of(told: Told, request_timeout_ms: int = 2000) -> AsyncIterator[Peers]:
+async def peers_of(told: Callable[[Any], None], request_timeout_ms: int = 2000) -> AsyncIterator[Peers]:
     broken: list[asyncio.Task[None]] = []
     peers = Peers(
         own_id=1,
@@ -123,6 +123,29 @@ async def test_a_waiting_fetch_holds_up_no_vote() -> None:
         peers.send(Send(PEER, endpoint, FETCH))
         peers.send(Send(PEER, endpoint, VOTE))
         assert await told.next() == ResponseReceived(PEER, VOTE, GRANTED)
+
+
+async def test_a_fetch_follows_in_the_task_that_has_heard_the_answer() -> None:
+    tasks: list[asyncio.Task[Any] | None] = []
+    done = asyncio.Event()
+    served = FetchResponse(error=ErrorCode.none, leader=LeaderAndEpoch(PEER, 1), high_watermark=0, log_start_offset=0)
+
+    async def serve(context: Any, body: Any) -> Any:
+        return wire_fetch.fetch_response(body, served, b"")
+
+    def tell(event: Any) -> None:
+        assert event == ResponseReceived(PEER, FETCH, served)
+        tasks.append(asyncio.current_task())
+        if len(tasks) < 3:
+            peers.send(Send(PEER, endpoint, FETCH))
+        else:
+            done.set()
+
+    async with peer({ApiKey.FETCH: serve}) as (_, endpoint), peers_of(tell) as peers:
+        peers.send(Send(PEER, endpoint, FETCH))
+        async with asyncio.timeout(5):
+            await done.wait()
+    assert tasks == [tasks[0]] * 3
 
 
 async def test_Q8_a_leader_that_is_gone_is_noticed_at_once() -> None:
