@@ -19,9 +19,9 @@ the committed prefix back; replicas that still believe in what was lost are left
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from ..log.epochs import EpochEntry
+from ..protocol.values import value
 
 
 class InvariantViolationError(AssertionError):
@@ -32,7 +32,7 @@ class InvariantViolationError(AssertionError):
         self.invariant = invariant
 
 
-@dataclass(slots=True)
+@value
 class ReplicaStatus:
     """One replica at one instant. `incarnation` numbers the processes of a node.
 

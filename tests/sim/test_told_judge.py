@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -71,11 +72,11 @@ def test_what_is_in_the_leaders_log_is_in_range(offset: int) -> None:
     [
         (4, LED, LED),
         (10, LED, LED),
-        (8, LED._replace(log_end_offset=7), LED),
-        (6, LED, LED._replace(log_start_offset=7)),
-        (6, LED, LED._replace(incarnation=2)),
-        (6, LED, LED._replace(leads_epoch=4)),
-        (6, LED._replace(leads_epoch=None), LED._replace(leads_epoch=None)),
+        (8, replace(LED, log_end_offset=7), LED),
+        (6, LED, replace(LED, log_start_offset=7)),
+        (6, LED, replace(LED, incarnation=2)),
+        (6, LED, replace(LED, leads_epoch=4)),
+        (6, replace(LED, leads_epoch=None), replace(LED, leads_epoch=None)),
         (6, None, LED),
         (6, LED, None),
     ],
