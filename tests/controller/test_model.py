@@ -255,6 +255,9 @@ class ControllerModel(RuleBasedStateMachine):
         records = list(snapshot_records(before))
         self.cluster.failover()
         self.thin.clear()
+        self.fast_fenced_at_ms = {
+            broker: at_ms for broker, at_ms in self.fast_fenced_at_ms.items() if before.brokers[broker].fenced
+        }  # of those that came back since, a new controller knows that they live, and no more
         again = MetadataImage()
         again.replay_all(records)
         assert same(again, before), "a snapshot does not say what the log says"
