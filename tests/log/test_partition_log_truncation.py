@@ -214,7 +214,9 @@ async def test_a_truncation_cuts_the_connection_of_a_transfer_under_way(monkeypa
 
 
 async def test_a_read_that_was_overtaken_is_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A read has found its bytes when they are cut and replaced by others."""
+    """A read has found its bytes when they are cut and replaced by others. It asks for less than what follows its
+    offset: all of that would be found at once.
+    """
     log = await log_of_twelve(MemoryDisk())
     found, go_on, find = asyncio.Event(), asyncio.Event(), LogSegment.position_of
 
@@ -226,7 +228,7 @@ async def test_a_read_that_was_overtaken_is_decided_again(monkeypatch: pytest.Mo
         return position
 
     monkeypatch.setattr(LogSegment, "position_of", find_slowly)
-    reading = asyncio.create_task(log.read(10, max_bytes=1000, max_offset=12))
+    reading = asyncio.create_task(log.read(10, max_bytes=1, max_offset=12))
     await found.wait()
     await log.truncate_to(9)
     await append(log, 4, epoch=7, value=b"new")
