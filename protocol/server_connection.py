@@ -1,6 +1,6 @@
 """One accepted connection: frames in, handlers started in order, responses out in the same order.
 
-    bytes -> FrameAssembler -> request, in the deque `_requests` -> a task: handler -> (its turn) -> transport
+    bytes -> FrameAssembler -> request, in the deque `_requests` -> its task: handler -> (its turn) -> transport
 
 | reading | why | goes on when |
 |---|---|---|
@@ -10,8 +10,6 @@
 | thrown away | closing; what is left unread would make the kernel reset the connection, last response and all | never |
 
 Rules:
-* Requests that are under way together have a task each. One task is kept when it has nothing to do, for the next
-  request: most connections have one request at a time, and a new task for each costs more than many a handler.
 * The task whose answer is next sends it, and those behind it that are there; one task at a time, so that nothing gets
   between the bytes of a slice that is being sent.
 * A request that cannot be understood closes the connection with a log line that names the peer: what follows it cannot
@@ -56,8 +54,6 @@ class _Request:
     api_version: int
     correlation_id: int
     memory: int
-    asked: tuple[Handler, RequestContext, Any] | None
-    """The handler and what it is given; None once it has that."""
     is_answered: bool = False
     response: Any = None
     error: BaseException | None = None
@@ -91,8 +87,6 @@ class ServerConnection(StreamProtocol):
         self._server = server
         self.id = server.next_connection_id()
         self._requests: deque[_Request] = deque()
-        self._idle: tuple[asyncio.Future[_Request], asyncio.Task[None]] | None = None
-        """A task that waits for its next request."""
         self._sender: asyncio.Task[None] | None = None
         """The request's task that is sending."""
         self._frame_memory: int | None = None
@@ -229,37 +223,13 @@ class ServerConnection(StreamProtocol):
 
     def _begin(self, context: RequestContext, correlation_id: int, handler: Handler, body: Any) -> None:
         assert self._frame_memory is not None, f"a request of {self.peer} has no memory"
-        asked = handler, context, body
-        request = _Request(context.api, context.api_version, correlation_id, self._frame_memory, asked)
+        request = _Request(context.api, context.api_version, correlation_id, self._frame_memory)
         self._frame_memory = None
         self._requests.append(request)
-        if self._idle is None or self._idle[0].done():
-            request.task = self.loop.create_task(self._work(request))
-            return
-        next_request, request.task = self._idle
-        self._idle = None
-        next_request.set_result(request)
+        request.task = self.loop.create_task(self._answer(request, handler, context, body))
 
-    async def _work(self, request: _Request | None) -> None:
-        """A task that answers requests, one after the other."""
-        while request is not None:
-            await self._answer(request)
-            task, request = request.task, None
-            if self._idle is None and not self._is_closing and not self.is_lost:
-                assert task is not None, "a request without a task"
-                request = await self._next_request(task)
-
-    async def _next_request(self, task: asyncio.Task[None]) -> _Request:
-        """For a task that has nothing to do; while it waits, it keeps nothing of the last request alive."""
-        next_request = self.loop.create_future()
-        self._idle = next_request, task
-        request: _Request = await next_request
-        return request
-
-    async def _answer(self, request: _Request) -> None:
-        """A fault of the handler is told when the request's turn has come."""
-        assert request.asked is not None, request
-        (handler, context, body), request.asked = request.asked, None
+    async def _answer(self, request: _Request, handler: Handler, context: RequestContext, body: Any) -> None:
+        """A request's task. A fault of its handler is told when its turn has come."""
         try:
             request.response = await handler(context, body)
         except Exception as error:  # noqa: BLE001 - the supervisor of this request
@@ -367,8 +337,6 @@ class ServerConnection(StreamProtocol):
         if self._has_ended:
             return
         self._has_ended = True
-        if self._idle is not None:
-            self._idle[1].cancel()
         for request in self._requests:
             assert request.task is not None, request
             if request.is_answered:

@@ -7,8 +7,6 @@ import logging
 import os
 import socket
 import struct
-import weakref
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,58 +85,6 @@ async def test_handlers_start_in_order_run_at_once_and_are_answered_in_order() -
             gate.gates[i].set_result(ProduceResponse(topics=(), throttle_time_ms=i))
         answers = [await peer.response(ApiKey.PRODUCE, 9) for _ in range(5)]
     assert [(number, answer.throttle_time_ms) for number, answer in answers] == [(100 + i, i) for i in range(5)]
-
-
-async def test_one_task_answers_request_after_request_and_more_only_side_by_side() -> None:
-    tasks: list[asyncio.Task[Any] | None] = []
-    gate = Gate()
-
-    async def on_fetch(context: RequestContext, request: FetchRequest) -> Any:
-        tasks.append(asyncio.current_task())
-        return await gate(context, request)
-
-    async with serving({ApiKey.FETCH: on_fetch}) as server:
-        async with raw_peer(server.port) as peer:
-
-            async def round_of(numbers: Sequence[int]) -> None:
-                for number in numbers:
-                    peer.send(ApiKey.FETCH, 11, number, FETCH)
-                await until(lambda: len(gate.gates) == numbers[-1] + 1)
-                for number in reversed(numbers):
-                    gate.gates[number].set_result(fetched())
-                assert [(await peer.response(ApiKey.FETCH, 11))[0] for _ in numbers] == list(numbers)
-
-            for numbers in [(0,), (1,), (2, 3, 4), (5,)]:
-                await round_of(numbers)
-            assert len(set(tasks[:2])) == 1
-            assert len(set(tasks[2:5])) == 3
-            assert tasks[1] in tasks[2:5]
-            assert tasks[5] in tasks[2:5]
-        await until(lambda: all(task is not None and task.done() for task in tasks))
-
-
-async def test_a_connection_at_rest_keeps_nothing_of_what_it_has_answered() -> None:
-    class Records:
-        size = 1
-
-        def at_once(self) -> bytes:
-            return b"x"
-
-        def release(self) -> None:
-            pass
-
-    left: list[weakref.ref[Records]] = []
-
-    async def on_fetch(context: RequestContext, request: FetchRequest) -> FetchResponse:
-        records = Records()
-        left.append(weakref.ref(records))
-        return fetched(records)
-
-    async with serving({ApiKey.FETCH: on_fetch}) as server, raw_peer(server.port) as peer:
-        for number in range(2):
-            peer.send(ApiKey.FETCH, 11, number, FETCH)
-            await peer.response(ApiKey.FETCH, 11)
-        await until(lambda: [each() for each in left] == [None, None])
 
 
 async def test_the_context_says_who_asks() -> None:
