@@ -43,7 +43,7 @@ _WHOLE_TICKS_S: Final = 2.0**32
 """A double of this size has no bits finer than a tick: what is added to it is rounded to one."""
 EVENTS_PER_INSTANT_MAX: Final = 100_000
 CANCELLED_TIMERS_MIN: Final = 64
-"""Cancelled timers are swept when they are more than this and more than half of all."""
+"""Cancelled timers are swept when they are more than this, and more than half of the moments that have timers."""
 
 
 class NotSimulatedError(RuntimeError):
@@ -138,6 +138,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         """What `time()` says."""
         self.events = 0
         """Callbacks run so far."""
+        self._events_max = 0
+        """There shall not be so many before time passes."""
         self.tasks = 0
         """Tasks made so far."""
         self.failures: list[dict[str, Any]] = []
@@ -276,11 +278,10 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def _run(self) -> None:
         ready = self._ready
-        events_max = self.events + EVENTS_PER_INSTANT_MAX
+        self._events_max = self.events + EVENTS_PER_INSTANT_MAX
         while not self._is_stopping:
             if not ready:
                 self._jump()
-                events_max = self.events + EVENTS_PER_INSTANT_MAX
                 continue
             handle = ready.popleft()
             callback = handle.callback
@@ -302,7 +303,7 @@ class SimLoop(asyncio.AbstractEventLoop):
                 self.call_exception_handler({"message": f"exception in {callback!r}", "exception": error})
             if self.on_event is not None:
                 self.on_event(process)
-            if self.events >= events_max:
+            if self.events >= self._events_max:
                 raise LivelockError(f"{EVENTS_PER_INSTANT_MAX} callbacks at {self.now_s:.6f} s, the last: {callback!r}")
 
     def _jump(self) -> None:
@@ -322,7 +323,9 @@ class SimLoop(asyncio.AbstractEventLoop):
             return
         if moment_s > self.time_limit_s:
             raise TimeLimitError(f"the run did not end within {self.time_limit_s:g} virtual seconds")
-        self.now_s = moment_s
+        if moment_s > self.now_s:
+            self.now_s = moment_s
+            self._events_max = self.events + EVENTS_PER_INSTANT_MAX
         for handle in due:
             handle.when_s = _NOT_A_TIMER
         self._ready.extend(self._interleaved(due) if len(due) > 1 else due)

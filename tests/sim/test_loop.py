@@ -108,6 +108,18 @@ def test_a_run_without_progress_is_an_error(loop, monkeypatch):
         loop.run_until_complete(spin())
 
 
+def test_timers_that_are_due_at_once_are_no_progress(loop, monkeypatch):
+    monkeypatch.setattr(sim_loop, "EVENTS_PER_INSTANT_MAX", 1000)
+
+    def again():
+        if loop.events < 3000:
+            loop.call_later(0, again)
+
+    again()
+    with pytest.raises(LivelockError, match="1000 callbacks"):
+        loop.run_until_complete(asyncio.sleep(1))
+
+
 def test_a_run_ends_with_its_time(loop):
     async def forever():
         while True:  # noqa: ASYNC110 - without an end
