@@ -126,7 +126,7 @@ def check_partition(
     anomalies += _divergences(leader, reference, replicas)
     anomalies += _tier_divergences(leader, reference, tier)
     for segment in tier:
-        anomalies += _segment_mismatches(leader.partition, segment)
+        anomalies += _segment_mismatches(leader, segment)
     for replica in replicas:
         anomalies += _gaps(replica, tier)
         anomalies += _epoch_mismatches(replica, reference)
@@ -215,8 +215,9 @@ def _gaps(replica: ReplicaState, tier: Sequence[TieredSegment]) -> Iterator[Anom
         yield Anomaly("gap", replica.partition, detail)
 
 
-def _segment_mismatches(partition: str, segment: TieredSegment) -> Iterator[Anomaly]:
-    batches = segment.batches
+def _segment_mismatches(leader: ReplicaState, segment: TieredSegment) -> Iterator[Anomaly]:
+    """Of one that was copied when the log start lay within it the epochs begin there."""
+    partition, batches = leader.partition, segment.batches
     if not batches:
         return
     place, bases = f"remote segment {segment.name}", [batch.base_offset for batch in batches]
@@ -225,7 +226,8 @@ def _segment_mismatches(partition: str, segment: TieredSegment) -> Iterator[Anom
     if (bases[0], last_offset) != (segment.start_offset, segment.end_offset) or not is_whole:
         detail = f"{place} is said to hold [{segment.start_offset}, {segment.end_offset}], and has {bases}"
         yield Anomaly("segment mismatch", partition, f"{detail} up to {last_offset}")
-    yield from _differing_epochs(partition, place, segment.epochs, batches, segment.start_offset)
+    start_offset = max(segment.start_offset, min(segment.epochs[0].start_offset, leader.log_start_offset))
+    yield from _differing_epochs(partition, place, segment.epochs, batches, start_offset)
 
 
 def _epoch_mismatches(replica: ReplicaState, reference: Mapping[int, StoredBatch]) -> Iterator[Anomaly]:

@@ -130,6 +130,16 @@ def test_a_remote_segment_is_what_its_metadata_says() -> None:
     assert kinds(replica(1), replica(2), tier=(foreign,)) == ["epoch mismatch"]
 
 
+def test_the_epochs_of_a_remote_segment_may_begin_at_the_log_start_within_it() -> None:
+    def found(log_start_offset: int, *epochs: EpochEntry) -> list[str]:
+        raised = {"log_start_offset": log_start_offset, "epochs": (EpochEntry(0, log_start_offset), EPOCHS[1])}
+        return kinds(replica(1, **raised), replica(2, **raised), tier=(replace(TIER[0], epochs=epochs),))
+
+    assert found(2, EpochEntry(0, 2)) == []
+    assert found(1, EpochEntry(0, 2)) == ["epoch mismatch"]
+    assert found(2, EpochEntry(1, 0)) == ["epoch mismatch"]
+
+
 def test_transaction_indexes_say_what_the_markers_say() -> None:
     batches = (batch(0, sequence=0, is_transactional=True), marker(2, ControlType.ABORT))
     assert list(aborted_of(batches)) == [Aborted(9, 0, 2)]
