@@ -98,5 +98,5 @@ class FollowedPartition:
     def update_high_watermark(self, offset: int) -> None:
         self._partition.log.update_high_watermark(offset)
 
-    async def increment_log_start_offset(self, offset: int) -> None:
-        await self._partition.log.increment_log_start_offset(offset)
+    async def follow_log_start_offset(self, offset: int) -> None:
+        await self._partition.log.follow_log_start_offset(offset)

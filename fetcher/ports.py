@@ -149,4 +149,7 @@ class FollowerPartition(Protocol):
     def update_high_watermark(self, offset: int) -> None:
         """Raise it to `offset`, which is at most the log end; a lower one changes nothing."""
 
-    async def increment_log_start_offset(self, offset: int) -> None: ...
+    async def follow_log_start_offset(self, offset: int) -> None:
+        """Raise the log start, durably, to `offset`, which is at most the log end; a lower one changes nothing. A high
+        watermark below it rises with it.
+        """

@@ -396,7 +396,9 @@ class ReplicaFetcher:
                 replica.fail(reason)
 
     async def _append(self, replica: FollowedReplica, answer: FetchedPartition) -> None:
-        """Then follow the leader's high watermark and log start (-1: not told)."""
+        """Then follow the leader's log start (-1: not told) and high watermark, in this order: below its log start the
+        leader vouches for no record, so the high watermark must not pass one that is still to be read here.
+        """
         partition = replica.partition
         if size_bytes := len(answer.records):
             batches = whole_batches(answer.records)
@@ -411,11 +413,9 @@ class ReplicaFetcher:
             replica.progress.bytes_from_leader += size_bytes
             self._throttle.fetched(partition.topic_id_partition, size_bytes)
             replica.tier_failures = 0
-        self._follow_high_watermark(replica, answer.high_watermark)
         if answer.log_start_offset > partition.log_start_offset:
-            log_start_offset = min(answer.log_start_offset, partition.high_watermark)
-            if log_start_offset > partition.log_start_offset:
-                await partition.increment_log_start_offset(log_start_offset)
+            await partition.follow_log_start_offset(min(answer.log_start_offset, partition.log_end_offset))
+        self._follow_high_watermark(replica, answer.high_watermark)
 
     @staticmethod
     def _follow_high_watermark(replica: FollowedReplica, high_watermark: int) -> None:

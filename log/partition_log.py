@@ -303,6 +303,13 @@ class PartitionLog:
         return await self._trimming.increment_log_start_offset(offset)
 
     @uninterrupted
+    async def follow_log_start_offset(self, offset: int) -> bool:
+        """The same as a follower, which is told its leader's log start: a high watermark below it rises with it.
+        `offset` is at most the log end.
+        """
+        return await self._trimming.follow_log_start_offset(offset)
+
+    @uninterrupted
     async def set_log_start_from_ledger(self, offset: int) -> None:
         """Tell a tiered log whose log start is not known where its first remote segment begins."""
         await self._trimming.set_log_start_from_ledger(offset)

@@ -43,6 +43,16 @@ class Trimming:
                 )
             return await self._raise_log_start(offset)
 
+    async def follow_log_start_offset(self, offset: int) -> bool:
+        """The same where the leader has raised its own, at most to the log end. A high watermark that lies lower rises
+        after the log start: the records that it passes need not be the leader's.
+        """
+        state = self._state
+        async with state.gate:
+            state.check_usable()
+            assert offset <= state.log_end_offset, (state.topic_partition, state.log_end_offset, offset)
+            return await self._raise_log_start(offset)
+
     async def set_log_start_from_ledger(self, offset: int) -> None:
         """Where the first remote segment begins, or the local log if there is none; for a log that does not know."""
         state = self._state
@@ -117,6 +127,9 @@ class Trimming:
     def _note_log_start(self, offset: int) -> None:
         state = self._state
         state.log_start_offset = offset
+        if state.high_watermark < offset:
+            state.high_watermark = offset
+            state.producers.on_high_watermark(offset)
         state.producers.on_log_start_offset(offset)
         state.epochs.truncate_from_start(offset)
         state.notify()

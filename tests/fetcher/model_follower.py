@@ -87,11 +87,14 @@ class ModelFollower:
     def update_high_watermark(self, offset: int) -> None:
         self.log.high_watermark = max(self.log.high_watermark, offset)
 
-    async def increment_log_start_offset(self, offset: int) -> None:
-        assert offset <= self.high_watermark, (offset, self.high_watermark)
+    async def follow_log_start_offset(self, offset: int) -> None:
+        assert offset <= self.log_end_offset, (offset, self.log_end_offset)
+        if offset <= self.log_start_offset:
+            return
         await self._effect(f"log start {offset}")
         del self.log.records[: offset - self.log.log_start_offset]
         self.log.log_start_offset = offset
+        self.update_high_watermark(offset)
         self.log.epochs.truncate_from_start(offset)
 
     def _replace(self, log: ModelLog) -> None:

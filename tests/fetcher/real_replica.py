@@ -249,8 +249,8 @@ class RealReplica:
     def update_high_watermark(self, offset: int) -> None:
         self.log.update_high_watermark(offset)
 
-    async def increment_log_start_offset(self, offset: int) -> None:
-        await (await self._usable_log()).increment_log_start_offset(offset)
+    async def follow_log_start_offset(self, offset: int) -> None:
+        await (await self._usable_log()).follow_log_start_offset(offset)
 
     async def _usable_log(self) -> PartitionLog:
         if self.log.failure is not None:

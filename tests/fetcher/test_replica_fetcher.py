@@ -340,3 +340,15 @@ class TestHighWatermarkAndLogStart:
             cluster.log.log_start_offset = 5
             cluster.leader.changed()
             await until(lambda: cluster.follower.log_start_offset == 5)
+
+    async def test_the_high_watermark_passes_no_record_below_the_leaders_log_start(self) -> None:
+        """Record 6 of epoch 0 is not the leader's, which begins above it and has nothing to tell them apart by."""
+        cluster = Cluster(model_log((3, 7), start=7, end=10))
+        cluster.follower = follower = ModelFollower(log=model_log((0, 0), end=7), leader_epoch=3)
+        follower.log.high_watermark = 6
+        seen: list[tuple[int, int]] = []
+        follower.before_effect = lambda _: seen.append((follower.log_start_offset, follower.high_watermark))
+        async with cluster.running():
+            await until(lambda: follower.high_watermark == 10)
+        assert follower.effects == ["append 7-9", "log start 7"]
+        assert seen == [(0, 6), (0, 6)]

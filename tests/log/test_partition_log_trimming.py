@@ -56,6 +56,32 @@ async def test_the_log_start_stays_at_or_below_the_high_watermark() -> None:
     assert await log.increment_log_start_offset(3)
 
 
+async def test_a_follower_raises_its_log_start_before_the_high_watermark_that_lies_below() -> None:
+    seen: list[tuple[int, int]] = []
+
+    class LookingKeeper(Keeper):
+        async def save_log_start_offsets(self) -> None:
+            seen.append((log.log_start_offset, log.high_watermark))
+
+    log = await open_log(MemoryDisk(), keeper=LookingKeeper())
+    await append(log, 5)
+    log.update_high_watermark(3)
+    log.listeners.append(lambda: seen.append((log.log_start_offset, log.high_watermark)))
+    assert await log.follow_log_start_offset(4)
+    assert not await log.follow_log_start_offset(3)
+    assert seen == [(4, 3), (4, 4)]
+
+
+async def test_a_follower_whose_log_start_cannot_be_saved_raises_nothing() -> None:
+    keeper = FullKeeper()
+    log = await open_log(MemoryDisk(), keeper=keeper)
+    await append(log, 5)
+    log.update_high_watermark(3)
+    with pytest.raises(OSError, match="No space left"):
+        await log.follow_log_start_offset(4)
+    assert (log.log_start_offset, log.high_watermark) == (0, 3)
+
+
 class FullKeeper(Keeper):
     """Cannot write its checkpoint."""
 
