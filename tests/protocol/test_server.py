@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.codec import RequestHeader, write_request
 from tierfetch.protocol.dispatch import Handler, RequestContext
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
@@ -22,6 +23,7 @@ from tierfetch.tests.protocol.wire_fakes import (
     BrokenSlice,
     FileSlice,
     connected,
+    joined,
     raw_peer,
     serving,
     until,
@@ -539,16 +541,27 @@ async def test_a_reset_by_the_peer_is_no_fault(caplog: pytest.LogCaptureFixture)
 # Closing.
 
 
-async def test_closing_answers_what_is_under_way_and_reads_nothing_more() -> None:
+async def test_closing_answers_what_is_under_way_and_reads_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes meanwhile is thrown away: the kernel resets a connection that is closed with bytes left to be read."""
     gate = Gate()
+    more = [joined(write_request(RequestHeader(ApiKey.FETCH, 12, 2 + i, "raw"), FETCH)) for i in range(1000)]
     async with serving({ApiKey.FETCH: gate}) as server, raw_peer(server.port) as peer, raw_peer(server.port) as idle:
         peer.send(ApiKey.FETCH, 12, 1, FETCH)
         await until(lambda: len(gate.gates) == 1 and len(server.connections) == 2)
         closing = asyncio.create_task(server.close(deadline_s=5))
         assert await idle.is_closed()
-        for i in range(1000):
-            peer.send(ApiKey.FETCH, 12, 2 + i, FETCH)
-        await asyncio.sleep(0.01)
+        (connection,) = server.connections
+        thrown_away = 0
+        buffer_updated = connection.buffer_updated
+
+        def count(nbytes: int) -> None:
+            nonlocal thrown_away
+            thrown_away += nbytes
+            buffer_updated(nbytes)
+
+        monkeypatch.setattr(connection, "buffer_updated", count)
+        peer.writer.write(b"".join(more))
+        await until(lambda: thrown_away == sum(map(len, more)))
         gate.gates[0].set_result(fetched(bytes(1024 * 1024)))
         assert (await peer.response(ApiKey.FETCH, 12))[0] == 1
         assert await peer.is_closed()
