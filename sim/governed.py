@@ -172,9 +172,19 @@ class GovernedRun:
             self._heartbeats,
             lag_time_max_ms=self.options.lag_time_max_ms,
             failed_s=lambda node_id: self.world.host(hosts[node_id]).disk_faults.failed_at_s.get(DIRECTORY),
+            may_lose=lambda node_id: self._may_lose_logs(hosts[node_id]),
         )
         self.thin_judge = ThinJudge(self._heartbeats)
         self._ghosts = Ghosts(self.nodes.controller_ids, self.world.rng("ghosts"))
+
+    def _may_lose_logs(self, host: str) -> bool:
+        """Whether anything has ever kept a broker there from a log: a call that failed, a full disk, rot."""
+        injected = self.injector.injected
+        return (
+            DIRECTORY in self.world.host(host).disk_faults.failed_at_s
+            or injected[FaultKind.FULL_DISK] > 0
+            or injected[FaultKind.BIT_ROT] > 0
+        )
 
     def _deeds(self) -> dict[FaultKind, Callable[[Fault], None]]:
         """Faults that are requests to the cluster."""

@@ -5,7 +5,7 @@
 | left behind      | a leader asks for an ISR without a member that was level with it within `replica.lag.time.max.ms` |
 | asked to leave   | a member leaves that is assigned still, though its broker serves on, and its leader did not ask,  |
 |                  | nor had the broker told that the log directory is offline, in which a call had failed since it    |
-|                  | registered                                                                                        |
+|                  | registered, nor that it cannot open the log (KIP-858), which something has kept it from           |
 
 Who is level is told by the leader's high watermark: it reaches the end of the log once every member has fetched from
 there, so after the last append before: the leader knows each of them to have been level then, or later.
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from ..broker.cluster_view import BrokerRegistration, ClusterImage, PartitionRegistration
+from ..controller.state import LOST_DIRECTORY
 from ..protocol.topics import TopicIdPartition
 from ..quorum.delivery import CommittedBatch
 from .heartbeats import Heartbeats
@@ -40,7 +41,8 @@ class _Led:
 
 class LeaveJudge:
     """Of the leaders that `observer` sees, by the cluster's newest image. `now_s` is the event loop's time; `failed_s`
-    tells of a broker when a call in its log directory failed last, None if none has.
+    tells of a broker when a call in its log directory failed last, None if none has; `may_lose` whether anything has
+    ever kept it from a log: such a call, a full disk, rot.
     """
 
     def __init__(
@@ -52,12 +54,14 @@ class LeaveJudge:
         *,
         lag_time_max_ms: int,
         failed_s: Callable[[int], float | None],
+        may_lose: Callable[[int], bool],
     ) -> None:
         self._image = image
         self._now_s = now_s
         self._lag_time_max_ms = lag_time_max_ms
         self._heartbeats = heartbeats
         self._failed_s = failed_s
+        self._may_lose = may_lose
         self._registered_s: dict[tuple[int, int], float] = {}
         """By broker and its epoch."""
         self._led: dict[TopicIdPartition, _Led] = {}
@@ -114,11 +118,11 @@ class LeaveJudge:
         batch: CommittedBatch,
     ) -> None:
         member = broker.id
-        is_moved = then.directory_of(member) != now.directory_of(member)
+        is_lost = now.directory_of(member) == LOST_DIRECTORY and self._may_lose(member)
         is_unclean = now.leader not in then.isr and now.isr == (now.leader,)
         led = self._led.get(name)
         was_asked = led is not None and led.leader_epoch == then.leader_epoch and member in led.asked
-        is_excused = is_moved or is_unclean or was_asked or self._is_offline(broker, then.directory_of(member), batch)
+        is_excused = is_lost or is_unclean or was_asked or self._is_offline(broker, then.directory_of(member), batch)
         if member in now.replicas and not is_excused:
             raise InvariantViolationError(
                 "asked to leave",

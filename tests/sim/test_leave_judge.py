@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
 
 from tierfetch.broker.cluster_view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
+from tierfetch.controller.state import LOST_DIRECTORY
 from tierfetch.log.epochs import EpochEntry
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.quorum.delivery import CommittedBatch
@@ -47,6 +49,7 @@ class Scene:
             self.heartbeats,
             lag_time_max_ms=LAG_MS,
             failed_s=self.failed_s.get,
+            may_lose=self.failed_s.__contains__,
         )
 
     def at(self, seconds: float, end: int, high_watermark: int, epoch: int = 3) -> Scene:
@@ -121,6 +124,25 @@ def test_who_serves_leaves_only_when_its_leader_has_asked_for_that() -> None:
 )
 def test_who_is_fenced_or_stops_or_is_moved_leaves(after: ClusterImage) -> None:
     Scene().changes(image(1, 2, 3, fenced=False), after)
+
+
+def test_who_cannot_open_its_log_leaves_only_if_something_has_kept_it_from_that() -> None:
+    scene, after = Scene(), image(1, 3)
+    lost = replace(after.topics["t"].partitions[0], directories=(UUID(int=10), LOST_DIRECTORY, UUID(int=30)))
+    after = replace(after, topics={"t": replace(after.topics["t"], partitions={0: lost})})
+    with refuses("asked to leave: t-0: 2 leaves"):
+        scene.changes(image(1, 2, 3), after)
+    scene.failed_s[2] = 0.5
+    scene.changes(image(1, 2, 3), after)
+
+
+def test_another_directory_is_no_reason_to_leave() -> None:
+    scene, after = Scene(), image(1, 3)
+    scene.failed_s[2] = 0.5
+    moved = replace(after.topics["t"].partitions[0], directories=(UUID(int=10), UUID(int=20), UUID(int=30)))
+    after = replace(after, topics={"t": replace(after.topics["t"], partitions={0: moved})})
+    with refuses("asked to leave: t-0: 2 leaves"):
+        scene.changes(image(1, 2, 3), after)
 
 
 def test_an_unclean_leader_is_alone() -> None:
