@@ -134,7 +134,7 @@ class Leadership:
         if fetch.log_start_offset > log_start_offset:
             self._on_low_watermark()
         self._advance(log_end_offset, now_ms)
-        grown = replicas.expanded_isr(replica_id, self._log.high_watermark)
+        grown = replicas.expanded_isr(replica_id, self._log.high_watermark, self._log.log_start_offset)
         if grown is not None:
             self._alter(grown)
 

@@ -174,12 +174,17 @@ class LeaderReplicas:
         }
         return self.isr - laggards if laggards else None
 
-    def expanded_isr(self, replica_id: int, high_watermark: int) -> frozenset[int] | None:
-        """The ISR with this follower, None if it is a member, may not join yet, or a change is pending."""
+    def expanded_isr(self, replica_id: int, high_watermark: int, log_start_offset: int) -> frozenset[int] | None:
+        """The ISR with this follower, None if it is a member, may not join yet, or a change is pending.
+
+        One with a lower log start than the leader's would name, if it led next, what is being deleted from the tier.
+        """
         if self.pending_isr is not None or replica_id in self.isr or not self._is_eligible(replica_id):
             return None
-        log_end_offset = self.followers[replica_id].log_end_offset
-        if log_end_offset < max(high_watermark, self.epoch_start_offset):
+        follower = self.followers[replica_id]
+        if follower.log_end_offset < max(high_watermark, self.epoch_start_offset):
+            return None
+        if UNKNOWN_OFFSET < follower.log_start_offset < log_start_offset:
             return None
         return self.isr | {replica_id}
 

@@ -36,8 +36,12 @@ class FetchPartition:
     high_watermark: int = HIGH_WATERMARK_NOT_TOLD
     local_log_start_offset: int = LOCAL_LOG_START_NOT_TOLD
 
-    def can_raise_to(self, high_watermark: int) -> bool:
-        """Whether a follower's high watermark, which ends with its log at the latest, is below what it could be."""
+    def can_raise_to(self, high_watermark: int, log_start_offset: int) -> bool:
+        """Whether a follower's high watermark, which ends with its log at the latest, or its log start is below what it
+        could be.
+        """
+        if -1 < self.log_start_offset < log_start_offset:
+            return True
         return self.high_watermark < high_watermark and self.high_watermark < self.fetch_offset
 
 

@@ -67,7 +67,7 @@ class AskedPartition:
             or answer.high_watermark != self.high_watermark
             or answer.log_start_offset != self.log_start_offset
             or _has_records(answer)
-            or self.wanted.can_raise_to(answer.high_watermark)
+            or self.wanted.can_raise_to(answer.high_watermark, answer.log_start_offset)
             or answer.diverging_epoch is not None
             or answer.preferred_read_replica >= 0
         )

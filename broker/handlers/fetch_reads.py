@@ -206,7 +206,7 @@ class FetchReads:
     def _waits_at_end(self, wanted: FetchPartition, partition: Partition, leadership: Leadership) -> bool:
         """Where a look finds nothing to serve, to commit, or to change of the ISR, and nothing to repeat."""
         log, replicas = partition.log, leadership.replicas
-        if wanted.can_raise_to(log.high_watermark):
+        if wanted.can_raise_to(log.high_watermark, log.log_start_offset):
             return False
         if self._isolation is FetchIsolation.TXN_COMMITTED:
             return wanted.fetch_offset >= log.last_stable_offset
@@ -299,7 +299,7 @@ class FetchReads:
         decision: FetchDecision,
     ) -> FetchPartitionResponse | None:
         """What is answered in place of records, if they are better read from another replica, or held back."""
-        self.must_answer = self.must_answer or wanted.can_raise_to(view.high_watermark)
+        self.must_answer = self.must_answer or wanted.can_raise_to(view.high_watermark, view.log_start_offset)
         if self._select is not None:
             preferred = leadership.preferred_read_replica(self._select, self._request.rack_id, wanted.fetch_offset)
             if preferred is not None:

@@ -181,6 +181,26 @@ async def test_followers_wait_for_the_log_and_consumers_for_the_high_watermark(
     assert (await consumer)[1] == [0]
 
 
+async def test_a_follower_is_told_at_once_of_a_log_start_above_its_own(host: Host, handler: FetchHandler) -> None:
+    """Without it the follower may not join the ISR."""
+    partition = await host.topic("t", 1, 2)
+    await append(partition, batch(b"a", b"b"))
+    await fetched(handler, from_follower(2))
+    await partition.log.increment_log_start_offset(1)
+    at_end = {"replica_id": 2, "max_wait_ms": 60_000, "offset": 2}
+    async with asyncio.timeout(10):
+        answer, _ = await fetched(
+            handler, request(**at_end, partition_fields={"log_start_offset": 0, "high_watermark": 2})
+        )
+    assert answer.log_start_offset == 1
+    waiting = asyncio.create_task(
+        fetched(handler, request(**at_end, partition_fields={"log_start_offset": 1, "high_watermark": 2}))
+    )
+    await until(lambda: bool(partition.log_end_news))
+    assert not waiting.done()
+    waiting.cancel()
+
+
 async def test_waits_for_min_bytes(host: Host, handler: FetchHandler) -> None:
     partition = await host.topic("t", 1)
     size = len(batch(b"a"))

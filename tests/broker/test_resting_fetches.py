@@ -146,6 +146,7 @@ class Scene:
     clock: Clock
     rng: Random
     positions: dict[tuple[int, str], int] = field(default_factory=dict)
+    log_starts: dict[tuple[int, str], int] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -158,7 +159,7 @@ class Scene:
             topic: FetchPartition(
                 0,
                 fetch_offset=self.positions.get((fetcher, topic), 0),
-                log_start_offset=0 if fetcher >= 0 else -1,
+                log_start_offset=self.log_starts.get((fetcher, topic), 0) if fetcher >= 0 else -1,
             )
             for topic in topics
         }
@@ -193,6 +194,7 @@ class Scene:
     def _took(self, fetcher: int, one: Told, other: Told) -> None:
         assert one == other
         for topic, answer, end_offset in one:
+            self.log_starts[fetcher, topic] = max(self.log_starts.get((fetcher, topic), 0), answer.log_start_offset)
             if end_offset >= 0:
                 self.positions[fetcher, topic] = end_offset
             elif answer.error_code is ErrorCode.offset_out_of_range:

@@ -128,32 +128,39 @@ class TestIsrChanges:
     ) -> None:
         replicas = led(isr=(1, 2), epoch_start=epoch_start)
         fetch(replicas, 3, end, leader_end=200, now_ms=1)
-        assert replicas.expanded_isr(3, high_watermark) == (frozenset({1, 2, 3}) if joins else None)
+        assert replicas.expanded_isr(3, high_watermark, 0) == (frozenset({1, 2, 3}) if joins else None)
+
+    @pytest.mark.parametrize(("log_start_offset", "joins"), [(-1, True), (4, False), (5, True), (6, True)])
+    def test_who_has_not_heard_of_the_log_start_does_not_join(self, log_start_offset: int, joins: bool) -> None:
+        """-1: of an old version, which does not tell its own."""
+        replicas = led(isr=(1, 2))
+        assert replicas.record_fetch(3, FollowerFetch(100, log_start_offset), 100, 1)
+        assert replicas.expanded_isr(3, 100, 5) == (frozenset({1, 2, 3}) if joins else None)
 
     def test_C7_a_member_does_not_join_again(self) -> None:
         replicas = led()
         fetch(replicas, 3, 100, leader_end=100, now_ms=1)
-        assert replicas.expanded_isr(3, 50) is None
+        assert replicas.expanded_isr(3, 50, 0) is None
 
     def test_C9_a_broker_epoch_other_than_the_registered_one_may_not_join(self) -> None:
         replicas = led(isr=(1, 2))
         replicas.set_eligible({3: 8})
         replicas.record_fetch(3, FollowerFetch(100, broker_epoch=7), 100, 1)
-        assert replicas.expanded_isr(3, 100) is None
+        assert replicas.expanded_isr(3, 100, 0) is None
         replicas.record_fetch(3, FollowerFetch(100, broker_epoch=8), 100, 2)
-        assert replicas.expanded_isr(3, 100) == frozenset({1, 2, 3})
+        assert replicas.expanded_isr(3, 100, 0) == frozenset({1, 2, 3})
 
     def test_one_change_at_a_time(self) -> None:
         replicas = led(isr=(1, 2))
         fetch(replicas, 3, 100, leader_end=100, now_ms=1)
         replicas.begin_change(frozenset({1, 2, 3}))
         assert replicas.shrunk_isr(100, 10**9) is None
-        assert replicas.expanded_isr(3, 0) is None
+        assert replicas.expanded_isr(3, 0, 0) is None
         with pytest.raises(AssertionError, match="must wait"):
             replicas.begin_change(frozenset({1}))
         replicas.abandon_change()
         assert replicas.isr == {1, 2}
-        assert replicas.expanded_isr(3, 0) == frozenset({1, 2, 3})
+        assert replicas.expanded_isr(3, 0, 0) == frozenset({1, 2, 3})
 
     def test_C7_what_was_decided_at_an_older_partition_epoch_is_ignored(self) -> None:
         replicas = led()
@@ -242,7 +249,7 @@ def test_C7_no_member_ever_lies_below_the_high_watermark(steps: list[tuple[int, 
         fetch(replicas, replica_id, offset, leader_end=leader_end, now_ms=now_ms)
         advance()
         for change in (
-            replicas.expanded_isr(replica_id, high_watermark),
+            replicas.expanded_isr(replica_id, high_watermark, 0),
             replicas.shrunk_isr(leader_end, now_ms),
         ):
             if change is not None:

@@ -124,8 +124,8 @@ def majority_of_isr() -> Iterator[None]:
 def joins_too_early() -> Iterator[None]:
     original = LeaderReplicas.expanded_isr
 
-    def expanded(self: LeaderReplicas, replica_id: int, high_watermark: int):
-        return original(self, replica_id, 0)
+    def expanded(self: LeaderReplicas, replica_id: int, high_watermark: int, log_start_offset: int):
+        return original(self, replica_id, 0, log_start_offset)
 
     with patch.object(LeaderReplicas, "expanded_isr", expanded):
         yield
