@@ -119,6 +119,7 @@ class GovernedRun:
         self._shared.logs_of, self._shared.on_out_of_range = told.logs_of, told.out_of_range
         self._shared.on_refused = told.refused
         self._shared.on_damage = self._check_damage
+        self._shared.were_clocks_set = lambda: self.injector.injected[FaultKind.CLOCK_JUMP] > 0
         self._addresses = [Address(name, PORT) for name in BROKERS]
         self.clients = GovernedClients(world, self.options, self._addresses, self._shared)
         self._idle_events: Counter[str] | None = None

@@ -100,7 +100,7 @@ class PipelinedProducer(Producer):
                 pass
             except KafkaError as error:
                 if error.code not in SEQUENCE_LOST:
-                    attempt.check(error)
+                    self._check(error)
                 elif is_oldest:
                     self._is_lost = True
                     self._refused(send, error)

@@ -52,7 +52,6 @@ RETRIABLE: Final = frozenset(
     {
         ErrorCode.coordinator_load_in_progress,
         ErrorCode.fenced_leader_epoch,
-        ErrorCode.invalid_timestamp,  # of a leader whose clock is more than an hour behind
         ErrorCode.kafka_storage_error,
         ErrorCode.leader_not_available,
         ErrorCode.not_enough_replicas,
@@ -101,6 +100,8 @@ class Shared:
     """Told which offset a leader refused, on which host, and how the logs were when it was asked."""
     on_refused: Callable[[TopicPartition, Send], None] = lambda *_: None
     """Told whose sequence was refused for good."""
+    were_clocks_set: Callable[[], bool] = lambda: False
+    """Whether a leader's clock may be more than an hour behind: it takes no records of now."""
     on_damage: Callable[[str], None] = lambda _: None
     """Told what a reader was given that is no batch: it asks again."""
 
@@ -191,7 +192,7 @@ class Producer:
                     self._producer = None
                     self._refused(send, error)
                     return False
-                attempt.check(error)
+                self._check(error)
                 await attempt.back_off()
             else:
                 self._sequence += len(send.values)
@@ -222,6 +223,11 @@ class Producer:
         send.ok(base_offset, asked_ms, self._shared.now_ms())
         if self._acks == ACKS_ALL:
             self._shared.on_committed(self._partition, base_offset + len(send.values), self._name, asked_ms)
+
+    def _check(self, error: KafkaError) -> None:
+        """Of a batch. UnexpectedError."""
+        if error.code is not ErrorCode.invalid_timestamp or not self._shared.were_clocks_set():
+            Retries.check(error)
 
     def _refused(self, send: Send, error: KafkaError) -> None:
         send.reason = error.code.name

@@ -12,9 +12,10 @@ import pytest
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.sim.client import EARLIEST, Fetched
-from tierfetch.sim.history import History
+from tierfetch.sim.history import ACKS_ALL, History
 from tierfetch.sim.invariants import InvariantViolationError
-from tierfetch.sim.workload import RETRIABLE, Reader, Retries, Shared, UnexpectedError
+from tierfetch.sim.pipelined import PipelinedProducer
+from tierfetch.sim.workload import RETRIABLE, Pace, Producer, Reader, Retries, Shared, UnexpectedError
 
 
 @pytest.mark.parametrize("code", sorted(RETRIABLE))
@@ -22,8 +23,27 @@ def test_what_a_fault_explains_is_tried_again(code: ErrorCode) -> None:
     Retries.check(KafkaError(code, "because of a fault"))
 
 
-def test_a_leader_whose_clock_is_far_behind_takes_no_records() -> None:
-    assert ErrorCode.invalid_timestamp in RETRIABLE
+@pytest.mark.parametrize("kind", [Producer, PipelinedProducer])
+def test_records_of_now_are_refused_only_where_a_clock_may_be_far_behind(kind: type[Producer]) -> None:
+    def run(*, were_clocks_set: bool) -> None:
+        refusals = [KafkaError(ErrorCode.invalid_timestamp, "must lie in")]
+
+        async def produce(*_: object) -> int:
+            if refusals:
+                raise refusals.pop()
+            shared.stopping.set()
+            return 0
+
+        async def init_producer_id() -> tuple[int, int]:
+            return 1, 0
+
+        client: Any = SimpleNamespace(produce=produce, init_producer_id=init_producer_id)
+        shared = Shared(History(), lambda: 0, asyncio.Event(), were_clocks_set=lambda: were_clocks_set)
+        asyncio.run(kind("p", TopicPartition("t", 0), ACKS_ALL, client, shared, Random(1), Pace()).run())
+
+    run(were_clocks_set=True)
+    with pytest.raises(UnexpectedError, match="invalid_timestamp"):
+        run(were_clocks_set=False)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.corrupt_message, ErrorCode.invalid_record, ErrorCode.unknown_server_error])
