@@ -30,7 +30,9 @@ from .fetch_messages import (
     FetchPartitionResponse,
     FetchRequest,
     FetchResponse,
+    FetchTopic,
     FetchTopicResponse,
+    ForgottenTopic,
     release_records_of,
 )
 from .fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID, next_epoch
@@ -140,9 +142,9 @@ class LeaderSession:
             self.terms, self.foundation = terms, foundation
             self._disturb_all()
 
-    def update(self, request: FetchRequest) -> None:
-        """Take in what a request adds, changes and leaves out."""
-        for topic in request.topics:
+    def want(self, topics: Sequence[FetchTopic]) -> None:
+        """Take in what a request adds and changes."""
+        for topic in topics:
             name = topic.topic_id or topic.topic
             for wanted in topic.partitions:
                 asked = self.partitions.get((name, wanted.partition))
@@ -151,9 +153,12 @@ class LeaderSession:
                 else:
                     asked.wanted = wanted
                     self._disturb(asked)
-        for forgotten in request.forgotten_topics:
-            for number in forgotten.partitions:
-                self._remove(PartitionKey(forgotten.topic_id or forgotten.topic, number))
+
+    def forget(self, topics: Sequence[ForgottenTopic]) -> None:
+        """Take in what a request leaves out."""
+        for topic in topics:
+            for number in topic.partitions:
+                self._remove(PartitionKey(topic.topic_id or topic.topic, number))
 
     def close(self) -> None:
         self.is_open = False
@@ -241,7 +246,7 @@ class FetchSessionCache:
             if request.session_epoch == FINAL_EPOCH:
                 return FetchContext(_asked_once(request))
             opened = LeaderSession(by_topic_id, request.replica_id >= 0, terms, foundation, now_ms)
-            opened.update(request)
+            opened.want(request.topics)
             return FetchContext((), session=opened)
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -251,7 +256,8 @@ class FetchSessionCache:
         if session.by_topic_id != by_topic_id:
             return FetchContext((), ErrorCode.fetch_session_topic_id_error)
         session.renew(terms, foundation)
-        session.update(request)
+        session.want(request.topics)
+        session.forget(request.forgotten_topics)
         if not session.partitions:
             self._close(session.id)
             return FetchContext(())

@@ -257,6 +257,15 @@ def test_a_full_request_closes_the_session_that_it_names(epoch: int) -> None:
     assert context.error_code is ErrorCode.fetch_session_id_not_found
 
 
+def test_a_full_request_leaves_nothing_out() -> None:
+    """What it asks for is all that it wants: there is nothing before it to forget."""
+    leader, fetcher = Leader(), FetchSession()
+    fetcher.response_received(leader.exchange(request(fetcher.next_request(wanted(1)))))
+    forgotten = request(fetcher.next_request({})).forgotten_topics
+    full = replace(request(FetchSession().next_request(wanted(1, 2))), forgotten_topics=forgotten)
+    assert answered(leader.exchange(full)) == [1, 2]
+
+
 def test_a_session_that_wants_nothing_is_closed() -> None:
     leader, fetcher = Leader(), FetchSession()
     fetcher.response_received(leader.exchange(request(fetcher.next_request(wanted(1)))))
