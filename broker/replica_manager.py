@@ -111,6 +111,8 @@ class ReplicaManager:
         self._damaged = DamagedLogs(logs, services.node_id)
         self._without_log_start: set[TopicIdPartition] = set()
         """To be led, as soon as their log start is known."""
+        self._told_lost: set[TopicIdPartition] = set()
+        """What may still be on its way, though the image does not say it."""
         self._thin = thin
         self._applied: ClusterImage | None = None
         self._again: dict[TopicIdPartition, None] = {}
@@ -193,6 +195,7 @@ class ReplicaManager:
                 del self._hosted.failures[name]
                 for key in [key for key in self._to_open_anew if key.topic_partition == name]:
                     del self._to_open_anew[key]
+                self._told_lost -= {key for key in self._told_lost if key.topic_partition == name}
                 self._strays |= {name} & self._logs.found
         for key in again:
             registration = image.partition(key.topic_partition)
@@ -305,8 +308,10 @@ class ReplicaManager:
     def _tell_directory(self, key: TopicIdPartition, registration: PartitionRegistration) -> None:
         directory_id = self._logs.directory_id_of(key.topic_partition)
         is_kept = len(registration.directories) > 0
-        if is_kept and directory_id is not None and directory_id != registration.directory_of(self._services.node_id):
+        is_known = directory_id == registration.directory_of(self._services.node_id) and key not in self._told_lost
+        if is_kept and directory_id is not None and not is_known:
             self._services.view.assign_directory(key, directory_id)
+        self._told_lost.discard(key)
 
     def _tell_lost(self, key: TopicIdPartition, registration: PartitionRegistration) -> None:
         """The log cannot be opened now, so the replica shall neither lead nor stay in the ISR: where nothing is
@@ -318,6 +323,7 @@ class ReplicaManager:
         is_in_isr = self._services.node_id in registration.isr
         if is_kept and is_in_isr and directory_id not in (LOST_DIRECTORY, *self._logs.offline_directory_ids):
             self._services.view.assign_directory(key, LOST_DIRECTORY)
+            self._told_lost.add(key)
 
     async def _open_anew(self, key: TopicIdPartition) -> None:
         """After a failed write, once the disk works again; KafkaError or OSError until then. A log that was led and may

@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -245,6 +246,30 @@ async def test_C1_replica_whose_log_cannot_be_opened_counts_as_lost_until_it_can
         nodes.cluster.change(lambda image: assign_directory(image, key, broken, LOST_DIRECTORY))
     await until(lambda: told[key] == directory_id)
     assert nodes.hosts(broken, "t")
+
+
+async def test_replica_that_is_back_before_it_was_told_lost_is_not_told_lost_any_more(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The image has not heard of the loss: without another word it would come later, of a replica that is well."""
+    monkeypatch.setattr("tierfetch.broker.replica_manager.TICK_S_MAX", 0.02)
+    await nodes.start(1, 2)
+    key = (await nodes.topic("t", 1, 2)).id_partition(0)
+    (directory_id,), view = nodes[1].logs.directory_ids, nodes[1].view
+    nodes.cluster.change(lambda image: assign_directory(image, key, 1, directory_id))
+    told: list[UUID] = []
+    monkeypatch.setattr(view, "assign_directory", lambda _, directory_id: told.append(directory_id))
+    renew = view.renew_leadership
+
+    async def unreachable_at_first(partition: TopicIdPartition, leader_epoch: int) -> None:
+        if not told:
+            raise OSError("no controller answers")
+        await renew(partition, leader_epoch)
+
+    monkeypatch.setattr(view, "renew_leadership", unreachable_at_first)
+    nodes.partition(1, "t").log._state.fail(OSError(28, "No space left on device"))
+    await until(lambda: nodes.hosts(1, "t") and nodes.partition(1, "t").leadership is not None and len(told) > 0)
+    assert told == [LOST_DIRECTORY, directory_id]
 
 
 @pytest.mark.parametrize("when", ["while it runs", "before it starts"])
