@@ -143,9 +143,7 @@ def release_records(response: FetchResponse) -> None:
     """Release every slice of the response; idempotent."""
     for topic in response.topics:
         for partition in topic.partitions:
-            records = partition.records
-            if records is not None and not isinstance(records, BUFFER_TYPES):
-                records.release()
+            release_records_of(partition)
 
 
 def release_records_of(answer: FetchPartitionResponse) -> None:

@@ -197,14 +197,7 @@ class Reader:
 
     def topic(self, *, by_id: bool) -> tuple[str, UUID | None]:
         """Name ("" where topics go by id) and id (None where they go by name)."""
-        if not by_id:
-            return self.string(), None
-        end = self.position + UUID_SIZE
-        if end > self.end:
-            raise self._short(UUID_SIZE)
-        raw = bytes(self.data[self.position : end])
-        self.position = end
-        return "", _uuid(raw)
+        return ("", self.uuid()) if by_id else (self.string(), None)
 
     def string(self) -> str:
         value = self.nullable_string()
@@ -330,7 +323,7 @@ class Writer:
     def topic(self, name: str, topic_id: UUID | None, *, by_id: bool) -> None:
         """A topic by its id or by its name; the other one is not sent."""
         if by_id:
-            self.out += (topic_id or ZERO_UUID).int.to_bytes(UUID_SIZE, "big")
+            self.uuid(topic_id)
         else:
             self.string(name)
 

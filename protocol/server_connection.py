@@ -309,8 +309,8 @@ class ServerConnection(StreamProtocol):
         self._server.memory.give_back(request.memory)
 
     def _close_when_answered(self) -> None:
-        """Once it is to be closed, and nothing is under way any more."""
-        if self._is_closing and not self._requests and self._sender is None:
+        """It is to be closed: do so, if nothing is under way any more."""
+        if not self._requests and self._sender is None:
             self.transport.close()
 
     def _log_failure(self, request: _Request, error: BaseException) -> None:
