@@ -45,6 +45,7 @@ class _Seen:
     voted_key: ReplicaKey | None
     votes: int
     high_watermark: int
+    log_start_offset: int
     log_end_offset: int
     epochs_version: int
 
@@ -103,6 +104,7 @@ class QuorumWatch:
             or before.leader_id != core.leader_id
             or before.epoch != core.epoch
             or before.voted_key is not core.voted_key
+            or before.log_start_offset != state.log_start_offset
             or before.process is not process
             or before.votes != _votes(core.role)
         ):
@@ -114,6 +116,7 @@ class QuorumWatch:
                 core.voted_key,
                 _votes(core.role),
                 core.high_watermark,
+                state.log_start_offset,
                 state.log_end_offset,
                 state.epochs._version,
             )

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
-from tierfetch.quorum.state import LeaderAndEpoch, OffsetAndEpoch, RaftState
+from tierfetch.quorum.roles import Candidate, Poll
+from tierfetch.quorum.state import LeaderAndEpoch, OffsetAndEpoch, RaftState, ReplicaKey
 from tierfetch.sim.durability import DurableVote
 from tierfetch.sim.invariants import InvariantViolationError
 from tierfetch.sim.process import Process
@@ -64,7 +65,7 @@ class Scene:
 
 
 def _log(end_offset: int, epochs: LeaderEpochCache) -> SimpleNamespace:
-    state = SimpleNamespace(log_end_offset=end_offset, epochs=epochs)
+    state = SimpleNamespace(log_start_offset=0, log_end_offset=end_offset, epochs=epochs)
     return SimpleNamespace(
         log_start_offset=0, log_end_offset=end_offset, epochs=epochs, _log=SimpleNamespace(_state=state)
     )
@@ -94,6 +95,42 @@ def _replica(
         log=log,
         _core=SimpleNamespace(_replica=inner),
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("_core._replica.role", Candidate(0, Poll({1}))),
+        ("_core._replica.role.poll.granted", {1, 2}),
+        ("_core._replica.leader_id", 2),
+        ("_core._replica.epoch", 6),
+        ("_core._replica.voted_key", ReplicaKey(1)),
+        ("_core._replica.high_watermark", 1),
+        ("log._log._state.log_start_offset", 1),
+        ("log._log._state.log_end_offset", 11),
+        ("log._log._state.epochs._version", 1),
+    ],
+)
+def test_whatever_is_judged_is_looked_at_when_it_changes_and_only_then(path: str, value: Any) -> None:
+    scene, looks, process = Scene(), [], Process("one", 1)
+    scene.watch.invariants.observe = looks.append  # type: ignore[method-assign]
+    log = _log(10, LeaderEpochCache())
+    replica = _replica(RaftState.CANDIDATE, LeaderAndEpoch(None, 5), None, (1,), 0, log)
+    replica._core._replica.role = Candidate(0, Poll({1}))
+    scene.replicas["one"] = replica
+    for _ in range(2):
+        scene.watch.on_event(process)
+    assert len(looks) == 1
+    *owners, name = path.split(".")
+    owner: Any = replica
+    for each in owners:
+        owner = getattr(owner, each)
+    setattr(owner, name, value)
+    for _ in range(2):
+        scene.watch.on_event(process)
+    assert len(looks) == 2
+    scene.watch.on_event(Process("one", 2))
+    assert len(looks) == 3
 
 
 def test_two_candidates_never_count_the_vote_of_one_voter() -> None:
