@@ -18,6 +18,8 @@ from typing import Final
 from .filesystem import Directory, Inode, SimFilesystem
 
 LOG_SUFFIX: Final = ".log"
+SWAP_SUFFIX: Final = ".swap"
+"""Of a segment that the next start finishes to rename: one that was cleaned, or warmed."""
 QUORUM_STATE: Final = "quorum-state"
 _HEADER: Final = Struct(">qi11xi")
 """Base offset, length behind these two, last offset delta."""
@@ -60,7 +62,8 @@ class DurableLogs:
         ends = (*below[1:], end_offset)
         for base_offset, end in zip(below, ends, strict=False):
             name, inode = segments[base_offset]
-            if durable.get(name) is not inode or self._end_of(inode, base_offset) < end:
+            has_name = inode in (durable.get(name), durable.get(name + SWAP_SUFFIX))
+            if not has_name or self._end_of(inode, base_offset) < end:
                 return False
         return bool(segments) or end_offset == 0
 

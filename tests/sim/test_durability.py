@@ -137,6 +137,18 @@ def test_a_segment_without_a_durable_name_is_not_there() -> None:
     assert not machine.holds(4)
 
 
+def test_a_segment_that_comes_in_by_a_rename_has_the_name_from_which_the_next_start_finishes_it() -> None:
+    machine = Machine()
+    place = DIRECTORY / f"{0:020}.log"
+    for path, base_offset in ((Path(f"{place}.swap"), 0), (DIRECTORY / f"{2:020}.log", 2)):
+        segment = machine.files.open(path, create=True)
+        machine.append(segment, batch(base_offset))
+        segment.sync(1)
+    machine.files.sync_names(DIRECTORY)
+    machine.files.rename(Path(f"{place}.swap"), place)
+    assert machine.holds(4)
+
+
 def test_what_was_deleted_is_not_asked_for_although_its_name_is_still_durable() -> None:
     machine = Machine()
     machine.append(machine.segment(0), batch(0))
