@@ -5,7 +5,7 @@
 | it had asked for that, or was leaving                                          | right                              |
 | nothing was heard of it for a session timeout, by that controller, since it    | right: the session is over         |
 | began to lead                                                                  |                                    |
-| the process that had registered runs                                           | violation of "live brokers serve"  |
+| the process that had registered listens                                        | violation of "live brokers serve"  |
 | it has ended, and the controller leads for less than a session timeout and has | violation of "hears most"          |
 | not heard more than half of the brokers, without those that died and were      |                                    |
 | fenced so (or, where it is replaced, has not heard that one)                   |                                    |
@@ -39,7 +39,9 @@ class _Fast:
 
 
 class FenceJudge:
-    """`hosts` are brokers' hosts by id; `up_since_s` says since when a host's process runs, None if none does."""
+    """`hosts` are brokers' hosts by id; `up_since_s` says since when a host's broker runs, None if none
+    does, or if it listens no more.
+    """
 
     def __init__(
         self,

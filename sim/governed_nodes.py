@@ -13,7 +13,7 @@ from ..quorum.node import QuorumNode
 from ..quorum.state import RaftState
 from .combined import CombinedProcess, broker_in
 from .controllers import ControllerProcess
-from .governed_options import BROKERS, GovernedOptions
+from .governed_options import BROKERS, PORT, GovernedOptions
 from .process import Process
 from .truth import Tap
 from .world import World
@@ -55,8 +55,11 @@ class GovernedNodes:
         return process
 
     def up_since_s(self, name: str) -> float | None:
-        """When the process that runs there was started; None if none does."""
-        return self._started_s[name] if self._world.host(name).is_up else None
+        """When the process of the broker that listens there was started; None if none does: what is about to end has
+        closed its listener before.
+        """
+        is_listening = (name, PORT) in self._world.network.listeners
+        return self._started_s[name] if is_listening and self._world.host(name).is_up else None
 
     def broker_of(self, process: Process) -> Broker | None:
         """None while it is not up."""
