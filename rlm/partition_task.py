@@ -298,7 +298,7 @@ class PartitionTask:
 
 
 def _local_segment(segment: LogSegment) -> LocalSegment:
-    return LocalSegment(segment.base_offset, segment.next_offset, segment.size_bytes, segment.largest_timestamp_ms)
+    return LocalSegment(segment.base_offset, segment.next_offset, segment.written_bytes, segment.largest_timestamp_ms)
 
 
 async def _wait_for_end(task: asyncio.Task[None]) -> None:

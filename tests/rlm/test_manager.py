@@ -21,6 +21,7 @@ from tierfetch.remote.segment import (
 )
 from tierfetch.remote.storage import IndexType, LogSegmentData
 from tierfetch.rlm.pending_deletions import PENDING_DELETIONS_FILE
+from tierfetch.tests.fakes.disk import Effect
 from tierfetch.tests.fakes.remote_metadata import SharedMetadata
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.log.logs import DIRECTORY, NOW_MS, append, end_transaction, read_bytes
@@ -261,6 +262,28 @@ class TestRetention:
         await until(lambda: follower.log.local_log_start_offset == 12)
         assert follower.log.log_start_offset == 0
         assert follower.tiered_to() == 12, "the follower knows the highest tiered offset"
+
+    async def test_retention_counts_no_batch_that_is_still_being_written(self, leader: Broker) -> None:
+        await leader.fill(2)
+        await until(leader.is_all_tiered)
+        behind_bytes = sum(segment.size_bytes for segment in leader.log.segments[1:])
+        leader.log.update_config(replace(TIERED, retention_bytes=behind_bytes + 1))
+        is_held, may_go_on = asyncio.Event(), asyncio.Event()
+
+        async def hold(effect: Effect) -> None:
+            if effect.path == leader.log.active_segment.path and effect.operation == "write":
+                is_held.set()
+                await may_go_on.wait()
+
+        leader.disk.before_effect = hold
+        writing = asyncio.create_task(append(leader.log, 1, epoch=leader.epoch))
+        await is_held.wait()
+        leader.manager.config_changed(PARTITION)
+        await asyncio.sleep(0.05)
+        assert leader.log.log_start_offset == 0
+        may_go_on.set()
+        await writing
+        await until(lambda: leader.log.log_start_offset == 6)
 
     async def test_R4_bootstrap_rule_8_remote_retention_waits_until_the_isr_has_the_log_start(
         self, leader: Broker
