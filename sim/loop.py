@@ -322,6 +322,8 @@ class SimLoop(asyncio.AbstractEventLoop):
             self.cancelled_timers -= 1
             return
         if moment_s > self.time_limit_s:
+            self._timers[moment_s] = due
+            heappush(self._moments, moment_s)
             raise TimeLimitError(f"the run did not end within {self.time_limit_s:g} virtual seconds")
         if moment_s > self.now_s:
             self.now_s = moment_s

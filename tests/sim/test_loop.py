@@ -131,6 +131,16 @@ def test_a_run_ends_with_its_time(loop):
     assert loop.time() <= 10
 
 
+def test_a_run_with_more_time_goes_on_where_the_last_one_ended(loop):
+    sleeping = loop.create_task(asyncio.sleep(11))
+    loop.time_limit_s = 10
+    with pytest.raises(TimeLimitError):
+        loop.run_until_complete(sleeping)
+    loop.time_limit_s = 20
+    loop.run_until_complete(sleeping)
+    assert loop.time() == 11
+
+
 async def from_a_thread(loop):
     errors = []
 
