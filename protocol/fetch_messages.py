@@ -38,7 +38,7 @@ class FetchPartition:
 
     def can_raise_to(self, high_watermark: int, log_start_offset: int) -> bool:
         """Whether a follower's high watermark, which ends with its log at the latest, or its log start is below what it
-        could be.
+        could be. Not to be asked of a consumer: some clients write a log start of 0 there.
         """
         if -1 < self.log_start_offset < log_start_offset:
             return True

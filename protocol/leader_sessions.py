@@ -61,7 +61,7 @@ class AskedPartition:
     high_watermark: int = -1
     log_start_offset: int = -1
 
-    def tell(self, answer: FetchPartitionResponse) -> bool:
+    def tell(self, answer: FetchPartitionResponse, *, is_follower: bool) -> bool:
         """Take the answer as told; whether it was news."""
         is_error = answer.error_code is not ErrorCode.none
         is_news = (
@@ -69,7 +69,7 @@ class AskedPartition:
             or answer.high_watermark != self.high_watermark
             or answer.log_start_offset != self.log_start_offset
             or _has_records(answer)
-            or self.wanted.can_raise_to(answer.high_watermark, answer.log_start_offset)
+            or (is_follower and self.wanted.can_raise_to(answer.high_watermark, answer.log_start_offset))
             or answer.diverging_epoch is not None
             or answer.preferred_read_replica >= 0
         )
@@ -191,7 +191,7 @@ class LeaderSession:
         """The answers that are news. Those partitions that get records move to the end of the order."""
         news: dict[AskedPartition, FetchPartitionResponse] = {}
         for asked, answer in answers.items():
-            if not asked.tell(answer):
+            if not asked.tell(answer, is_follower=self.is_follower):
                 continue
             news[asked] = answer
             if asked is not next(reversed(self.partitions.values())) and _has_records(answer):

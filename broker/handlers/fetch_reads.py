@@ -206,12 +206,12 @@ class FetchReads:
     def _waits_at_end(self, wanted: FetchPartition, partition: Partition, leadership: Leadership) -> bool:
         """Where a look finds nothing to serve, to commit, or to change of the ISR, and nothing to repeat."""
         log, replicas = partition.log, leadership.replicas
-        if wanted.can_raise_to(log.high_watermark, log.log_start_offset):
-            return False
         if self._isolation is FetchIsolation.TXN_COMMITTED:
             return wanted.fetch_offset >= log.last_stable_offset
         if self._isolation is FetchIsolation.HIGH_WATERMARK:
             return wanted.fetch_offset >= log.high_watermark
+        if wanted.can_raise_to(log.high_watermark, log.log_start_offset):
+            return False
         is_settled = self._request.replica_id in replicas.isr and replicas.pending_isr is None
         return is_settled and wanted.fetch_offset == log.log_end_offset == log.high_watermark
 
@@ -299,7 +299,8 @@ class FetchReads:
         decision: FetchDecision,
     ) -> FetchPartitionResponse | None:
         """What is answered in place of records, if they are better read from another replica, or held back."""
-        self.must_answer = self.must_answer or wanted.can_raise_to(view.high_watermark, view.log_start_offset)
+        if self._request.replica_id >= 0 and wanted.can_raise_to(view.high_watermark, view.log_start_offset):
+            self.must_answer = True
         if self._select is not None:
             preferred = leadership.preferred_read_replica(self._select, self._request.rack_id, wanted.fetch_offset)
             if preferred is not None:

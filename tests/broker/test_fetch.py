@@ -201,6 +201,26 @@ async def test_a_follower_is_told_at_once_of_a_log_start_above_its_own(host: Hos
     waiting.cancel()
 
 
+async def test_a_consumer_waits_whatever_it_writes_where_followers_tell_their_log_start(
+    host: Host, handler: FetchHandler
+) -> None:
+    """Some write 0, as kafka-go: answered at once they would ask again without a pause."""
+    partition = await host.topic("t", 1)
+    await append(partition, batch(b"a", b"b"))
+    await partition.log.increment_log_start_offset(1)
+    at_end = request(offset=2, max_wait_ms=60_000, session_epoch=0, partition_fields={"log_start_offset": 0})
+    waiting = asyncio.create_task(handler.fetch(CONTEXT, at_end))
+    await until(lambda: waiting.done() or bool(partition.high_watermark_news))
+    assert not waiting.done()
+    await append(partition, batch(b"c"))
+    opened = await waiting
+    release_records(opened)
+    going_on = request(
+        offset=3, session_id=opened.session_id, session_epoch=1, partition_fields={"log_start_offset": 0}
+    )
+    assert (await handler.fetch(CONTEXT, going_on)).topics == ()
+
+
 async def test_waits_for_min_bytes(host: Host, handler: FetchHandler) -> None:
     partition = await host.topic("t", 1)
     size = len(batch(b"a"))
