@@ -21,9 +21,8 @@ A partition may rest in its session where a look would find, and do, the same un
 its reader waits at the end, with a follower nothing is left to commit and no ISR to change, and there was no error and
 nothing to repeat. What moves it tells `leadership.resting` first.
 
-Between a decision and the
-read that follows it local retention may move on: then it is decided again; the next segment upward never takes the
-place of the asked offset.
+Between a decision and the read that follows it local retention may move on: then it is decided again; the next segment
+upward never takes the place of the asked offset.
 """
 
 from __future__ import annotations
