@@ -42,7 +42,7 @@ from ..log.damage import damage_of
 from ..log.errors import CorruptFileError
 from ..log.manager import LogManager
 from ..log.segment_recovery import CorruptLogError
-from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.errors import ErrorCode, KafkaError, told
 from ..protocol.topics import TopicIdPartition, TopicPartition
 from ..rlm.manager import RemoteLogManager
 from .cluster_view import NO_LEADER, ClusterImage, PartitionRegistration
@@ -83,6 +83,10 @@ class _FailedLog:
 
     led_epoch: int
     last_epoch: int
+
+
+class _UnburiedError(KafkaError):
+    """The tier still holds an earlier topic of a log's name, and could not be told that it is gone."""
 
 
 class ReplicaManager:
@@ -253,6 +257,8 @@ class ReplicaManager:
         if partition is None:
             try:
                 partition = await self._open(key, registration)
+            except _UnburiedError:
+                raise
             except OUTSIDE_ERRORS:
                 self._tell_lost(key, registration)
                 raise
@@ -299,11 +305,15 @@ class ReplicaManager:
 
     async def _bury_predecessor(self, key: TopicIdPartition) -> None:
         """The log that is here may be of a topic of the same name, which was deleted while this broker was down, and
-        nobody else may have had a replica of it.
+        nobody else may have had a replica of it. _UnburiedError where the tier cannot be told; the log is well.
         """
         topic_id = await self._logs.topic_id_of(key.topic_partition)
         if self._tier is not None and topic_id not in (None, key.topic_id):
-            await self._tier.delete_remote_partition(replace(key, topic_id=topic_id))
+            try:
+                await self._tier.delete_remote_partition(replace(key, topic_id=topic_id))
+            except (OSError, KafkaError) as error:
+                code = error.code if isinstance(error, KafkaError) else ErrorCode.kafka_storage_error
+                raise _UnburiedError(code, f"the earlier topic's remote segments: {told(error)}") from error
 
     def _tell_directory(self, key: TopicIdPartition, registration: PartitionRegistration) -> None:
         directory_id = self._logs.directory_id_of(key.topic_partition)

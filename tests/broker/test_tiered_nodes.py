@@ -8,6 +8,7 @@ from dataclasses import replace as replace_fields
 from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -24,11 +25,14 @@ from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tierfetch.protocol.produce_wire import ProducePartition, ProduceRequest, ProduceTopic
 from tierfetch.protocol.records import iter_batches, iter_records
+from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.rlm.manager import RemoteLogManager
 from tierfetch.rlm.rate_limit import RateLimit
 from tierfetch.tests.broker.hosting import batch
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.requests import context_of
 from tierfetch.tests.broker.waiting import until
+from tierfetch.tests.fakes.cluster_rules import assign_directory
 from tierfetch.tests.fakes.cluster_view import FakeCluster, FakeClusterView
 
 pytestmark = pytest.mark.slow
@@ -405,6 +409,34 @@ async def test_C3_topic_that_was_made_anew_while_its_only_broker_was_down_leaves
     await nodes.start(1)
     assert nodes.partition(1, "t").log.log_end_offset == 0
     await until(lambda: not list(directory.rglob("*.log")))
+
+
+async def test_C3_a_tier_that_cannot_be_told_of_the_earlier_topic_is_no_loss_of_the_log(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tierfetch.broker.replica_manager.TICK_S_MAX", 0.02)
+    await nodes.topic("t", 1, **TIERED)
+    await produce(nodes, 1, 40)
+    await all_closed_segments_tiered(nodes, 1)
+    (directory_id,) = nodes[1].logs.directory_ids
+    await nodes.stop(1)
+    await nodes.operator.delete_topic("t")
+    key = (await nodes.operator.create_topic(NewTopic("t", -1, -1, ((1,),)))).id_partition(0)
+    nodes.cluster.change(lambda image: assign_directory(image, key, 1, directory_id))
+    told: list[UUID] = []
+    monkeypatch.setattr(FakeClusterView, "assign_directory", lambda _, __, directory_id: told.append(directory_id))
+    delete, refusals = RemoteLogManager.delete_remote_partition, iter([TimeoutError(), TimeoutError()])
+
+    async def reached_at_last(manager: RemoteLogManager, partition: TopicIdPartition) -> None:
+        for refusal in refusals:
+            raise refusal
+        await delete(manager, partition)
+
+    monkeypatch.setattr(RemoteLogManager, "delete_remote_partition", reached_at_last)
+    await nodes.start(1)
+    await until(lambda: nodes.hosts(1, "t"))
+    assert next(refusals, None) is None
+    assert told == []
 
 
 async def test_R6_tiering_is_switched_off_and_on_again(nodes: Nodes) -> None:
