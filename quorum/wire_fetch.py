@@ -44,6 +44,8 @@ from .wire import PARTITION, REQUEST_ERRORS, TOPIC, UNKNOWN_ID, Body, directory,
 AnyTopic = TypeVar("AnyTopic", FetchTopic, FetchTopicResponse)
 
 MIN_BYTES: Final = 1
+TEXT_MAX: Final = 200
+"""Characters of what was asked for in place of the metadata log, in the refusal."""
 
 
 # Fetch.
@@ -73,7 +75,7 @@ def read_fetch_request(body: WireFetchRequest) -> FetchRequest:
     """INVALID_REQUEST unless it asks for the metadata log alone."""
     topic = _alone(body.topics)
     if topic is None or not _is_metadata(topic):
-        raise KafkaError(ErrorCode.invalid_request, f"expected {TOPIC}-{PARTITION} alone, found {body.topics}")
+        raise _not_alone(ErrorCode.invalid_request, body.topics)
     partition = topic.partitions[0]
     told = partition.high_watermark
     return FetchRequest(
@@ -93,6 +95,11 @@ def _alone(topics: Sequence[AnyTopic]) -> AnyTopic | None:
     if len(topics) != 1 or len(topics[0].partitions) != 1 or topics[0].partitions[0].partition != PARTITION:
         return None
     return topics[0]
+
+
+def _not_alone(code: ErrorCode, found: Sequence[Any]) -> KafkaError:
+    """Its text is short, however much was asked for."""
+    return KafkaError(code, f"expected {TOPIC}-{PARTITION} alone, found {str(found)[:TEXT_MAX]}")
 
 
 def _is_metadata(topic: FetchTopic) -> bool:
@@ -127,7 +134,7 @@ def read_fetch_response(body: WireFetchResponse, before: VotersAt) -> FetchRespo
         return FetchResponse(error=body.error_code, leader=NO_LEADER)
     topic = _alone(body.topics)
     if topic is None:
-        raise KafkaError(ErrorCode.invalid_request, f"expected {TOPIC}-{PARTITION} alone, found {body.topics}")
+        raise _not_alone(ErrorCode.invalid_request, body.topics)
     partition = topic.partitions[0]
     diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
     for place in (diverging, snapshot):
@@ -171,7 +178,7 @@ def fetch_snapshot_request(request: FetchSnapshotRequest) -> Body:
 def read_fetch_snapshot_request(body: Any) -> FetchSnapshotRequest:
     found = [(topic.name, partition) for topic in body.topics for partition in topic.partitions]
     if len(found) != 1 or found[0][0] != TOPIC or found[0][1].partition != PARTITION:
-        raise KafkaError(ErrorCode.unknown_topic_or_partition, f"expected {TOPIC}-{PARTITION} alone, found {found}")
+        raise _not_alone(ErrorCode.unknown_topic_or_partition, found)
     partition = found[0][1]
     return FetchSnapshotRequest(
         cluster_id=body.cluster_id,
@@ -207,7 +214,7 @@ def read_fetch_snapshot_response(body: Any) -> FetchSnapshotResponse:
         return FetchSnapshotResponse(error=body.error_code, leader=NO_LEADER)
     partitions = [partition for topic in body.topics for partition in topic.partitions]
     if len(partitions) != 1 or partitions[0].index != PARTITION:
-        raise KafkaError(ErrorCode.invalid_request, f"expected {TOPIC}-{PARTITION} alone, found {body.topics}")
+        raise _not_alone(ErrorCode.invalid_request, body.topics)
     partition = partitions[0]
     hint = partition.current_leader
     data: Buffer = partition.unaligned_records

@@ -190,6 +190,15 @@ def test_Q5_fetch_request(request: FetchRequest, version: int) -> None:
     assert wire_fetch.read_fetch_request(body) == request
 
 
+def test_Q5_refusal_of_a_large_foreign_fetch_is_short() -> None:
+    body = wire_fetch.fetch_request(
+        FetchRequest(cluster_id="c", replica=ReplicaKey(1), epoch=1, fetch_offset=0, last_fetched_epoch=0)
+    )
+    with pytest.raises(KafkaError, match="alone, found") as raised:
+        wire_fetch.read_fetch_request(replace(body, topics=body.topics * 1000))
+    assert len(str(raised.value)) < 2 * wire_fetch.TEXT_MAX
+
+
 @given(st.integers(13, ApiKey.FETCH.max_version), leaders, st.integers(-1, 2**62), st.booleans())
 def test_Q5_fetch_response(version: int, leader: LeaderAndEpoch, high_watermark: int, diverges: bool) -> None:
     asked = WireFetchRequest(
