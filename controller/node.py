@@ -151,9 +151,12 @@ class ControllerNode:
             self._become_active(leader.epoch)
         elif self.is_active:
             _log.info("controller %d is not active any more; epoch %d", self._node.node_id, leader.epoch)
-            self.core.resign()
-            self._committed.set()
-            self._reject_jobs()
+            self._resign()
+
+    def _resign(self) -> None:
+        self.core.resign()
+        self._committed.set()
+        self._reject_jobs()
 
     def _become_active(self, epoch: int) -> None:
         self._epoch = epoch
@@ -275,7 +278,10 @@ class ControllerNode:
             job = await self._next_job()
             try:
                 await self._do(job)
-            except (KafkaError, QuorumFailedError) as error:
+            except QuorumFailedError as error:  # for good: what is due would be due again at once, for ever
+                self._undone(job, error)
+                self._resign()
+            except KafkaError as error:
                 self._undone(job, error)
             except BaseException:
                 self._undone(job, self._not_active())

@@ -31,6 +31,9 @@ class SegmentView(Protocol):
     def size_bytes(self) -> int: ...
 
     @property
+    def written_bytes(self) -> int: ...
+
+    @property
     def largest_timestamp_ms(self) -> int: ...
 
 
@@ -84,12 +87,13 @@ def _by_time(segments: Sequence[SegmentView], config: LogConfig, now_ms: int) ->
 
 
 def _by_size(segments: Sequence[SegmentView], config: LogConfig) -> int:
+    """Nothing that is still being written counts: it may fail."""
     if config.retention_bytes == UNLIMITED:
         return 0
-    excess = sum(segment.size_bytes for segment in segments) - config.retention_bytes
+    excess = sum(segment.written_bytes for segment in segments) - config.retention_bytes
     count = 0
     for segment in segments:
-        excess -= segment.size_bytes
+        excess -= segment.written_bytes
         if excess < 0:
             break
         count += 1

@@ -26,7 +26,7 @@ from tierfetch.controller.state import ControllerResult
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.client import Address
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.quorum.errors import BufferFullError, NotLeaderError
+from tierfetch.quorum.errors import BufferFullError, NotLeaderError, QuorumFailedError
 from tierfetch.sim.controllers import CONTROLLER_PORT, controller_host
 
 from .harness import same
@@ -266,6 +266,23 @@ def test_a_fault_of_ours_leaves_nobody_waiting() -> None:
         assert not service.controller.is_active
         assert (await allocate(cluster, service)).error_code is ErrorCode.not_controller
         cluster.controllers[node_id].crash("process")
+
+    simulate(scenario)
+
+
+def test_a_controller_whose_quorum_replica_has_failed_decides_no_more() -> None:
+    """What is due would be due again at once, for ever, and nothing else would run."""
+
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1, 2, 3)
+        _, service = await cluster.active()
+
+        async def fail(*_: object, **__: object) -> int:
+            raise QuorumFailedError("by the test")
+
+        service.node.append = fail
+        assert (await allocate(cluster, service)).error_code is ErrorCode.not_controller
+        assert not service.controller.is_active
 
     simulate(scenario)
 

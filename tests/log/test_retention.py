@@ -20,6 +20,11 @@ class Segment:
     next_offset: int
     size_bytes: int
     largest_timestamp_ms: int
+    under_way_bytes: int = 0
+
+    @property
+    def written_bytes(self) -> int:
+        return self.size_bytes - self.under_way_bytes
 
 
 SEGMENTS = (Segment(10, 100, 1000), Segment(20, 100, 2000), Segment(30, 100, 3000), Segment(40, 50, 4000))
@@ -68,6 +73,12 @@ def test_what_lies_below_the_log_start_goes_but_never_the_active_segment(
     config = LogConfig(retention_ms=-1, retention_bytes=-1, remote_storage_enable=tiered)
     assert decide(config, log_start=log_start, high_watermark=0) == Expired(count)
     assert below_log_start(SEGMENTS, log_start) == Expired(count)
+
+
+def test_a_batch_that_is_still_being_written_makes_no_room_for_itself() -> None:
+    segments = (Segment(10, 100, 1000), Segment(20, 100, 2000), Segment(30, 50, 3000, under_way_bytes=50))
+    config = LogConfig(retention_ms=-1, retention_bytes=150)
+    assert expired(segments, config, now_ms=NOW_MS, high_watermark=20, log_start_offset=0) == Expired(0)
 
 
 def test_an_empty_active_segment_stays() -> None:
