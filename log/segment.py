@@ -203,15 +203,16 @@ class LogSegment:
         self.size_bytes = size_bytes
         self.next_offset = headers[-1].next_offset
         self.last_modified_ms = now_ms
-        return Published(size_bytes, self.next_offset, indexes.max_timestamp_ms, indexes.max_timestamp_offset)
+        return self._accounted(indexes)
 
     def publish_all(self) -> None:
         """All that is accounted for is in the file already."""
         indexes = self._active_indexes()
         if self.size_bytes > self.written_bytes:
-            self.publish(
-                Published(self.size_bytes, self.next_offset, indexes.max_timestamp_ms, indexes.max_timestamp_offset)
-            )
+            self.publish(self._accounted(indexes))
+
+    def _accounted(self, indexes: SegmentIndexes) -> Published:
+        return Published(self.size_bytes, self.next_offset, indexes.max_timestamp_ms, indexes.max_timestamp_offset)
 
     def publish(self, published: Published) -> None:
         """The file holds its bytes up to there."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import ssl as tls
 from collections import deque
 from collections.abc import Callable
@@ -109,8 +108,7 @@ class Connection(StreamProtocol):
         self._turns = Turns(limits.in_flight_max)
         self._correlation_id = 0
         self._watch: asyncio.TimerHandle | None = None
-        self._watch_s = math.inf
-        """When it looks, not later than the first deadline of those that wait."""
+        """It looks not later than the first deadline of those that wait."""
 
     @classmethod
     async def connect(
@@ -242,7 +240,7 @@ class Connection(StreamProtocol):
             return None
         pending = _Pending(header.correlation_id, self.loop.create_future(), deadline_s, arriving)
         self._pending.append(pending)
-        if deadline_s < self._watch_s:
+        if self._watch is None or deadline_s < self._watch.when():
             self._watch_until(deadline_s)
         return pending
 
@@ -250,12 +248,10 @@ class Connection(StreamProtocol):
         if self._watch is not None:
             self._watch.cancel()
         self._watch = self.loop.call_at(deadline_s, self._look_at_deadlines)
-        self._watch_s = deadline_s
 
     def _look_at_deadlines(self) -> None:
         """Tell whoever has waited too long; who was cancelled waits for nothing."""
         self._watch = None
-        self._watch_s = math.inf
         now_s = self.loop.time()
         waiting = [pending for pending in self._pending if not pending.frame.done()]
         for pending in waiting:

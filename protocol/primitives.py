@@ -226,14 +226,7 @@ class Reader:
     def nullable_records(self) -> memoryview | None:
         """A view of the frame."""
         length = self.uvarint() - 1 if self.flexible else self.int32()
-        if length < 0 and self._is_null(length):
-            return None
-        end = self.position + length
-        if end > self.end:
-            raise self._short(length)
-        records = self.data[self.position : end]
-        self.position = end
-        return records
+        return None if length < 0 and self._is_null(length) else self._take(length)
 
     def array_length(self) -> int:
         position = self.position

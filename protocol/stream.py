@@ -49,10 +49,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
                 part.release()
             return
         if len(part) <= WRITE_CHUNK_SIZE:
-            if self._writable.is_set():
-                self.check_open()
-            else:
-                await self.drain()
+            await self.drain()
             self.transport.write(part)
             return
         view = memoryview(part)
