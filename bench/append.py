@@ -18,12 +18,12 @@ from typing import Final
 
 from tierfetch.broker.environment import wall_clock_ms
 from tierfetch.cli.local_quorum import LocalQuorum
-from tierfetch.log.disk_os import OsDisk
+from tierfetch.log.disk.os_disk import OsDisk
 from tierfetch.quorum.controller_config import parse
+from tierfetch.quorum.core.state import LeaderAndEpoch
 from tierfetch.quorum.delivery import CommittedBatch, SnapshotContent
 from tierfetch.quorum.node import QuorumNode
 from tierfetch.quorum.service import QuorumService
-from tierfetch.quorum.state import LeaderAndEpoch
 
 from .measure import Results
 from .systems import System

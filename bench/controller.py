@@ -20,9 +20,10 @@ from uuid import UUID
 
 import psutil
 
-from tierfetch.controller.broker_heartbeat import fence
-from tierfetch.controller.config import SUPPORTED_FEATURES, ControllerConfig
-from tierfetch.controller.core import ControllerCore
+from tierfetch.controller.core.broker_heartbeat import fence
+from tierfetch.controller.core.config import SUPPORTED_FEATURES, ControllerConfig
+from tierfetch.controller.core.machine import ControllerCore
+from tierfetch.controller.image.snapshot import snapshot_records
 from tierfetch.controller.records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -34,7 +35,6 @@ from tierfetch.controller.records import (
     decode_record,
     encode_record,
 )
-from tierfetch.controller.snapshot import snapshot_records
 
 from .measure import Results
 from .systems import TIERFETCH, System

@@ -16,10 +16,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from tierfetch.cli.local_quorum import LocalQuorum
-from tierfetch.controller.config import SUPPORTED_FEATURES
+from tierfetch.controller.core.config import SUPPORTED_FEATURES
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, KafkaClient
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.net.client import Address, KafkaClient
 
 from .measure import Results
 from .systems import TIERFETCH, System

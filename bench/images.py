@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tierfetch.broker.image_changes import changed_partitions
-from tierfetch.broker.metadata_view import MetadataView
-from tierfetch.controller.broker_heartbeat import fence
-from tierfetch.controller.config import ControllerConfig
-from tierfetch.controller.core import ControllerCore
+from tierfetch.broker.core.image_changes import changed_partitions
+from tierfetch.broker.core.metadata_view import MetadataView
+from tierfetch.controller.core.broker_heartbeat import fence
+from tierfetch.controller.core.config import ControllerConfig
+from tierfetch.controller.core.machine import ControllerCore
 from tierfetch.controller.records import MetadataRecord, PartitionChangeRecord, decode_record, encode_record
 
 from .controller import REPLICATION_FACTOR, cluster_records

@@ -18,13 +18,13 @@ from typing import Final
 
 import numpy as np
 
-from tierfetch.sim.cluster.arrays import ClusterArrays, Ints
-from tierfetch.sim.cluster.calibration import Calibrations
-from tierfetch.sim.cluster.engine import simulate
-from tierfetch.sim.cluster.growth import with_new_brokers
-from tierfetch.sim.cluster.inventory import Policy
-from tierfetch.sim.cluster.moves import Moves, moves_between, replacement_moves
-from tierfetch.sim.cluster.synthetic import Shape, synthetic_cluster
+from tierfetch.model.arrays import ClusterArrays, Ints
+from tierfetch.model.calibration import Calibrations
+from tierfetch.model.engine import simulate
+from tierfetch.model.growth import with_new_brokers
+from tierfetch.model.inventory import Policy
+from tierfetch.model.moves import Moves, moves_between, replacement_moves
+from tierfetch.model.synthetic import Shape, synthetic_cluster
 
 from .measure import Results
 from .systems import System

@@ -2,7 +2,7 @@
 
 Clusters are made up: three replicas in three racks, long-tailed sizes, two thirds of the topics tiered. "plan" is from
 arrays to arrays, waves included; reading and writing the JSON of a plan is told apart. Gaps are to what any plan needs
-(sim/planning/bounds.py). Times are CPU seconds of one thread. There is nothing of Apache Kafka's to compare with:
+(planning/bounds.py). Times are CPU seconds of one thread. There is nothing of Apache Kafka's to compare with:
 kafka-reassign-partitions --generate does not know sizes, and spreads everything anew.
 """
 
@@ -17,12 +17,12 @@ from typing import Final
 
 import numpy as np
 
-from tierfetch.sim.cluster.arrays import ClusterArrays
-from tierfetch.sim.cluster.inventory import Broker, Inventory, Partition, Topic
-from tierfetch.sim.planning.goals import Goal
-from tierfetch.sim.planning.plan_arrays import plan_file, planned_replicas
-from tierfetch.sim.planning.plan_file import PlanFile
-from tierfetch.sim.planning.planner import plan_replicas
+from tierfetch.model.arrays import ClusterArrays
+from tierfetch.model.inventory import Broker, Inventory, Partition, Topic
+from tierfetch.planning.goals import Goal
+from tierfetch.planning.plan_arrays import plan_file, planned_replicas
+from tierfetch.planning.plan_file import PlanFile
+from tierfetch.planning.planner import plan_replicas
 
 from .measure import Results
 from .systems import TIERFETCH, System

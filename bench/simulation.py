@@ -7,8 +7,8 @@
 | and a consumer | the same, and a client that follows the topic with waits of 500 ms |
 | seeds of the governed scenario | whole runs with faults, tier and transactions, each a world of its own |
 
-Each run is made twice: timed, and with `sim/costs.py` sampling whose code runs. CPU time, not wall time: what else the
-machine does changes it less. Of Apache Kafka there is nothing to compare with.
+Each run is made twice: timed, and with `sim/machine/costs.py` sampling whose code runs. CPU time, not wall time: what
+else the machine does changes it less. Of Apache Kafka there is nothing to compare with.
 """
 
 from __future__ import annotations
@@ -22,26 +22,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tierfetch.broker.config import parse
+from tierfetch.broker.config.broker_config import parse
 from tierfetch.broker.node import Broker
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, KafkaClient
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.quorum.node import QuorumNode
-from tierfetch.sim.client import SimClient
-from tierfetch.sim.clock import EPOCH_MS
-from tierfetch.sim.controllers import CLUSTER_ID, CONTROLLER_PORT, ControllerProcess, controller_config, controller_host
-from tierfetch.sim.costs import Costs
-from tierfetch.sim.durability import DurableLogs
-from tierfetch.sim.history import ACKS_ALL
-from tierfetch.sim.observer import ReplicaObserver
-from tierfetch.sim.process import Process
-from tierfetch.sim.quorum_watch import QuorumWatch
-from tierfetch.sim.runner import run_seed
-from tierfetch.sim.truth import ClusterTruth
-from tierfetch.sim.world import World
+from tierfetch.sim.judges.durability import DurableLogs
+from tierfetch.sim.judges.history import ACKS_ALL
+from tierfetch.sim.judges.observer import ReplicaObserver
+from tierfetch.sim.judges.quorum_replicas import QuorumWatch
+from tierfetch.sim.judges.truth import ClusterTruth
+from tierfetch.sim.machine.clock import EPOCH_MS
+from tierfetch.sim.machine.costs import Costs
+from tierfetch.sim.machine.process import Process
+from tierfetch.sim.machine.world import World
+from tierfetch.sim.scenarios.client import SimClient
+from tierfetch.sim.scenarios.controllers import (
+    CLUSTER_ID,
+    CONTROLLER_PORT,
+    ControllerProcess,
+    controller_config,
+    controller_host,
+)
+from tierfetch.sim.scenarios.runner import run_seed
 
 from .measure import Results
 from .systems import TIERFETCH, System

@@ -20,13 +20,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..controller.service import ControllerService
-from ..protocol.service import Service
+from ..protocol.net.service import Service
 from ..quorum import controller_config
 from ..quorum.controller_config import ControllerConfig
 from ..quorum.delivery import QuorumListener
-from ..quorum.formatting import identify
-from .config import KEYS, BrokerConfig, parse
-from .dynamic_configs import check_dynamic_configs
+from ..quorum.storage.formatting import identify
+from .config.broker_config import KEYS, BrokerConfig, parse
+from .config.dynamic_configs import check_dynamic_configs
 from .environment import NodeEnvironment
 from .node import Broker, make_quorum_view
 from .shared_lock import SharedLocks

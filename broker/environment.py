@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
 
-from ..log.directory_lock import lock_directory
-from ..log.disk import Disk
-from ..log.disk_os import OsDisk
-from ..log.log_directory import HeldLock
+from ..log.disk.directory_lock import lock_directory
+from ..log.disk.os_disk import OsDisk
+from ..log.disk.port import Disk
+from ..log.keeper.log_directory import HeldLock
 from ..remote.registry import load_remote_storage
 from ..remote.storage import RemoteStorageManager
-from .cluster_view import ClusterView
+from .cluster.view import ClusterView
 
 
 def wall_clock_ms() -> int:

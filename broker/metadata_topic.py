@@ -13,18 +13,18 @@ from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
-from ..fetcher.leader_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ..fetcher.core.leader_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ..protocol.api import ApiKey
-from ..protocol.client import Address, KafkaClient
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.fetch_messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic
-from ..protocol.produce_wire import ACKS_ALL, ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
+from ..protocol.fetch.messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic
+from ..protocol.net.client import Address, KafkaClient
 from ..protocol.records import Record, build_batch, iter_batches, iter_records
 from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicPartition
+from ..protocol.wire.produce import ACKS_ALL, ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 from ..remote.metadata import RemoteLogMetadataError
 from ..remote.metadata_topic import NO_EPOCH, MetadataBatch, MetadataTopicSettings
-from .cluster_view import ClusterImage, ClusterView, NewTopic, TopicImage
-from .partition import WallClock
+from .cluster.view import ClusterImage, ClusterView, NewTopic, TopicImage
+from .replicas.partition import WallClock
 
 READ_WAIT_MS: Final = 2000
 READ_BYTES_MAX: Final = 4 * 1024 * 1024

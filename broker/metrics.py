@@ -16,21 +16,21 @@ from prometheus_client import Histogram
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 
+from ..fetcher.core.leader_replicas import LeaderReplicas
 from ..fetcher.followed_replica import ReplicaProgress, ReplicaState
-from ..fetcher.leader_replicas import LeaderReplicas
-from ..log.cleaner import LogCleaner
+from ..log.cleaner.cleaner import LogCleaner
 from ..protocol.api import ApiKey
-from ..protocol.dispatch import Handler, RequestContext
-from ..protocol.server import Server
+from ..protocol.net.dispatch import Handler, RequestContext
+from ..protocol.net.server import Server
 from ..protocol.topics import TopicIdPartition
 from ..rlm.manager import RemoteLogManager
 from ..rlm.metrics import CopyLag, RemoteLogCounters
 from .environment import NodeDisk
-from .fetcher_pool import FetcherPool
 from .groups.coordinator import GroupCoordinator
-from .groups.group_state import GroupState
-from .hosted_partitions import HostedPartitions
-from .partition import Partition
+from .groups.core.group_state import GroupState
+from .replicas.fetcher_pool import FetcherPool
+from .replicas.hosted_partitions import HostedPartitions
+from .replicas.partition import Partition
 
 T = TypeVar("T")
 

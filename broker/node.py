@@ -33,50 +33,50 @@ from uuid import UUID
 
 from prometheus_client.metrics_core import Metric
 
-from ..fetcher.bootstrapper import Bootstrapper, BootstrapSettings
-from ..fetcher.policies import bootstrap_policy
+from ..fetcher.bootstrap_runner import Bootstrapper, BootstrapSettings
+from ..fetcher.core.policies import bootstrap_policy
 from ..fetcher.replica_fetcher import FetcherConfig, ReplicaFetcher
-from ..log.cleaner import CleanerSettings
-from ..log.directory_lock import LogDirectoryLockedError
-from ..log.errors import CorruptFileError
-from ..log.log_directory import HeldLock
-from ..log.manager import LogManager
-from ..log.upkeep import UpkeepSettings
+from ..log.cleaner.cleaner import CleanerSettings
+from ..log.core.errors import CorruptFileError
+from ..log.disk.directory_lock import LogDirectoryLockedError
+from ..log.keeper.log_directory import HeldLock
+from ..log.keeper.manager import LogManager
+from ..log.keeper.upkeep import UpkeepSettings
 from ..protocol.api import ApiKey
-from ..protocol.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.errors import KafkaError
-from ..protocol.fetch_messages import HIGH_WATERMARK_NOT_TOLD, LOCAL_LOG_START_NOT_TOLD
-from ..protocol.server import Server, ServerLimits
-from ..protocol.service import Service, cancelled
+from ..protocol.fetch.messages import HIGH_WATERMARK_NOT_TOLD, LOCAL_LOG_START_NOT_TOLD
+from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
+from ..protocol.net.server import Server, ServerLimits
+from ..protocol.net.service import Service, cancelled
 from ..protocol.topics import TopicIdPartition, TopicPartition
-from ..quorum.errors import QuorumStartError
+from ..quorum.core.errors import QuorumStartError
 from ..remote.registry import PluginError
 from ..rlm.manager import RemoteLogManager
-from .cluster_view import BrokerRegistration
-from .config import BrokerConfig
+from .cluster.lifecycle import LifecycleTimes
+from .cluster.quorum_view import QuorumClusterView
+from .cluster.topic_config import TopicConfigs
+from .cluster.view import BrokerRegistration
+from .config.broker_config import BrokerConfig
+from .core.metadata_view import knows_pending_uploads
 from .environment import NodeEnvironment
-from .fetcher_pool import FetcherPool
 from .groups.coordinator import GroupCoordinator
 from .groups.settings import coordinator_settings
 from .handlers.log_dirs import LogDirHandler
 from .handlers.table import HandlerServices, handler_table
 from .handlers.versions import VersionsHandler
-from .hosted_partitions import HostedPartitions
-from .leader_endpoint import NO_DETAILS, BrokerEndpoint, ReplicaDetails
-from .leadership import monotonic_ms
-from .lifecycle import LifecycleTimes
-from .metadata_view import knows_pending_uploads
 from .metrics import BrokerMetrics, RequestTimes
 from .metrics_endpoint import MetricsEndpoint
-from .partition import PartitionServices
-from .quorum_view import QuorumClusterView
-from .replica_manager import ReplicaManager
-from .replication_throttles import ReplicationThrottles
+from .replicas.fetcher_pool import FetcherPool
+from .replicas.hosted_partitions import HostedPartitions
+from .replicas.leader_endpoint import NO_DETAILS, BrokerEndpoint, ReplicaDetails
+from .replicas.leadership import monotonic_ms
+from .replicas.manager import ReplicaManager
+from .replicas.partition import PartitionServices
+from .replicas.replication_throttles import ReplicationThrottles
+from .replicas.thin_replicas import ThinReplicas, WarmingLimits
+from .replicas.warmer import Warmer, WarmerSettings
 from .shared_lock import SharedLocks
-from .thin_replicas import ThinReplicas, WarmingLimits
 from .tier import Tier
-from .topic_config import TopicConfigs
-from .warmer import Warmer, WarmerSettings
 
 CLOSE_DEADLINE_S: Final = 10.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ..log.log_directory import HeldLock
+from ..log.keeper.log_directory import HeldLock
 
 
 class SharedLocks:

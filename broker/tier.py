@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Self
 
 from ..fetcher.aux_state import AuxStateBuilder
-from ..log.disk import Disk
-from ..protocol.client import KafkaClient
+from ..log.disk.port import Disk
+from ..protocol.net.client import KafkaClient
 from ..remote.index_cache import RemoteIndexCache
 from ..remote.metadata_topic import RemoteLogMetadataContext
 from ..remote.registry import load_remote_log_metadata
@@ -18,8 +18,8 @@ from ..rlm.pending_deletions import PendingDeletions
 from ..rlm.rate_limit import LimitedReads, RateLimit
 from ..rlm.reader import RemoteLogReader
 from ..rlm.times import OffsetsByTime
-from .cluster_view import ClusterView
-from .config import BrokerConfig
+from .cluster.view import ClusterView
+from .config.broker_config import BrokerConfig
 from .environment import NodeEnvironment
 from .handlers.offsets import RemoteOffsets
 from .metadata_topic import BrokerMetadataTopic

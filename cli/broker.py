@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ..broker.config import BrokerConfig, load
+from ..broker.config.broker_config import BrokerConfig, load
 from .running import node_options, run_node, serving, stop_signals, until_told
 
 _log = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ..log.checkpoints import META_PROPERTIES
-from ..log.errors import CorruptFileError
-from ..quorum.metadata_log import METADATA_PARTITION
+from ..log.core.checkpoints import META_PROPERTIES
+from ..log.core.errors import CorruptFileError
+from ..quorum.storage.metadata_log import METADATA_PARTITION
 from .local_cluster import BrokerFailedError, LocalCluster, TierSettings
 from .local_nodes import LocalNodes
 from .local_quorum import ControllerFailedError, LocalQuorum

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..protocol.control import ControlType, control_type, parse_end_transaction_marker
-from ..protocol.quorum_records import (
+from ..protocol.records import Record
+from ..protocol.records.control import ControlType, control_type, parse_end_transaction_marker
+from ..protocol.records.quorum_records import (
     WRITTEN_VERSION,
     KRaftVersion,
     LeaderChange,
@@ -17,9 +18,8 @@ from ..protocol.quorum_records import (
     Voters,
     parse_quorum_record,
 )
-from ..protocol.records import Record
 from ..protocol.topics import uuid_to_text
-from ..quorum.state import NO_DIRECTORY_ID
+from ..quorum.core.state import NO_DIRECTORY_ID
 
 
 def control_text(record: Record) -> str:

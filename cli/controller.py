@@ -34,11 +34,11 @@ def controller(path: Path, log_level: str) -> None:
 
 
 async def run(config: ControllerConfig) -> int:
-    from ..broker.dynamic_configs import check_dynamic_configs
+    from ..broker.config.dynamic_configs import check_dynamic_configs
     from ..broker.environment import NodeEnvironment
     from ..broker.metrics_endpoint import MetricsEndpoint
     from ..controller.service import ControllerService
-    from ..quorum.errors import QuorumStartError
+    from ..quorum.core.errors import QuorumStartError
 
     told = stop_signals()
     machine = NodeEnvironment()

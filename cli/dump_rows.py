@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, BinaryIO, Final
 
-from ..log.checkpoints import LEADER_EPOCH_CHECKPOINT, decode_leader_epochs
-from ..log.errors import CorruptFileError
-from ..log.index import OffsetIndex, TimeIndex, TransactionIndex
-from ..log.producer_snapshot import decode_snapshot
+from ..log.core.checkpoints import LEADER_EPOCH_CHECKPOINT, decode_leader_epochs
+from ..log.core.errors import CorruptFileError
+from ..log.core.index import OffsetIndex, TimeIndex, TransactionIndex
+from ..log.core.producer_snapshot import decode_snapshot
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import (
     BATCH_HEADER_SIZE,
@@ -31,7 +31,7 @@ from ..protocol.records import (
     iter_records,
     parse_header,
 )
-from ..quorum.snapshot_file import parse_snapshot_name
+from ..quorum.storage.snapshot_file import parse_snapshot_name
 from .control_text import control_text
 
 Row = dict[str, Any]

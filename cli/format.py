@@ -10,15 +10,15 @@ from uuid import UUID
 import click
 
 from ..broker.environment import NodeEnvironment
-from ..log.errors import CorruptFileError
-from ..log.properties import ConfigError, parse_host_and_port
+from ..log.core.errors import CorruptFileError
+from ..log.core.properties import ConfigError, parse_host_and_port
 from ..protocol.errors import KafkaError
 from ..protocol.topics import uuid_from_text
 from ..quorum.controller_config import ControllerConfig, load
-from ..quorum.errors import QuorumStartError
-from ..quorum.formatting import FormatOrder, FormatResult, format_directories, new_directory_id
-from ..quorum.state import Endpoint, ReplicaKey
-from ..quorum.voters import VoterNode, VoterSet
+from ..quorum.core.errors import QuorumStartError
+from ..quorum.core.state import Endpoint, ReplicaKey
+from ..quorum.core.voters import VoterNode, VoterSet
+from ..quorum.storage.formatting import FormatOrder, FormatResult, format_directories, new_directory_id
 
 _INITIAL = "--initial-controllers"
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final, Self
 
 from ..protocol.api import ApiKey
-from ..protocol.client import Address, KafkaClient
-from ..protocol.questions import metadata_of
+from ..protocol.net.client import Address, KafkaClient
+from ..protocol.requests import metadata_of
 from .local_nodes import START_TIMEOUT_S, LocalNodes, NodeFailedError
 from .local_quorum import LocalQuorum
 from .processes import free_ports, poll

@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from ..log.checkpoints import META_PROPERTIES, decode_meta_properties
-from ..protocol.client import Address
+from ..log.core.checkpoints import META_PROPERTIES, decode_meta_properties
+from ..protocol.net.client import Address
 from ..quorum.controller_config import load
 from .format import format_order, run_format
 from .local_nodes import TIERFETCH, LocalNodes, NodeFailedError

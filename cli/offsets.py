@@ -7,9 +7,9 @@ import random
 from dataclasses import dataclass
 
 from ..protocol.api import ApiKey
-from ..protocol.client import Address, KafkaClient
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.questions import offsets_of
+from ..protocol.net.client import Address, KafkaClient
+from ..protocol.requests import offsets_of
 
 TIMEOUT_S = 10.0
 

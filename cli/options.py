@@ -12,8 +12,8 @@ import click
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
-from ..protocol.client import Address
-from ..sim.cluster.units import Capacity
+from ..model.units import Capacity
+from ..protocol.net.client import Address
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

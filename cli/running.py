@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from ..log.properties import ConfigError
-from ..protocol.service import Service, cancelled
+from ..log.core.properties import ConfigError
+from ..protocol.net.service import Service, cancelled
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Config = TypeVar("Config")

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from ..broker import config as broker_config
 from ..broker.combined import CombinedConfig, CombinedNode, parse_combined
-from ..broker.config import BrokerConfig
+from ..broker.config import broker_config
+from ..broker.config.broker_config import BrokerConfig
 from ..broker.node import StartError
-from ..log.properties import ConfigError, read_properties
+from ..log.core.properties import ConfigError, read_properties
 from ..protocol.errors import KafkaError
 from ..quorum import controller_config
 from ..quorum.controller_config import ControllerConfig
-from ..quorum.errors import QuorumStartError
+from ..quorum.core.errors import QuorumStartError
 from . import broker, controller
 from .running import node_options, run_node, serving, stop_signals, until_told
 

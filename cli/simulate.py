@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
 from rich.table import Table
 
-from ..sim.report import REPORTS, RunReport
-from ..sim.runner import SCENARIOS, run_seed, shrink_failure
-from ..sim.schedule import Schedule, UnfitScheduleError
+from ..sim.faults.schedule import Schedule, UnfitScheduleError
+from ..sim.scenarios.report import REPORTS, RunReport
+from ..sim.scenarios.runner import SCENARIOS, run_seed, shrink_failure
 from .options import OutputFile, write_text
 
 SHRINK_RUNS: Final = 40

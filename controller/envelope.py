@@ -18,11 +18,11 @@ from ..protocol.codec import (
     read_request_header,
     write_response,
 )
-from ..protocol.dispatch import Handler, RequestContext
 from ..protocol.errors import ErrorCode
-from ..protocol.framing import SIZE_BYTES
-from ..protocol.primitives import MalformedMessageError
-from .state import Plain
+from ..protocol.net.dispatch import Handler, RequestContext
+from ..protocol.wire.framing import SIZE_BYTES
+from ..protocol.wire.primitives import MalformedMessageError
+from .core.state import Plain
 
 
 async def unwrap(context: RequestContext, envelope: Any, handlers: Mapping[int, Handler]) -> Plain:

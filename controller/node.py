@@ -30,21 +30,21 @@ from typing import Any, Final
 
 from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode, KafkaError
+from ..quorum.core.errors import BufferFullError, QuorumFailedError, UnexpectedOffsetError
+from ..quorum.core.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
+from ..quorum.core.state import LeaderAndEpoch
 from ..quorum.delivery import CommittedBatch, SnapshotContent
-from ..quorum.errors import BufferFullError, QuorumFailedError, UnexpectedOffsetError
-from ..quorum.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
 from ..quorum.node import QuorumNode
-from ..quorum.state import LeaderAndEpoch
-from .bootstrap import first_records
-from .config import ControllerConfig
-from .core import ControllerCore, batches
-from .fast_failover import LOOK_INTERVAL_S, ProbeOutcome, Verdict
+from .core.bootstrap import first_records
+from .core.config import ControllerConfig
+from .core.fast_failover import LOOK_INTERVAL_S, ProbeOutcome, Verdict
+from .core.machine import ControllerCore, batches
+from .core.refusals import refusal
+from .core.state import ControllerResult, KRaftUpgrade, Moment
+from .image.registrations import BrokerRegistration
 from .prober import probe_until_decided
 from .records import RegisterControllerRecord, decode_record, encode_record
-from .refusals import refusal
-from .registrations import BrokerRegistration
 from .snapshotter import Snapshotter
-from .state import ControllerResult, KRaftUpgrade, Moment
 
 JOBS_MAX: Final = 10_000
 """Requests that may wait; beyond, they are told to come again."""

@@ -14,10 +14,10 @@ from random import Random
 from typing import Final
 
 from ..protocol.api import ApiKey
-from ..protocol.client import Address, KafkaClient
 from ..protocol.errors import KafkaError
-from .fast_failover import ProbeOutcome, Verdict
-from .registrations import BrokerRegistration
+from ..protocol.net.client import Address, KafkaClient
+from .core.fast_failover import ProbeOutcome, Verdict
+from .image.registrations import BrokerRegistration
 
 PROBE_TIMEOUT_S: Final = 0.25
 PAUSE_S: Final = 0.03

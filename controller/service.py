@@ -20,12 +20,13 @@ from random import Random
 from typing import Any, Final
 from uuid import UUID
 
-from ..log.directory_lock import lock_directory
-from ..log.disk import Disk
-from ..log.log_directory import HeldLock
+from ..log.disk.directory_lock import lock_directory
+from ..log.disk.port import Disk
+from ..log.keeper.log_directory import HeldLock
 from ..protocol.api import ApiKey
-from ..protocol.client import Address, KafkaClient
-from ..protocol.dispatch import (
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.net.client import Address, KafkaClient
+from ..protocol.net.dispatch import (
     FinalizedFeatures,
     Handler,
     RequestContext,
@@ -33,18 +34,17 @@ from ..protocol.dispatch import (
     api_versions_error,
     api_versions_response,
 )
-from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.service import Service, cancelled
+from ..protocol.net.service import Service, cancelled
 from ..quorum.controller_config import ControllerConfig as ProcessConfig
 from ..quorum.delivery import QuorumListener
 from ..quorum.node import QuorumNode
 from ..quorum.service import QuorumService
-from .cluster import Asked, describe_cluster
-from .config import SUPPORTED_FEATURES, ControllerConfig, WarmingPolicy
-from .core import HANDLERS
-from .describe_configs import NodeConfigs, describe_configs
+from .core.cluster import Asked, describe_cluster
+from .core.config import SUPPORTED_FEATURES, ControllerConfig, WarmingPolicy
+from .core.describe_configs import NodeConfigs, describe_configs
+from .core.features import finalized_levels
+from .core.machine import HANDLERS
 from .envelope import refused, unwrap
-from .features import finalized_levels
 from .node import ControllerNode
 from .records import BrokerEndpoint, BrokerFeature, RegisterControllerRecord
 from .snapshotter import Snapshotter

@@ -14,12 +14,12 @@ import logging
 from collections.abc import Iterator
 from typing import Final
 
+from ..quorum.core.errors import QuorumFailedError
 from ..quorum.delivery import CommittedBatch
-from ..quorum.errors import QuorumFailedError
 from ..quorum.node import QuorumNode
-from .image import MetadataImage
+from .image.image import MetadataImage
+from .image.snapshot import snapshot_records
 from .records import encode_record
-from .snapshot import snapshot_records
 
 AGAIN_MS: Final = 60_000
 

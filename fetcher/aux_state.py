@@ -31,16 +31,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from ..log.adoption import AdoptedState
-from ..log.checkpoints import decode_leader_epochs
-from ..log.epochs import EpochEntry, LeaderEpochCache
-from ..log.errors import CorruptFileError
-from ..log.producers import ProducerStateManager
+from ..log.core.checkpoints import decode_leader_epochs
+from ..log.core.epochs import EpochEntry, LeaderEpochCache
+from ..log.core.errors import CorruptFileError
+from ..log.core.producers import ProducerStateManager
+from ..log.keeper.side_directories import AdoptedState
 from ..protocol.topics import TopicIdPartition
-from ..remote.ledger import RemoteLogLedger
-from ..remote.lineage import Gap, covering, is_within_lineage
+from ..remote.core.ledger import RemoteLogLedger
+from ..remote.core.lineage import Gap, covering, is_within_lineage
+from ..remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from ..remote.metadata import RemoteLogMetadataManager
-from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from ..remote.storage import (
     IndexType,
     RemoteResourceNotFoundError,
@@ -50,7 +50,7 @@ from ..remote.storage import (
     RemoteStorageTimeoutError,
 )
 from .all_done import all_done
-from .bootstrap import AdoptFromTier
+from .core.bootstrap import AdoptFromTier
 from .ports import LeaderEndpoint
 
 LEDGER_WAIT_S = 10.0

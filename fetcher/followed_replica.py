@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
-from .bootstrap import Trigger
+from .core.bootstrap import Trigger
 from .ports import FollowerPartition, PartitionToFetch
 
 DOUBLINGS_MAX = 30

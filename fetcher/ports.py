@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Protocol
 
-from ..log.adoption import AdoptedState
-from ..log.epochs import EpochEnd, LeaderEpochCache
+from ..log.core.epochs import EpochEnd, LeaderEpochCache
+from ..log.keeper.side_directories import AdoptedState
 from ..protocol.errors import ErrorCode
 from ..protocol.topics import TopicIdPartition
 from ..protocol.values import value
-from ..remote.lineage import OffsetAndEpoch
+from ..remote.core.lineage import OffsetAndEpoch
 
 NO_RECORDS = memoryview(b"")
 

@@ -37,14 +37,14 @@ from ..protocol.topics import TopicIdPartition
 from ..remote.metadata import RemoteLogMetadataError
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .aux_state import AskAgainError, LedgerBehindError
-from .bootstrap import AdoptFromTier, ResumeFetch, RetryLater, StartAt, Trigger, TruncateTo
-from .bootstrapper import Attempt, Bootstrapper, ReadyToAdopt
-from .fetch_outcome import BackOff, Begin, Cut, Stop, outcome_of
-from .fetched_records import base_offset_of, whole_batches
+from .bootstrap_runner import Attempt, Bootstrapper, ReadyToAdopt
+from .core.bootstrap import AdoptFromTier, ResumeFetch, RetryLater, StartAt, Trigger, TruncateTo
+from .core.fetch_outcome import BackOff, Begin, Cut, Stop, outcome_of
+from .core.fetched_records import base_offset_of, whole_batches
+from .core.replication_quota import FollowerThrottle, NoThrottle
 from .followed_replica import FollowedReplica, ReplicaProgress, ReplicaState, back_off_delay_s
 from .long_fetch import LongFetch
 from .ports import Arrived, FetchedPartition, FetchLimits, FollowerPartition, LeaderEndpoint
-from .replication_quota import FollowerThrottle, NoThrottle
 from .wanted_partitions import WantedPartitions
 
 _log = logging.getLogger(__name__)

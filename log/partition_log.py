@@ -22,30 +22,30 @@ from typing import Any, Self
 from uuid import UUID
 
 from ..protocol.topics import TopicPartition
-from .appender import Appender, LogAppendInfo
-from .checkpoints import PARTITION_METADATA, encode_leader_epochs, encode_partition_metadata
-from .cleaner_pass import Cleaned, CleanerPass, Throttle
-from .cleaner_plan import Filth
-from .config import LogConfig
-from .disk import Buffer
-from .epochs import LeaderEpochCache
-from .file_names import ADOPTED_FILE, THIN_FILE
-from .flusher import Flusher
-from .index import AbortedTransaction
-from .producer_state import AppendOrigin
-from .producers import ProducerStateManager
-from .reader import Reader, TimestampAndOffset
-from .recovery import LogLocation, load
-from .recovery_report import RecoveryReport
-from .replay import load_producers, replay
-from .segment import LogSegment
-from .slices import LogSlice
-from .sources import BytesSource, FileSource, SegmentFiles
-from .state import LogOffsets, LogState
-from .trimming import Trimming
-from .truncation import Truncation
-from .uninterrupted import uninterrupted
-from .warming import SegmentToWarm, Warming
+from .cleaner.cleaning import Cleaned, CleanerPass, Throttle
+from .cleaner.core.plan import Filth
+from .core.checkpoints import PARTITION_METADATA, encode_leader_epochs, encode_partition_metadata
+from .core.config import LogConfig
+from .core.epochs import LeaderEpochCache
+from .core.file_names import ADOPTED_FILE, THIN_FILE
+from .core.index import AbortedTransaction
+from .core.producer_state import AppendOrigin
+from .core.producers import ProducerStateManager
+from .disk.port import Buffer
+from .disk.run_to_completion import uninterrupted
+from .replica.appender import Appender, LogAppendInfo
+from .replica.flusher import Flusher
+from .replica.reader import Reader, TimestampAndOffset
+from .replica.recovery import LogLocation, load
+from .replica.recovery_report import RecoveryReport
+from .replica.replay import load_producers, replay
+from .replica.state import LogOffsets, LogState
+from .replica.trimming import Trimming
+from .replica.truncation import Truncation
+from .replica.warming import SegmentToWarm, Warming
+from .segment.segment import LogSegment
+from .segment.slices import LogSlice
+from .segment.upload_source import BytesSource, FileSource, SegmentFiles
 
 __all__ = ["LogAppendInfo", "LogLocation", "LogSlice", "PartitionLog", "TimestampAndOffset"]
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 from uuid import UUID
 
 from ..protocol.topics import TopicIdPartition, check_topic_name, uuid_from_text, uuid_to_text
-from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from ..remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ..remote.storage import IndexType, RemoteObject
 
 LOG_SUFFIX = "log"

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..protocol.topics import TopicIdPartition
-from ..remote.segment import RemoteLogSegmentMetadata
+from ..remote.core.segment import RemoteLogSegmentMetadata
 from ..remote.storage import (
     IndexType,
     LogSegmentData,

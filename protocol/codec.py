@@ -24,12 +24,14 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from kio.serial import entity_writer
 
-from . import fetch_messages, fetch_wire, produce_wire
 from .api import ApiKey
-from .entities import build_entity, read_entity
-from .framing import SIZE_BYTES
-from .primitives import INT32, MalformedMessageError, Part, Reader, ShortMessageError, Writer
+from .fetch import messages as fetch_messages
+from .fetch import wire as fetch_wire
 from .values import value
+from .wire import produce as produce_wire
+from .wire.entities import build_entity, read_entity
+from .wire.framing import SIZE_BYTES
+from .wire.primitives import INT32, MalformedMessageError, Part, Reader, ShortMessageError, Writer
 
 _HEADER = struct.Struct(">hhih")
 """With the length of the client id, which is the same in both versions."""

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from ..log.properties import (
+from ..log.core.properties import (
     Boolean,
     Listener,
     NaturalInt,
@@ -39,10 +39,10 @@ from ..log.properties import (
     unknown_key,
     validated,
 )
-from .config import RaftConfig
-from .metadata_log import MetadataLogConfig
-from .state import Endpoint, ReplicaKey
-from .voters import VoterNode, VoterSet
+from .core.config import RaftConfig
+from .core.state import Endpoint, ReplicaKey
+from .core.voters import VoterNode, VoterSet
+from .storage.metadata_log import MetadataLogConfig
 
 SEGMENT_BYTES_MIN: Final = 8 * 1024 * 1024
 _WEEK_MS: Final = 7 * 24 * 3_600_000

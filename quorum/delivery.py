@@ -18,16 +18,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from ..log.errors import CorruptFileError
-from ..protocol.batch_header import iter_batches
+from ..log.core.errors import CorruptFileError
 from ..protocol.errors import KafkaError
-from ..protocol.quorum_records import parse_quorum_record
 from ..protocol.records import Record, iter_records
-from .control_batches import voters_after, voters_of_snapshot
-from .metadata_log import MetadataLog
+from ..protocol.records.batch_header import iter_batches
+from ..protocol.records.quorum_records import parse_quorum_record
+from .core.state import LeaderAndEpoch
+from .core.voters import VotersAt
 from .metrics import QuorumMetrics
-from .state import LeaderAndEpoch
-from .voters import VotersAt
+from .storage.control_batches import voters_after, voters_of_snapshot
+from .storage.metadata_log import MetadataLog
 
 NOW: Final = -1
 """As an offset: applied in any case."""

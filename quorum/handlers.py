@@ -15,22 +15,15 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from ..protocol.api import ApiKey
-from ..protocol.dispatch import (
-    Handler,
-    RequestContext,
-    SupportedFeature,
-    api_versions_error,
-    api_versions_response,
-)
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.fetch_messages import FetchRequest as WireFetchRequest
-from ..protocol.fetch_messages import FetchResponse as WireFetchResponse
-from ..protocol.fetch_messages import SnapshotId
-from ..protocol.primitives import Part
-from ..protocol.questions import CONTROLLER_ENDPOINTS
-from . import wire, wire_fetch
-from .errors import QuorumFailedError
-from .messages import (
+from ..protocol.fetch.messages import FetchRequest as WireFetchRequest
+from ..protocol.fetch.messages import FetchResponse as WireFetchResponse
+from ..protocol.fetch.messages import SnapshotId
+from ..protocol.net.dispatch import Handler, RequestContext, SupportedFeature, api_versions_error, api_versions_response
+from ..protocol.requests import CONTROLLER_ENDPOINTS
+from ..protocol.wire.primitives import Part
+from .core.errors import QuorumFailedError
+from .core.messages import (
     BeginQuorumEpochResponse,
     DescribeQuorumResponse,
     EndQuorumEpochResponse,
@@ -41,9 +34,11 @@ from .messages import (
     VoterChangeResponse,
     VoteResponse,
 )
+from .core.voters import KRAFT_VERSION_DYNAMIC, KRAFT_VERSION_STATIC
 from .node import QuorumNode
-from .snapshots import SnapshotChunk
-from .voters import KRAFT_VERSION_DYNAMIC, KRAFT_VERSION_STATIC
+from .storage.snapshot_file import FileChunk
+from .wire import fetch as wire_fetch
+from .wire import messages as wire
 
 R = TypeVar("R")
 
@@ -168,7 +163,7 @@ class QuorumHandlers:
         request = wire_fetch.read_fetch_snapshot_request(body)
         response = await self._node.ask(request)
         assert isinstance(response, FetchSnapshotResponse), response
-        chunk: SnapshotChunk | None = None
+        chunk: FileChunk | None = None
         if isinstance(response.chunk, SnapshotRange):
             wanted = response.chunk
             snapshot_id = SnapshotId(wanted.snapshot_id.offset, wanted.snapshot_id.epoch)

@@ -25,13 +25,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ..log.errors import CorruptFileError
+from ..log.core.errors import CorruptFileError
 from ..protocol.errors import KafkaError
-from ..protocol.fetch_messages import SnapshotId
-from .control_batches import append_bytes, voters_of_snapshot
-from .effects import AppendFetched, AppendRecords, Flush, InstallSnapshot, LogEffect, SnapshotChunkAppend, Truncate
-from .errors import QuorumFailedError
-from .events import (
+from ..protocol.fetch.messages import SnapshotId
+from .core.effects import AppendFetched, AppendRecords, Flush, InstallSnapshot, LogEffect, SnapshotChunkAppend, Truncate
+from .core.errors import QuorumFailedError
+from .core.events import (
     LogCompleted,
     LogFailed,
     SnapshotChunkWritten,
@@ -39,12 +38,13 @@ from .events import (
     SnapshotRejected,
     SnapshotTaken,
 )
-from .metadata_log import MetadataLog
+from .core.state import OffsetAndEpoch
+from .core.voters import VotersAt
 from .metrics import QuorumMetrics
-from .snapshot_file import QuorumSetup, snapshot_batches
-from .snapshots import CutSnapshot
-from .state import OffsetAndEpoch
-from .voters import VotersAt
+from .storage.control_batches import append_bytes, voters_of_snapshot
+from .storage.metadata_log import MetadataLog
+from .storage.snapshot_file import QuorumSetup, snapshot_batches
+from .storage.snapshots import CutSnapshot
 
 OwnerEvent = LogCompleted | LogFailed | SnapshotChunkWritten | SnapshotInstalled | SnapshotRejected | SnapshotTaken
 ORDERS_MAX: Final = 100_000

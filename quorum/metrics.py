@@ -23,8 +23,8 @@ from typing import Final, Protocol
 from prometheus_client import Histogram
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from .state import LeaderAndEpoch, RaftState
-from .voters import KRAFT_VERSION_STATIC, VotersAt
+from .core.state import LeaderAndEpoch, RaftState
+from .core.voters import KRAFT_VERSION_STATIC, VotersAt
 
 PREFIX: Final = "tierfetch_raft_"
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

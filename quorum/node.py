@@ -33,18 +33,15 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from ..log.directory_lock import LogDirectoryLockedError, lock_directory
-from ..log.disk import Disk
-from ..log.errors import CorruptFileError
-from ..log.log_directory import HeldLock
+from ..log.core.errors import CorruptFileError
+from ..log.disk.directory_lock import LogDirectoryLockedError, lock_directory
+from ..log.disk.port import Disk
+from ..log.keeper.log_directory import HeldLock
 from ..protocol.errors import KafkaError
-from ..protocol.fetch_messages import SnapshotId
-from ..protocol.service import Service, cancelled
-from .config import RaftConfig
-from .control_batches import setup_of_voters
-from .core import RaftCore
-from .delivery import Delivery, QuorumListener
-from .effects import (
+from ..protocol.fetch.messages import SnapshotId
+from ..protocol.net.service import Service, cancelled
+from .core.config import RaftConfig
+from .core.effects import (
     AppendAccepted,
     AppendCompleted,
     AppendFailed,
@@ -68,28 +65,22 @@ from .effects import (
     VoterProven,
     VotersChanged,
 )
-from .errors import QuorumFailedError, QuorumStartError
-from .events import (
-    Append,
-    Event,
-    RequestReceived,
-    Resign,
-    Shutdown,
-    SnapshotInstalled,
-    Started,
-    TimerFired,
-)
-from .formatting import identify
+from .core.errors import QuorumFailedError, QuorumStartError
+from .core.events import Append, Event, RequestReceived, Resign, Shutdown, SnapshotInstalled, Started, TimerFired
+from .core.machine import RaftCore
+from .core.messages import Request, Response
+from .core.state import Endpoint, LeaderAndEpoch, RaftState, ReplicaKey
+from .core.voters import KRAFT_VERSION_STATIC, VotersAt, VoterSet
+from .delivery import Delivery, QuorumListener
 from .log_owner import LogOwner
-from .messages import Request, Response
-from .metadata_log import METADATA_PARTITION, MetadataLog, MetadataLogConfig
 from .metrics import QuorumMetrics
 from .peers import Peers
 from .pending_appends import PendingAppends
-from .recovery import recover
-from .state import Endpoint, LeaderAndEpoch, RaftState, ReplicaKey
-from .vote_keeper import VoteKeeper
-from .voters import KRAFT_VERSION_STATIC, VotersAt, VoterSet
+from .storage.control_batches import setup_of_voters
+from .storage.formatting import identify
+from .storage.metadata_log import METADATA_PARTITION, MetadataLog, MetadataLogConfig
+from .storage.recovery import recover
+from .storage.vote_keeper import VoteKeeper
 
 SHUTDOWN_SLACK_S: Final = 1.0
 """What a shutdown may take beyond the request timeout."""

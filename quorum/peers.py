@@ -20,12 +20,11 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from ..protocol.api import ApiKey
-from ..protocol.client import Address, BrokerUnavailableError, ClientLimits, KafkaClient
 from ..protocol.errors import ErrorCode, KafkaError
-from . import wire, wire_fetch
-from .effects import Send
-from .events import ConnectionLost, RequestFailed, ResponseReceived
-from .messages import (
+from ..protocol.net.client import Address, BrokerUnavailableError, ClientLimits, KafkaClient
+from .core.effects import Send
+from .core.events import ConnectionLost, RequestFailed, ResponseReceived
+from .core.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -38,8 +37,10 @@ from .messages import (
     UpdateVoterRequest,
     VoteRequest,
 )
-from .state import Endpoint
-from .voters import KRAFT_VERSION_STATIC, VotersAt
+from .core.state import Endpoint
+from .core.voters import KRAFT_VERSION_STATIC, VotersAt
+from .wire import fetch as wire_fetch
+from .wire import messages as wire
 
 REQUESTS_MAX: Final = 256
 """Under way at once; the core has a handful for each voter."""

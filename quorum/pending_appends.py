@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from .effects import AppendAccepted, AppendCompleted, AppendError, AppendFailed
-from .errors import BufferFullError, NotLeaderError, UnexpectedOffsetError
+from .core.effects import AppendAccepted, AppendCompleted, AppendError, AppendFailed
+from .core.errors import BufferFullError, NotLeaderError, UnexpectedOffsetError
 from .metrics import QuorumMetrics
 
 _EXCEPTIONS: Final[Mapping[AppendError, type[BufferFullError | UnexpectedOffsetError]]] = {

@@ -17,13 +17,13 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from ..log.directory_lock import lock_directory
-from ..log.disk import Disk
-from ..log.log_directory import HeldLock
+from ..log.disk.directory_lock import lock_directory
+from ..log.disk.port import Disk
+from ..log.keeper.log_directory import HeldLock
 from ..protocol.api import ApiKey
-from ..protocol.dispatch import Handler
-from ..protocol.server import Server, ServerLimits
-from ..protocol.service import Service
+from ..protocol.net.dispatch import Handler
+from ..protocol.net.server import Server, ServerLimits
+from ..protocol.net.service import Service
 from .controller_config import ControllerConfig
 from .delivery import QuorumListener
 from .handlers import QuorumHandlers, api_versions_handler

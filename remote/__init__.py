@@ -1,14 +1,13 @@
 """What a remote segment is: its id, metadata, legal states, look-up by (epoch, offset), and the two plugin ports.
 
 Knows neither who uploads nor why. A plugin author needs what is exported here, and the suites in
-`tierfetch.tests.conformance`.
+`tierfetch.testing`.
 """
 
 from __future__ import annotations
 
-from .ledger import IllegalTransitionError, RemoteLogLedger
-from .metadata import RemoteLogMetadataError, RemoteLogMetadataManager
-from .segment import (
+from .core.ledger import IllegalTransitionError, RemoteLogLedger
+from .core.segment import (
     RemoteLogEvent,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
@@ -17,6 +16,7 @@ from .segment import (
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
+from .metadata import RemoteLogMetadataError, RemoteLogMetadataManager
 from .storage import (
     IndexType,
     ListsFromOffset,

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..log.errors import CorruptFileError
-from ..log.producer_snapshot import decode_snapshot
-from ..protocol.batch_header import BatchHeader
-from ..protocol.control import ControlType, control_type
+from ..log.core.errors import CorruptFileError
+from ..log.core.producer_snapshot import decode_snapshot
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import iter_batches, iter_records
+from ..protocol.records.batch_header import BatchHeader
+from ..protocol.records.control import ControlType, control_type
 from .batches import check_place
-from .segment import RemoteLogSegmentMetadata
+from .core.segment import RemoteLogSegmentMetadata
 from .storage import IndexType, ReadsSegments, RemoteResourceNotFoundError, RemoteStorageCorruptError
 
 SCAN_BYTES: Final = 1 << 20

@@ -23,15 +23,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..log.checkpoints import decode_leader_epochs
-from ..log.epochs import LeaderEpochCache
-from ..log.errors import CorruptFileError
+from ..log.core.checkpoints import decode_leader_epochs
+from ..log.core.epochs import LeaderEpochCache
+from ..log.core.errors import CorruptFileError
 from .aborts import fetch_transaction_index
 from .contents import check_contents
-from .findings import Finding, FindingKind
-from .ledger import RemoteLogLedger
-from .lineage import covering, is_within_lineage, youngest
-from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
+from .core.findings import Finding, FindingKind
+from .core.ledger import RemoteLogLedger
+from .core.lineage import covering, is_within_lineage, youngest
+from .core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from .storage import (
     IndexType,
     ReadsSegments,

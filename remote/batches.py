@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..log.reader import TimestampAndOffset
+from ..log.replica.reader import TimestampAndOffset
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import BATCH_HEADER_SIZE, BatchHeader, iter_batches, iter_records, parse_header
-from .segment import RemoteLogSegmentMetadata
+from .core.segment import RemoteLogSegmentMetadata
 
 Buffer = bytes | memoryview
 

@@ -19,18 +19,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ..log.checkpoints import decode_leader_epochs
-from ..log.epochs import LeaderEpochCache
-from ..log.errors import CorruptFileError
-from ..log.index import OffsetIndex, TimeIndex, TransactionIndex
-from ..log.producer_snapshot import decode_snapshot
+from ..log.core.checkpoints import decode_leader_epochs
+from ..log.core.epochs import LeaderEpochCache
+from ..log.core.errors import CorruptFileError
+from ..log.core.index import OffsetIndex, TimeIndex, TransactionIndex
+from ..log.core.producer_snapshot import decode_snapshot
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import BatchHeader, iter_batches
 from .aborts import fetch_transaction_index
 from .batches import check_place
-from .findings import Finding, FindingKind
-from .lineage import is_within_lineage
-from .segment import RemoteLogSegmentMetadata
+from .core.findings import Finding, FindingKind
+from .core.lineage import is_within_lineage
+from .core.segment import RemoteLogSegmentMetadata
 from .storage import (
     IndexType,
     ReadsSegments,

@@ -31,13 +31,13 @@ from pathlib import Path
 from typing import Final, cast
 from uuid import UUID
 
-from ..log.disk import Disk
-from ..log.errors import CorruptFileError
-from ..log.index import OffsetIndex, TimeIndex, TransactionIndex
+from ..log.core.errors import CorruptFileError
+from ..log.core.index import OffsetIndex, TimeIndex, TransactionIndex
+from ..log.disk.port import Disk
 from ..protocol.topics import uuid_from_text, uuid_to_text
 from .aborts import fetch_transaction_index, first_open_offset
-from .byte_lru import ByteLru
-from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from .core.byte_lru import ByteLru
+from .core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from .storage import (
     IndexType,
     ReadsSegments,

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..protocol.topics import TopicIdPartition
-from .ledger import IllegalTransitionError, RemoteLogLedger
+from .core.ledger import IllegalTransitionError, RemoteLogLedger
+from .core.segment import RemoteLogEvent, RemotePartitionDeleteMetadata
 from .metadata import RemoteLogMetadataError
-from .segment import RemoteLogEvent, RemotePartitionDeleteMetadata
 
 _log = logging.getLogger(__name__)
 

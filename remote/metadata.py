@@ -6,8 +6,8 @@ from collections.abc import Collection
 from typing import Protocol
 
 from ..protocol.topics import TopicIdPartition
-from .ledger import RemoteLogLedger
-from .segment import RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate, RemotePartitionDeleteMetadata
+from .core.ledger import RemoteLogLedger
+from .core.segment import RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate, RemotePartitionDeleteMetadata
 
 
 class RemoteLogMetadataError(Exception):

@@ -1,6 +1,6 @@
 """The `RemoteStorageManager` port (KIP-405): one storage product behind five calls.
 
-Rules of an implementation (`tests/conformance/remote_storage.py` checks them):
+Rules of an implementation (`testing/remote_storage.py` checks them):
 
 * Idempotent: a copy repeated under the same segment id replaces or confirms what is there; a delete of what is absent
   succeeds. A segment is visible to `fetch_*` only after its copy returned; after a failed copy it may be partly there,
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from ..protocol.topics import TopicIdPartition
-from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from .core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 
 
 class IndexType(Enum):

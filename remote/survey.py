@@ -32,16 +32,16 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
-from ..log.checkpoints import decode_leader_epochs
-from ..log.epochs import EpochEntry, LeaderEpochCache
-from ..log.errors import CorruptFileError
-from ..log.index import OffsetIndex, TimeIndex
+from ..log.core.checkpoints import decode_leader_epochs
+from ..log.core.epochs import EpochEntry, LeaderEpochCache
+from ..log.core.errors import CorruptFileError
+from ..log.core.index import OffsetIndex, TimeIndex
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import BATCH_HEADER_SIZE, parse_header
 from ..protocol.topics import TopicIdPartition
-from .findings import Finding, FindingKind
-from .ledger import RemoteLogLedger
-from .segment import (
+from .core.findings import Finding, FindingKind
+from .core.ledger import RemoteLogLedger
+from .core.segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,

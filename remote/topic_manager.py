@@ -32,20 +32,20 @@ from pydantic import BaseModel, ConfigDict, Field
 from ..protocol.errors import told
 from ..protocol.topics import TopicIdPartition
 from .backoff import Backoff
-from .ledger import RemoteLogLedger
+from .core.ledger import RemoteLogLedger
+from .core.records import encode_event
+from .core.segment import (
+    RemoteLogEvent,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemotePartitionDeleteMetadata,
+)
 from .ledger_book import LedgerBook, partition_of
 from .metadata import RemoteLogMetadataError
 from .metadata_topic import (
     MetadataTopicSettings,
     RemoteLogMetadataContext,
     metadata_partition,
-)
-from .records import encode_event
-from .segment import (
-    RemoteLogEvent,
-    RemoteLogSegmentMetadata,
-    RemoteLogSegmentMetadataUpdate,
-    RemotePartitionDeleteMetadata,
 )
 from .topic_reader import OUTSIDE_ERRORS, MetadataPartitionReader
 

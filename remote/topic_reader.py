@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 from ..protocol.errors import ErrorCode, KafkaError, told
 from ..protocol.topics import TopicIdPartition
 from .backoff import Backoff
+from .core.records import MetadataRecordError, decode_event, decode_partition
 from .ledger_book import LedgerBook
 from .metadata import RemoteLogMetadataError
 from .metadata_topic import NO_EPOCH, MetadataTopic
-from .records import MetadataRecordError, decode_event, decode_partition
 
 _log = logging.getLogger(__name__)
 

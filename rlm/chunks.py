@@ -17,8 +17,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from ..remote.byte_lru import ByteLru
-from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from ..remote.core.byte_lru import ByteLru
+from ..remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ..remote.storage import RemoteStorageCorruptError, RemoteStorageManager
 from .metrics import RemoteLogCounters
 from .rate_limit import RateLimit

@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 from ..remote.backoff import Backoff
-from .view import CopyDeadline
+from .core.view import CopyDeadline
 
 _MIB: Final = 1 << 20
 INT64_MAX: Final = 2**63 - 1

@@ -24,10 +24,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..log.epochs import LeaderEpochCache
-from ..remote.ledger import IllegalTransitionError
+from ..log.core.epochs import LeaderEpochCache
+from ..remote.core.ledger import IllegalTransitionError
+from ..remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from ..remote.metadata import RemoteLogMetadataError
-from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from ..remote.storage import (
     LogSegmentData,
     RemoteStorageCorruptError,
@@ -35,9 +35,9 @@ from ..remote.storage import (
     RemoteStorageManager,
 )
 from .checked_source import CheckedSource
+from .core.view import LocalSegment, PartitionView
 from .deadlines import MetadataWriter
 from .rate_limit import RateLimit
-from .view import LocalSegment, PartitionView
 
 
 def checked_log(data: LogSegmentData) -> CheckedSource:

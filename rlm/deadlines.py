@@ -11,8 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from ..protocol.topics import TopicIdPartition
-from ..remote.metadata import RemoteLogMetadataError, RemoteLogMetadataManager
-from ..remote.segment import (
+from ..remote.core.segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
@@ -20,6 +19,7 @@ from ..remote.segment import (
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
+from ..remote.metadata import RemoteLogMetadataError, RemoteLogMetadataManager
 from ..remote.storage import (
     IndexType,
     LogSegmentData,
@@ -27,7 +27,7 @@ from ..remote.storage import (
     RemoteStorageManager,
     RemoteStorageTimeoutError,
 )
-from .view import CopyDeadline
+from .core.view import CopyDeadline
 
 
 @asynccontextmanager

@@ -15,17 +15,17 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from ..protocol.topics import TopicIdPartition
-from ..remote.ledger import IllegalTransitionError, RemoteLogLedger
-from ..remote.segment import (
+from ..remote.core.ledger import IllegalTransitionError, RemoteLogLedger
+from ..remote.core.segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentState,
     RemotePartitionDeleteState,
 )
 from ..remote.storage import RemoteStorageManager
+from .core.plan import AbandonOrphan, DeleteLocal, DeleteRemote, Prove, RaiseLogStart, RollActive, Upkeep
 from .deadlines import MetadataWriter
 from .metrics import RemoteLogCounters
-from .plan import AbandonOrphan, DeleteLocal, DeleteRemote, Prove, RaiseLogStart, RollActive, Upkeep
 
 logger = logging.getLogger(__name__)
 

@@ -26,18 +26,18 @@ from typing import Final
 
 from ..log.partition_log import PartitionLog
 from ..protocol.topics import TopicIdPartition
-from ..remote.ledger import RemoteLogLedger
+from ..remote.core.ledger import RemoteLogLedger
 from ..remote.metadata import RemoteLogMetadataManager
 from ..remote.storage import RemoteStorageManager
 from .config import RemoteLogManagerConfig
 from .copier import SegmentCopier
+from .core.view import TierMode, TierPolicy
 from .deadlines import MetadataWriter, WatchedStorage
 from .expiry import RemoteSegmentDeleter, raise_if_cancelled
 from .metrics import CopyLag, RemoteLogCounters
 from .partition_task import EXPECTED_FAILURES, Leadership, PartitionTask, TierServices
 from .pending_deletions import PendingDeletions
 from .rate_limit import RateLimit
-from .view import TierMode, TierPolicy
 
 DELETION_SPREAD: Final = 8
 """Brokers that look at different times what is left of a deleted topic."""

@@ -32,21 +32,21 @@ from random import Random
 from uuid import UUID
 
 from ..log.partition_log import PartitionLog
-from ..log.segment import LogSegment
+from ..log.segment.segment import LogSegment
 from ..protocol.errors import KafkaError
 from ..protocol.topics import TopicIdPartition
-from ..remote.ledger import IllegalTransitionError
+from ..remote.core.ledger import IllegalTransitionError
+from ..remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ..remote.metadata import RemoteLogMetadataError, RemoteLogMetadataManager
-from ..remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ..remote.storage import IndexType, RemoteStorageError
 from .checked_source import DamagedSegmentError
 from .config import RemoteLogManagerConfig
 from .copier import SegmentCopier, checked_log, describe_copy
+from .core.plan import Prove, Upkeep, first_offset_of_tier, is_overtaken, pending_copies, plan_upkeep
+from .core.view import LocalSegment, PartitionView, TierMode, TierPolicy, UsableSegments
 from .expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter, raise_if_cancelled
 from .metrics import CopyLag, RemoteLogCounters
-from .plan import Prove, Upkeep, first_offset_of_tier, is_overtaken, pending_copies, plan_upkeep
 from .segment_data import open_segment_data
-from .view import LocalSegment, PartitionView, TierMode, TierPolicy, UsableSegments
 
 logger = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from ..remote.segment import RemoteLogSegmentMetadata
+from ..remote.core.segment import RemoteLogSegmentMetadata
 from ..remote.storage import IndexType, ReadsSegments
-from .quota import TokenBucket
+from .core.quota import TokenBucket
 
 
 class RateLimit:

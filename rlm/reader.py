@@ -26,15 +26,15 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-from ..log.index import AbortedTransaction
+from ..log.core.index import AbortedTransaction
 from ..log.partition_log import PartitionLog
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition
 from ..remote.batches import Found, find_batch, whole_batches
+from ..remote.core.lineage import is_within_lineage
+from ..remote.core.segment import RemoteLogSegmentMetadata
 from ..remote.index_cache import RemoteIndexCache
-from ..remote.lineage import is_within_lineage
 from ..remote.metadata import RemoteLogMetadataManager
-from ..remote.segment import RemoteLogSegmentMetadata
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .chunks import RemoteChunks
 

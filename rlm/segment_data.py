@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from ..log.partition_log import PartitionLog
-from ..log.segment import LogSegment
+from ..log.segment.segment import LogSegment
 from ..remote.storage import IndexType, LogSegmentData
 
 LOG_KIND: Final = "log"

@@ -16,11 +16,11 @@ from ..log.partition_log import PartitionLog, TimestampAndOffset
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition
 from ..remote.batches import first_record_from
+from ..remote.core.ledger import RemoteLogLedger
+from ..remote.core.lineage import with_max_timestamp, with_timestamp_from
+from ..remote.core.segment import RemoteLogSegmentMetadata
 from ..remote.index_cache import RemoteIndexCache
-from ..remote.ledger import RemoteLogLedger
-from ..remote.lineage import with_max_timestamp, with_timestamp_from
 from ..remote.metadata import RemoteLogMetadataManager
-from ..remote.segment import RemoteLogSegmentMetadata
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .chunks import RemoteChunks
 

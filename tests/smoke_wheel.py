@@ -21,7 +21,7 @@ for group in ("tierfetch.remote_storage", "tierfetch.remote_log_metadata"):
     for entry in metadata.entry_points(group=group):
         entry.load()
 from tierfetch.remote.storage import RemoteStorageManager
-import tierfetch.tests.conformance
+import tierfetch.testing
 print("wheel", tierfetch.__version__, "works from", Path(tierfetch.__file__).parent)
 """
 

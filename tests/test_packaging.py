@@ -10,7 +10,7 @@ NOT_SHIPPED = {"tests", "bench", "build", "dist", "docs"}
 
 
 def packages_on_disk() -> set[str]:
-    found = {"tierfetch", "tierfetch.tests.conformance"}
+    found = {"tierfetch", "tierfetch.testing"}
     for init in ROOT.glob("*/**/__init__.py"):
         parts = init.parent.relative_to(ROOT).parts
         if parts[0] not in NOT_SHIPPED and not parts[0].startswith("."):

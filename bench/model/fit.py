@@ -1,7 +1,7 @@
 """The model's constants from the calibration scenarios, each read off what it isolates. Pure.
 
 With T the median seconds to the ISR, n partitions (the cluster's own among them), b bytes copied (the formula is in
-`sim/cluster/calibration.py`):
+`model/calibration.py`):
 
     scenario      what it isolates
     ------------  ------------------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ from typing import Final
 
 import numpy as np
 
-from tierfetch.sim.cluster.calibration import Calibration, System
+from tierfetch.model.calibration import Calibration, System
 
 from .scenario import Scenario
 from .timing import Timing

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tierfetch.cli.admin.session import Admin
-from tierfetch.cli.admin.session import run as run_admin
+from tierfetch.cli.cluster_session import Admin
+from tierfetch.cli.cluster_session import run as run_admin
 from tierfetch.cli.model.capture import observe
 from tierfetch.cli.model.estimate import capture
 from tierfetch.cli.model.observe import Observer
-from tierfetch.sim.cluster.arrays import ClusterArrays
-from tierfetch.sim.cluster.calibration import Calibrations, MachineRates
-from tierfetch.sim.cluster.engine import simulate
-from tierfetch.sim.cluster.inventory import Inventory
-from tierfetch.sim.cluster.moves import replacement_moves
-from tierfetch.sim.cluster.results import Obstacle
+from tierfetch.model.arrays import ClusterArrays
+from tierfetch.model.calibration import Calibrations, MachineRates
+from tierfetch.model.engine import simulate
+from tierfetch.model.inventory import Inventory
+from tierfetch.model.moves import replacement_moves
+from tierfetch.model.results import Obstacle
 
 from .lab import FOLLOWER, Lab
 from .scenario import Scenario

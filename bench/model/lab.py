@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tierfetch.cli.admin.session import Admin, check
-from tierfetch.cli.admin.session import run as run_admin
+from tierfetch.cli.cluster_session import Admin, check
+from tierfetch.cli.cluster_session import run as run_admin
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.processes import poll
+from tierfetch.model.calibration import System
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.config_resources import ResourceType
-from tierfetch.sim.cluster.calibration import System
+from tierfetch.protocol.wire.config_resources import ResourceType
 
 from ..lab.jars import kafka_jars
 from ..lab.kafka import CONTROLLER_ID, KafkaCluster

@@ -15,8 +15,8 @@ from typing import Final
 from confluent_kafka import Producer
 
 from tierfetch.cli.processes import poll
+from tierfetch.model.inventory import Policy
 from tierfetch.plugins.local import STORAGE_DIRECTORY
-from tierfetch.sim.cluster.inventory import Policy
 
 from ..measure import cpu_seconds
 from ..workload import STEP_TIMEOUT_S, admin, create_topic, isr_of, log_bytes, produce, wait_isr

@@ -9,7 +9,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from tierfetch.sim.cluster.calibration import Calibration, System
+from tierfetch.model.calibration import Calibration, System
 
 from .judge import FAIR, GOOD, RUNS_MIN, SPREAD_MAX, Judgement, Summary, Verdict, judged, summary
 from .record import Entry, Record
@@ -145,5 +145,5 @@ _LIMITS: Final = """## What limits it
   a throttled one looks again after a second; the constants are means of that.
 * **The page cache** takes every copy of these sizes at once: disks are not part of this proof."""
 
-_CONSTANTS: Final = """As measured in this session; `sim/cluster/calibration.py` says what each is for. Seconds, bytes
+_CONSTANTS: Final = """As measured in this session; `model/calibration.py` says what each is for. Seconds, bytes
 per second, CPU seconds for each GB."""

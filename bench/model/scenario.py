@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from tierfetch.sim.cluster.calibration import System
-from tierfetch.sim.cluster.inventory import Policy
+from tierfetch.model.calibration import System
+from tierfetch.model.inventory import Policy
 
 BOUNDED_LOCAL_BYTES: Final = 4_000_000
 """Of each partition, where the policy is bounded-local."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from tierfetch.pipeline.batch_table import Selection
-from tierfetch.pipeline.decode import decode
+from tierfetch.pipeline.core.batch_table import Selection
+from tierfetch.pipeline.core.decode import decode
 from tierfetch.protocol.records import Compression
 
 from ..measure import Results

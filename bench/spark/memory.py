@@ -43,12 +43,12 @@ def in_another_process(root: Path, split_bytes: int) -> tuple[int, float]:
 def read_all(location: str, split_bytes: int) -> tuple[int, float]:
     import pyarrow as pa
 
-    from tierfetch.pipeline import tier_plan
-    from tierfetch.pipeline.ahead import ahead
-    from tierfetch.pipeline.decode import COLUMN_TYPES
-    from tierfetch.pipeline.options import parse
-    from tierfetch.pipeline.planning import planning
-    from tierfetch.pipeline.splits import read_split
+    from tierfetch.pipeline.access.options import parse
+    from tierfetch.pipeline.core.decode import COLUMN_TYPES
+    from tierfetch.pipeline.planning import tier_splits as tier_plan
+    from tierfetch.pipeline.planning.driver import planning
+    from tierfetch.pipeline.reading.read_ahead import ahead
+    from tierfetch.pipeline.reading.splits import read_split
 
     from .planning import all_splits
 

@@ -13,12 +13,12 @@ import time
 import uuid
 from pathlib import Path
 
-from tierfetch.log.checkpoints import encode_leader_epochs
-from tierfetch.log.epochs import EpochEntry
-from tierfetch.log.producer_snapshot import encode_snapshot
-from tierfetch.pipeline.options import parse
-from tierfetch.pipeline.planning import planning
-from tierfetch.pipeline.table_plan import TablePlanner, TableSplit
+from tierfetch.log.core.checkpoints import encode_leader_epochs
+from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core.producer_snapshot import encode_snapshot
+from tierfetch.pipeline.access.options import parse
+from tierfetch.pipeline.planning.driver import planning
+from tierfetch.pipeline.planning.table import TablePlanner, TableSplit
 from tierfetch.protocol.topics import uuid_to_text
 
 from ..measure import Results

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tierfetch.log.checkpoints import encode_leader_epochs
-from tierfetch.log.epochs import EpochEntry
-from tierfetch.log.index import OffsetIndex, TimeIndex
-from tierfetch.log.producer_snapshot import encode_snapshot
+from tierfetch.log.core.checkpoints import encode_leader_epochs
+from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core.index import OffsetIndex, TimeIndex
+from tierfetch.log.core.producer_snapshot import encode_snapshot
 from tierfetch.protocol.records import Compression, Record, build_batch
 from tierfetch.protocol.topics import TopicIdPartition, uuid_to_text
 

@@ -21,14 +21,14 @@ from random import Random
 from typing import Any, Final
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..partition import Partition, WallClock
-from .events import Answer, Effect, Event, Now, Reply, SetTimer, Store, Stored, TimerFired, Token
-from .group import Group
-from .group_state import GroupState
+from ..replicas.partition import Partition, WallClock
+from .core.events import Answer, Effect, Event, Now, Reply, SetTimer, Store, Stored, TimerFired, Token
+from .core.group import Group
+from .core.group_state import GroupState
+from .core.records import GroupKey, GroupRecord
+from .core.shard import Shard
 from .loader import load
-from .records import GroupKey, GroupRecord
 from .settings import CoordinatorSettings
-from .shard import Shard
 from .writer import ShardWriter
 
 LOAD_RETRY_MIN_S: Final = 0.1

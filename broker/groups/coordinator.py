@@ -23,11 +23,11 @@ from random import Random
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.topics import GROUP_METADATA_TOPIC, TopicPartition
-from ..cluster_view import BrokerRegistration, ClusterImage, ClusterView, NewTopic
-from ..partition import Partition, WallClock
+from ..cluster.view import BrokerRegistration, ClusterImage, ClusterView, NewTopic
+from ..replicas.partition import Partition, WallClock
 from .active_shard import ActiveShard
-from .events import Answer, Event, Token
-from .group_state import GroupState
+from .core.events import Answer, Event, Token
+from .core.group_state import GroupState
 from .settings import CoordinatorSettings
 
 _log = logging.getLogger(__name__)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ...protocol.control import ControlType, control_type
 from ...protocol.errors import CorruptRecordError
 from ...protocol.records import BatchHeader, Record, iter_batches, iter_records
-from ..partition import Partition
-from .records import decode_record
-from .shard import Shard
+from ...protocol.records.control import ControlType, control_type
+from ..replicas.partition import Partition
+from .core.records import decode_record
+from .core.shard import Shard
 
 READ_BYTES: Final = 64 * 1024
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...protocol.compression import Compression
-from ..config import BrokerConfig
-from .group_state import GroupSettings
+from ...protocol.records.compression import Compression
+from ..config.broker_config import BrokerConfig
+from .core.group_state import GroupSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

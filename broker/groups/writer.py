@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from ...log.producer_state import AppendOrigin
-from ...protocol.compression import Compression
+from ...log.core.producer_state import AppendOrigin
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import Record, build_batch
-from ..partition import Partition, WallClock
-from .records import GroupRecord
+from ...protocol.records.compression import Compression
+from ..replicas.partition import Partition, WallClock
+from .core.records import GroupRecord
 
 BATCH_BYTES_MAX: Final = 512 * 1024
 """Above this no further request joins a batch; a single larger one is a batch of its own."""

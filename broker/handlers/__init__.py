@@ -1,6 +1,6 @@
 """One family of requests each: from a decoded request to its response, over the broker's services.
 
-Produce and Fetch have values of their own (`protocol.produce_wire`, `protocol.fetch_wire`). All others get kio's entity
+Produce and Fetch have values of their own (`protocol.wire.produce`, `protocol.fetch.wire`). All others get kio's entity
 of the version that was asked for, and answer with plain values, from which the codec takes the fields of that version.
 """
 
@@ -10,4 +10,4 @@ from collections.abc import Mapping
 from typing import Any
 
 Plain = Mapping[str, Any]
-"""Fields of a response, or of a part of it, by name; see `protocol.entities`."""
+"""Fields of a response, or of a part of it, by name; see `protocol.wire.entities`."""

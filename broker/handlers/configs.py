@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...protocol.config_resources import DescribedConfig, ResourceType, describe_configs_response
-from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
-from ..cluster_view import ClusterView
-from ..config import BrokerConfig
-from ..topic_config import describe_all_brokers, describe_broker, describe_topic
+from ...protocol.net.dispatch import RequestContext
+from ...protocol.wire.config_resources import DescribedConfig, ResourceType, describe_configs_response
+from ..cluster.topic_config import describe_all_brokers, describe_broker, describe_topic
+from ..cluster.view import ClusterView
+from ..config.broker_config import BrokerConfig
 from . import Plain
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.net.dispatch import RequestContext
 from ..groups.coordinator import GroupCoordinator
 from . import Plain
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from ...protocol.dispatch import RequestContext
-from ...protocol.entities import milliseconds
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.net.dispatch import RequestContext
 from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC
-from ..delayed import Wakeup
-from ..hosted_partitions import HostedPartitions
+from ...protocol.wire.entities import milliseconds
+from ..replicas.delayed import Wakeup
+from ..replicas.hosted_partitions import HostedPartitions
 from . import Plain
 
 HIGH_WATERMARK: Final = -1

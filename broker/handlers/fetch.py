@@ -16,16 +16,16 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.fetch_messages import HIGH_WATERMARK_NOT_TOLD, FetchRequest, FetchResponse
-from ...protocol.fetch_wire import RACK_SINCE
-from ...protocol.leader_sessions import AskedPartition, FetchContext, FetchSessionCache
-from ..delayed import Sleepers, Wakeup
-from ..hosted_partitions import HostedPartitions
-from ..partition import Partition
-from ..read_replicas import ReplicaSelector, select_leader
-from ..replication_throttles import Throttle
+from ...protocol.fetch.leader_sessions import AskedPartition, FetchContext, FetchSessionCache
+from ...protocol.fetch.messages import HIGH_WATERMARK_NOT_TOLD, FetchRequest, FetchResponse
+from ...protocol.fetch.wire import RACK_SINCE
+from ...protocol.net.dispatch import RequestContext
+from ..core.read_replicas import ReplicaSelector, select_leader
+from ..replicas.delayed import Sleepers, Wakeup
+from ..replicas.hosted_partitions import HostedPartitions
+from ..replicas.partition import Partition
+from ..replicas.replication_throttles import Throttle
 from .fetch_reads import FetchReads, RemoteReads
 
 

@@ -35,7 +35,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 from uuid import UUID
 
-from ...fetcher.epoch_fetch import (
+from ...fetcher.core.epoch_fetch import (
     DivergingEpoch,
     FetchDecision,
     FetchIsolation,
@@ -46,12 +46,13 @@ from ...fetcher.epoch_fetch import (
     Serve,
     validate_fetch,
 )
-from ...fetcher.leader_replicas import FollowerFetch
-from ...log import index
-from ...log.slices import LogSlice
-from ...log.state import LogOffsets
+from ...fetcher.core.leader_replicas import FollowerFetch
+from ...log.core import index
+from ...log.replica.state import LogOffsets
+from ...log.segment.slices import LogSlice
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.fetch_messages import (
+from ...protocol.fetch.leader_sessions import AskedPartition
+from ...protocol.fetch.messages import (
     LOCAL_LOG_START_NOT_TOLD,
     NO_READ_REPLICA,
     READ_COMMITTED,
@@ -61,17 +62,16 @@ from ...protocol.fetch_messages import (
     FetchPartitionResponse,
     FetchRequest,
 )
-from ...protocol.leader_hints import LeaderIdAndEpoch
-from ...protocol.leader_sessions import AskedPartition
-from ...protocol.primitives import Part, part_size
 from ...protocol.topics import TopicIdPartition
+from ...protocol.wire.leader_hints import LeaderIdAndEpoch
+from ...protocol.wire.primitives import Part, part_size
 from ...rlm.reader import RemoteRead, RemoteRecords
-from ..follower_reads import validate_follower_read
-from ..hosted_partitions import HostedPartitions
-from ..leadership import Leadership
-from ..partition import Partition
-from ..read_replicas import ReplicaSelector, select_leader
-from ..replication_throttles import Throttle
+from ..core.follower_reads import validate_follower_read
+from ..core.read_replicas import ReplicaSelector, select_leader
+from ..replicas.hosted_partitions import HostedPartitions
+from ..replicas.leadership import Leadership
+from ..replicas.partition import Partition
+from ..replicas.replication_throttles import Throttle
 
 DECISIONS_MAX: Final = 3
 """Local retention may overtake a read this often."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...protocol.api import ApiKey
-from ...protocol.dispatch import Handler, RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
-from ..controller_channel import ControllerChannel, ControllerUnavailableError
+from ...protocol.net.dispatch import Handler, RequestContext
+from ..cluster.controller_channel import ControllerChannel, ControllerUnavailableError
 
 FORWARDED: Final = (
     ApiKey.CREATE_TOPICS,

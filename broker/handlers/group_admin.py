@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.net.dispatch import RequestContext
 from ..groups.coordinator import GroupCoordinator, check_group_id
-from ..groups.group import Group
-from ..groups.group_state import GroupState
+from ..groups.core.group import Group
+from ..groups.core.group_state import GroupState
 from . import Plain
 
 NOT_FOUND_SINCE: Final = 6

@@ -20,16 +20,16 @@ from itertools import groupby
 from typing import Any, Final
 from uuid import UUID
 
-from ...protocol.dispatch import RequestContext
-from ...protocol.entities import milliseconds
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.net.dispatch import RequestContext
 from ...protocol.topics import TopicPartition
-from ..cluster_view import ClusterImage
+from ...protocol.wire.entities import milliseconds
+from ..cluster.view import ClusterImage
 from ..groups.active_shard import ActiveShard
 from ..groups.coordinator import GroupCoordinator
-from ..groups.events import UNKNOWN_MEMBER_ID, MemberIdentity
-from ..groups.records import NO_LEADER_EPOCH, NO_TIMESTAMP, GroupRecord, OffsetKey, OffsetValue
-from ..partition import WallClock
+from ..groups.core.events import UNKNOWN_MEMBER_ID, MemberIdentity
+from ..groups.core.records import NO_LEADER_EPOCH, NO_TIMESTAMP, GroupRecord, OffsetKey, OffsetValue
+from ..replicas.partition import WallClock
 from . import Plain
 
 GROUPS_SINCE: Final = 8

@@ -12,11 +12,11 @@ from random import Random
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from ...protocol.dispatch import RequestContext
-from ...protocol.entities import milliseconds
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.net.dispatch import RequestContext
+from ...protocol.wire.entities import milliseconds
 from ..groups.coordinator import GroupCoordinator
-from ..groups.events import (
+from ..groups.core.events import (
     UNKNOWN_MEMBER_ID,
     Event,
     Heartbeat,

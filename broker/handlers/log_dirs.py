@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ...log.disk import Disk, DiskSpace
-from ...log.log_directory import LogDirectory
-from ...log.manager import LogManager
-from ...protocol.dispatch import RequestContext
+from ...log.disk.port import Disk, DiskSpace
+from ...log.keeper.log_directory import LogDirectory
+from ...log.keeper.manager import LogManager
 from ...protocol.errors import ErrorCode
 from ...protocol.extensions import NOT_WARMED
+from ...protocol.net.dispatch import RequestContext
 from ...protocol.topics import TopicPartition
-from ..warmer import WarmingProgress
+from ..replicas.warmer import WarmingProgress
 from . import Plain
 
 NOT_TOLD: Final = DiskSpace(-1, -1)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode
-from ...protocol.questions import BROKER_ENDPOINTS
+from ...protocol.net.dispatch import RequestContext
+from ...protocol.requests import BROKER_ENDPOINTS
 from ...protocol.topics import INTERNAL_TOPICS, check_topic_name
-from ..cluster_view import NO_LEADER, ClusterImage, ClusterView, PartitionRegistration, TopicImage
+from ..cluster.view import NO_LEADER, ClusterImage, ClusterView, PartitionRegistration, TopicImage
 from . import Plain
 
 

@@ -2,7 +2,7 @@
 
 | timestamp | since | answer |
 |---|---|---|
-| -1 -2 -4 -5 -6 | `fetcher.leader_offsets` | special offsets |
+| -1 -2 -4 -5 -6 | `fetcher.core.leader_offsets` | special offsets |
 | -3 | v7 | the record with the largest timestamp, in the tier or here |
 | >= 0 | v1 | the first record not older: the lineage's remote segments are searched first, then the local log |
 | any other | - | UNSUPPORTED_VERSION |
@@ -18,18 +18,24 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from ...fetcher.epoch_fetch import FetchIsolation, LeaderView, Refuse, check_leader_epoch, end_offset_for_leader_epoch
-from ...fetcher.leader_offsets import MINIMUM_VERSIONS, special_offset
+from ...fetcher.core.epoch_fetch import (
+    FetchIsolation,
+    LeaderView,
+    Refuse,
+    check_leader_epoch,
+    end_offset_for_leader_epoch,
+)
+from ...fetcher.core.leader_offsets import MINIMUM_VERSIONS, special_offset
 from ...log.partition_log import PartitionLog, TimestampAndOffset
-from ...protocol.dispatch import RequestContext
-from ...protocol.entities import milliseconds
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.fetch_messages import READ_COMMITTED
+from ...protocol.fetch.messages import READ_COMMITTED
+from ...protocol.net.dispatch import RequestContext
 from ...protocol.topics import TopicIdPartition
-from ...remote.ledger import RemoteLogLedger
-from ..hosted_partitions import HostedPartitions
-from ..leadership import Leadership
-from ..partition import Partition
+from ...protocol.wire.entities import milliseconds
+from ...remote.core.ledger import RemoteLogLedger
+from ..replicas.hosted_partitions import HostedPartitions
+from ..replicas.leadership import Leadership
+from ..replicas.partition import Partition
 from . import Plain
 
 MAX_TIMESTAMP: Final = -3

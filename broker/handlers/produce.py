@@ -28,11 +28,11 @@ import logging
 from typing import Any
 from uuid import UUID
 
-from ...log.producer_state import AppendOrigin
-from ...protocol.dispatch import RequestContext
+from ...log.core.producer_state import AppendOrigin
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.leader_hints import LeaderIdAndEpoch
-from ...protocol.produce_wire import (
+from ...protocol.net.dispatch import RequestContext
+from ...protocol.wire.leader_hints import LeaderIdAndEpoch
+from ...protocol.wire.produce import (
     ACKS_ALL,
     ACKS_LEADER,
     ACKS_NONE,
@@ -42,7 +42,7 @@ from ...protocol.produce_wire import (
     ProduceResponse,
     ProduceTopicResponse,
 )
-from ..hosted_partitions import HostedPartitions
+from ..replicas.hosted_partitions import HostedPartitions
 
 _WRONG_BROKER = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ...protocol.dispatch import RequestContext
 from ...protocol.errors import ErrorCode, KafkaError
-from ..cluster_view import ClusterView, ProducerIdBlock
+from ...protocol.net.dispatch import RequestContext
+from ..cluster.view import ClusterView, ProducerIdBlock
 from . import Plain
 
 NO_PRODUCER_ID = -1

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from random import Random
 
 from ...protocol.api import ApiKey
-from ...protocol.dispatch import Handler
-from ...protocol.fetch_session import SESSION_ID_MAX
-from ...protocol.leader_sessions import FetchSessionCache
-from ..cluster_view import ClusterView
-from ..config import BrokerConfig
-from ..controller_channel import ControllerChannel
+from ...protocol.fetch.leader_sessions import FetchSessionCache
+from ...protocol.fetch.session import SESSION_ID_MAX
+from ...protocol.net.dispatch import Handler
+from ..cluster.controller_channel import ControllerChannel
+from ..cluster.view import ClusterView
+from ..config.broker_config import BrokerConfig
+from ..core.read_replicas import SELECTORS, select_leader
 from ..groups.coordinator import GroupCoordinator
-from ..hosted_partitions import HostedPartitions
-from ..partition import WallClock
-from ..read_replicas import SELECTORS, select_leader
-from ..replication_throttles import ReplicationThrottles
+from ..replicas.hosted_partitions import HostedPartitions
+from ..replicas.partition import WallClock
+from ..replicas.replication_throttles import ReplicationThrottles
 from .configs import ConfigHandlers
 from .coordinators import CoordinatorHandler
 from .delete_records import DeleteRecordsHandler

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from ...log.producer_state import AppendOrigin
-from ...protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
-from ...protocol.dispatch import RequestContext
+from ...log.core.producer_state import AppendOrigin
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.net.dispatch import RequestContext
+from ...protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from ..groups.coordinator import GroupCoordinator
-from ..hosted_partitions import HostedPartitions
-from ..partition import WallClock
+from ..replicas.hosted_partitions import HostedPartitions
+from ..replicas.partition import WallClock
 from . import Plain
 
 COMMIT_TIMEOUT_S: Final = 30.0

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 from uuid import UUID
 
-from ...controller.config import KRAFT_VERSION, SUPPORTED_FEATURES
-from ...protocol.dispatch import (
+from ...controller.core.config import KRAFT_VERSION, SUPPORTED_FEATURES
+from ...protocol.extensions import INCARNATION_SINCE
+from ...protocol.net.dispatch import (
     FinalizedFeatures,
     RequestContext,
     SupportedFeature,
     api_versions_error,
     api_versions_response,
 )
-from ...protocol.extensions import INCARNATION_SINCE
-from ..cluster_view import ClusterView
+from ..cluster.view import ClusterView
 
 _SUPPORTED: Final = tuple(SupportedFeature(name, *levels) for name, levels in sorted(SUPPORTED_FEATURES.items()))
 

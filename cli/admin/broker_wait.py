@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...protocol.client import BrokerUnavailableError
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.net.client import BrokerUnavailableError
+from ..cluster_session import Admin
 from .local_state import Warming, local_state, warming_text
-from .session import Admin
 from .status_bar import StatusBar
 
 LOOK_INTERVAL_S: Final = 0.5

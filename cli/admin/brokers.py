@@ -11,12 +11,12 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from ...protocol.api import ApiKey
-from ...protocol.client import Address
-from ...protocol.questions import BROKER_ENDPOINTS, cluster_of
+from ...protocol.net.client import Address
+from ...protocol.requests import BROKER_ENDPOINTS, cluster_of
+from ..cluster_session import Admin, bootstrap_option, run
 from ..options import FiniteRange, json_option, table_console
 from .broker_wait import WaitingBar, wait_for
 from .local_state import local_state, warming_text
-from .session import Admin, bootstrap_option, run
 
 
 @click.group("brokers")

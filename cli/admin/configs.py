@@ -9,10 +9,10 @@ import click
 from rich.table import Table
 
 from ...protocol.api import ApiKey
-from ...protocol.config_resources import ConfigSource, ResourceType
-from ...protocol.questions import configs_of
+from ...protocol.requests import configs_of
+from ...protocol.wire.config_resources import ConfigSource, ResourceType
+from ..cluster_session import Admin, bootstrap_option, check, run
 from ..options import json_option, pairs, table_console
-from .session import Admin, bootstrap_option, check, run
 
 _SET, _DELETE = 0, 1
 _SOURCES: Final = {

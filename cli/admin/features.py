@@ -9,8 +9,8 @@ import click
 from rich.table import Table
 
 from ...protocol.api import ApiKey
+from ..cluster_session import Admin, bootstrap_option, run
 from ..options import json_option, table_console
-from .session import Admin, bootstrap_option, run
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 TIMEOUT_MS: Final = 30_000

@@ -10,11 +10,11 @@ from typing import Any
 from rich.filesize import decimal
 
 from ...protocol.api import ApiKey
-from ...protocol.client import Address
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.extensions import NOT_WARMED
+from ...protocol.net.client import Address
 from ...protocol.topics import TopicPartition
-from .session import Admin, check
+from ..cluster_session import Admin, check
 
 
 @dataclass(frozen=True, slots=True)

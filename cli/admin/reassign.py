@@ -1,7 +1,7 @@
 """`tierfetch reassign`: plan, move replicas in waves, watch them arrive, pause, resume, cancel, roll back.
 
-Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`sim.planning.plan_file`).
-What a running plan has to remember lies in a journal beside it (`sim.planning.journal`).
+Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`planning.plan_file`).
+What a running plan has to remember lies in a journal beside it (`planning.journal`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Any, Final, TypeVar
 import click
 from rich.table import Table
 
+from ...planning.cluster_state import Standing, standing
+from ...planning.journal import ENDED, ConfigValue, Entry, Event, Header, Journal, JournalError, Outcome
+from ...planning.neighbours import signs_of_others
+from ...planning.plan_file import PlanFile, PlanFileError
+from ...planning.preflight import entries_of
+from ...planning.throttling import config_keys
 from ...protocol.errors import KafkaError
-from ...sim.planning.cluster_state import Standing, standing
-from ...sim.planning.journal import ENDED, ConfigValue, Entry, Event, Header, Journal, JournalError, Outcome
-from ...sim.planning.neighbours import signs_of_others
-from ...sim.planning.plan_file import PlanFile, PlanFileError
-from ...sim.planning.preflight import entries_of
-from ...sim.planning.throttling import config_keys
+from ..cluster_session import Admin, bootstrap_option, run
 from ..lazy_group import needing
 from ..model.quantities import clause, count
 from ..options import FiniteRange, json_option, table_console, throttle_rate, wave_option
@@ -29,7 +30,6 @@ from .reassign_cluster import PlanCluster, under_way
 from .reassign_cluster import reassign as ask_controller
 from .reassign_journal import JournalFile, default_path, owned
 from .reassign_run import Done, PlanRun, ProgressBar, left_behind, now_ms
-from .session import Admin, bootstrap_option, run
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _CHANGED: Final = {Standing.GONE, Standing.FOREIGN}

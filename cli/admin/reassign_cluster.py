@@ -1,4 +1,4 @@
-"""The cluster of a plan: reads what `sim.planning.cluster_state` asks for, and does what `execution` decided.
+"""The cluster of a plan: reads what `planning.cluster_state` asks for, and does what `execution` decided.
 
 Reading sends ListPartitionReassignments first and Metadata after it, so that a reassignment that ends in between shows
 in the replicas. Configs of a broker are asked of and set at that broker, as Apache Kafka wants it. Of one that is not
@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from ...fetcher.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, LATEST_TIMESTAMP
+from ...fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, LATEST_TIMESTAMP
+from ...planning.cluster_state import ClusterState, PartitionState
+from ...planning.journal import ConfigValue, Key
 from ...protocol.api import ApiKey
-from ...protocol.client import Address
-from ...protocol.config_resources import ConfigSource, ResourceType
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.questions import configs_of, metadata_of, offsets_of
+from ...protocol.net.client import Address
+from ...protocol.requests import configs_of, metadata_of, offsets_of
 from ...protocol.topics import uuid_to_text
-from ...sim.planning.cluster_state import ClusterState, PartitionState
-from ...sim.planning.journal import ConfigValue, Key
-from .session import Admin, check
+from ...protocol.wire.config_resources import ConfigSource, ResourceType
+from ..cluster_session import Admin, check
 
 TIMEOUT_MS: Final = 30_000
 NO_LEADER: Final = -1

@@ -1,6 +1,6 @@
 """The journal of one plan on the disk: made once, appended to by whoever carries it out or wants it otherwise.
 
-    <plan>.journal         the lines of `sim.planning.journal`; each is one write, on the device before it counts
+    <plan>.journal         the lines of `planning.journal`; each is one write, on the device before it counts
     <plan>.journal.lock    held by the process that carries the plan out, so that there is one
 
 Any process may append (`pause`, `cancel`, ...): for that moment it holds the journal itself. What a crash tore off the
@@ -18,7 +18,7 @@ from typing import IO, Self
 
 import click
 
-from ...sim.planning.journal import Event, Header, Journal, JournalError, line_of, parse_event, parse_journal
+from ...planning.journal import Event, Header, Journal, JournalError, line_of, parse_event, parse_journal
 
 
 def default_path(plan_file: Path) -> Path:

@@ -17,11 +17,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ...sim.cluster.arrays import ClusterArrays
-from ...sim.cluster.inventory import Inventory, InventoryError, Policy
-from ...sim.planning.goals import Goal, PlanError, PlanOptions
-from ...sim.planning.plan_arrays import plan_file
-from ...sim.planning.planner import ReplicaPlan, plan_replicas
+from ...model.arrays import ClusterArrays
+from ...model.inventory import Inventory, InventoryError, Policy
+from ...planning.goals import Goal, PlanError, PlanOptions
+from ...planning.plan_arrays import plan_file
+from ...planning.planner import ReplicaPlan, plan_replicas
+from ..cluster_session import Admin, bootstrap_option, run
 from ..model.capture import observe
 from ..model.estimate import TIER_UNKNOWN, UNKNOWN_TO_ALL, capture
 from ..model.inputs import policy_option
@@ -37,7 +38,6 @@ from ..options import (
     window_option,
     write_text,
 )
-from .session import Admin, bootstrap_option, run
 
 BROKERS_SHOWN_MAX: Final = 40
 UNKNOWN_DISK: Final = 2.0**62

@@ -1,4 +1,4 @@
-"""Carries a plan out: reads the cluster, asks `sim.planning.execution` what to do next, does it, shows how far it is.
+"""Carries a plan out: reads the cluster, asks `planning.execution` what to do next, does it, shows how far it is.
 
 A cluster that does not answer for a while (a controller failover, a broker that starts again) is waited for, at most
 `OUTAGE_S_MAX`; then the process ends, and `resume` goes on. Between two looks there is at least as long a pause as four
@@ -13,9 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...protocol.errors import ErrorCode, KafkaError
-from ...sim.planning.cluster_state import ClusterState, Standing, standing
-from ...sim.planning.execution import (
+from ...planning.cluster_state import ClusterState, Standing, standing
+from ...planning.execution import (
     Action,
     ElectLeaders,
     Finish,
@@ -27,7 +26,8 @@ from ...sim.planning.execution import (
     Wait,
     next_step,
 )
-from ...sim.planning.journal import Event, Journal, Mode, Outcome
+from ...planning.journal import Event, Journal, Mode, Outcome
+from ...protocol.errors import ErrorCode, KafkaError
 from .reassign_cluster import PlanCluster
 from .reassign_journal import JournalFile
 from .status_bar import StatusBar

@@ -11,10 +11,10 @@ from rich.table import Table
 
 from ...protocol.api import ApiKey
 from ...protocol.topics import TopicPartition
+from ..cluster_session import Admin, bootstrap_option, check, run
 from ..model.quantities import count as counted
 from ..options import json_option, pairs, table_console
 from .local_state import local_state, warming_text
-from .session import Admin, bootstrap_option, check, run
 
 TIMEOUT_MS: Final = 30_000
 

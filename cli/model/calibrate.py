@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ...model.calibration import CalibrationError, Calibrations, MachineRates, System
 from ...remote.registry import PluginError, load_remote_storage
 from ...remote.storage import RemoteStorageError
-from ...sim.cluster.calibration import CalibrationError, Calibrations, MachineRates, System
-from ..admin.session import Admin, run
+from ..cluster_session import Admin, run
 from ..options import OutputFile, pairs, table_console
 from . import probes
 from .observe import Observer

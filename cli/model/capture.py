@@ -13,7 +13,7 @@ import yaml
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from ..admin.session import Admin, bootstrap_option, run
+from ..cluster_session import Admin, bootstrap_option, run
 from ..options import OutputFile, pairs, window_option, write_text
 from .estimate import FILL_IN, TIER_UNKNOWN, UNKNOWN_TO_ALL, Captured, capture
 from .observe import Observer

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import BaseModel, Field
 
-from ...sim.cluster.arrays import NONE, ClusterArrays, Floats
-from ...sim.cluster.calibration import Calibration
-from ...sim.cluster.results import ModelResult, Obstacle
-from ...sim.cluster.synthetic import total_by_broker
+from ...model.arrays import NONE, ClusterArrays, Floats
+from ...model.calibration import Calibration
+from ...model.results import ModelResult, Obstacle
+from ...model.synthetic import total_by_broker
 
 BROKERS_MAX = 20
 """Whose traffic is told one by one."""

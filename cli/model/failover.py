@@ -10,9 +10,9 @@ from pydantic import BaseModel, Field
 from rich.console import Console
 from rich.table import Table
 
-from ...sim.cluster.arrays import Bools, ClusterArrays
-from ...sim.cluster.failures import FailoverResult, predict_failover
-from ...sim.cluster.inventory import Policy
+from ...model.arrays import Bools, ClusterArrays
+from ...model.failures import FailoverResult, predict_failover
+from ...model.inventory import Policy
 from ..options import table_console, write_text
 from .charts import load_chart
 from .document import BrokerLoad, ClusterSummary, cluster_summary, finite

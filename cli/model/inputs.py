@@ -12,9 +12,9 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from ...sim.cluster.arrays import ClusterArrays
-from ...sim.cluster.calibration import CalibrationError, Calibrations
-from ...sim.cluster.inventory import Inventory, InventoryError, Policy
+from ...model.arrays import ClusterArrays
+from ...model.calibration import CalibrationError, Calibrations
+from ...model.inventory import Inventory, InventoryError, Policy
 from ..options import OutputFile, json_option, throttle_rate
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from ...protocol.api import ApiKey
-from ...protocol.client import Address
-from ...protocol.config_resources import ResourceType
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.questions import BROKER_ENDPOINTS, cluster_of, configs_of, offsets_of
-from ..admin.session import Cluster, check
+from ...protocol.net.client import Address
+from ...protocol.requests import BROKER_ENDPOINTS, cluster_of, configs_of, offsets_of
+from ...protocol.wire.config_resources import ResourceType
+from ..cluster_session import Cluster, check
 from .snapshot import NO_LEADER, BrokerState, Offsets, PartitionState, Snapshot
 
 TIMEOUT_MS: Final = 30_000
@@ -74,7 +74,7 @@ Progress = Callable[[str], None]
 
 
 class Asker(Protocol):
-    """`cli.admin.session.Admin`."""
+    """`cli.cluster_session.Admin`."""
 
     async def ask(self, api: ApiKey, body: Any) -> Any: ...
 

@@ -15,9 +15,9 @@ from typing import Final
 from uuid import UUID
 
 from ...protocol.api import ApiKey
-from ...protocol.client import Address, KafkaClient
-from ...protocol.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from ...protocol.questions import metadata_of
+from ...protocol.fetch.messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ...protocol.net.client import Address, KafkaClient
+from ...protocol.requests import metadata_of
 from .snapshot import PartitionState, Snapshot
 
 PARTITIONS_PER_LEADER_MAX: Final = 4

@@ -30,9 +30,9 @@ from typing import Final
 
 from crc32c import crc32c
 
-from ...log.epochs import EpochEntry
+from ...log.core.epochs import EpochEntry
 from ...protocol.topics import TopicIdPartition
-from ...remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ...remote.storage import IndexType, LogSegmentData, RemoteStorageManager, SegmentSource
 
 REPEATS: Final = 3

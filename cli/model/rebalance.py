@@ -9,14 +9,14 @@ from typing import Any, Final
 import click
 import numpy as np
 
-from ...sim.cluster.arrays import ClusterArrays
-from ...sim.cluster.growth import with_new_brokers
-from ...sim.cluster.inventory import Policy
-from ...sim.cluster.moves import Moves, moves_between
-from ...sim.planning.goals import Goal, PlanError, PlanOptions
-from ...sim.planning.plan_arrays import planned_replicas
-from ...sim.planning.plan_file import PlanFile, PlanFileError
-from ...sim.planning.planner import plan_replicas
+from ...model.arrays import ClusterArrays
+from ...model.growth import with_new_brokers
+from ...model.inventory import Policy
+from ...model.moves import Moves, moves_between
+from ...planning.goals import Goal, PlanError, PlanOptions
+from ...planning.plan_arrays import planned_replicas
+from ...planning.plan_file import PlanFile, PlanFileError
+from ...planning.planner import plan_replicas
 from .inputs import Inputs, brokers_of, cluster_options, policy_option
 from .quantities import clause, count, rate
 from .running import compared, show, simulated

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from ...sim.cluster.arrays import ClusterArrays
-from ...sim.cluster.inventory import Policy
-from ...sim.cluster.moves import replacement_moves
+from ...model.arrays import ClusterArrays
+from ...model.inventory import Policy
+from ...model.moves import replacement_moves
 from ..options import FiniteRange
 from .inputs import Inputs, brokers_of, cluster_options, held_bytes, policy_option
 from .quantities import count, duration, size

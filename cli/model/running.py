@@ -8,11 +8,11 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ...sim.cluster.calibration import Calibration, CalibrationError
-from ...sim.cluster.engine import simulate
-from ...sim.cluster.inventory import Policy
-from ...sim.cluster.moves import Moves
-from ...sim.cluster.results import ModelResult
+from ...model.calibration import Calibration, CalibrationError
+from ...model.engine import simulate
+from ...model.inventory import Policy
+from ...model.moves import Moves
+from ...model.results import ModelResult
 from ..options import table_console
 from .document import model_document
 from .inputs import Inputs

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 from ...protocol.api import ApiKey
-from ...protocol.client import Address, KafkaClient
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.questions import CONTROLLER_ENDPOINTS, cluster_of
+from ...protocol.net.client import Address, KafkaClient
+from ...protocol.requests import CONTROLLER_ENDPOINTS, cluster_of
 
 TIMEOUT_S: Final = 15.0
 ANSWER_TIMEOUT_S: Final = 2.0

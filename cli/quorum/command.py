@@ -10,12 +10,12 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from ...log.checkpoints import META_PROPERTIES, decode_meta_properties
-from ...log.errors import CorruptFileError
-from ...log.properties import ConfigError, parse_host_and_port
+from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
+from ...log.core.errors import CorruptFileError
+from ...log.core.properties import ConfigError, parse_host_and_port
 from ...protocol.api import ApiKey
-from ...protocol.client import Address
 from ...protocol.errors import KafkaError
+from ...protocol.net.client import Address
 from ...protocol.topics import uuid_from_text, uuid_to_text
 from ...quorum.controller_config import load
 from ..options import table_console

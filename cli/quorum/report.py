@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from ...protocol.topics import uuid_to_text
-from ...quorum.state import NO_DIRECTORY_ID
+from ...quorum.core.state import NO_DIRECTORY_ID
 
 
 def status(cluster_id: str, partition: Any) -> dict[str, Any]:

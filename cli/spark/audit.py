@@ -14,9 +14,9 @@ from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
-from ...protocol.client import Address
+from ...protocol.net.client import Address
 from ...protocol.topics import TopicIdPartition
-from ...remote.ledger import RemoteLogLedger
+from ...remote.core.ledger import RemoteLogLedger
 from ..options import addresses, table_console
 from ..tier.ledgers import MetadataTopicLedgers
 from .session import Spark, Tier, report_options, spark_options, tier_options, write_page

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from ...log.errors import CorruptFileError
-from ...pipeline.java import NoJavaError
-from ...pipeline.session import local_session
+from ...log.core.errors import CorruptFileError
+from ...pipeline.spark.java import NoJavaError
+from ...pipeline.spark.session import local_session
 from ...protocol.errors import KafkaError
 from ...remote.registry import PluginError
 from ...remote.storage import RemoteStorageError
@@ -120,10 +120,10 @@ def _with(command: Command, *options: Callable[[Command], Command]) -> Command:
 def _faults() -> Iterator[None]:
     if find_spec("pyspark") is None:
         raise click.ClickException('Spark is not installed: pip install "tierfetch[spark]"')
+    from ...pipeline.access.options import OptionError
     from ...pipeline.jobs.export_log import ExportError
-    from ...pipeline.options import OptionError
-    from ...pipeline.spark_faults import JobError, spark_faults
-    from ...pipeline.tier_plan import TierError
+    from ...pipeline.planning.tier_splits import TierError
+    from ...pipeline.spark.spark_faults import JobError, spark_faults
 
     said = (
         JobError,

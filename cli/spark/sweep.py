@@ -50,9 +50,9 @@ def sweep_model(
     if before == after:
         raise click.UsageError(f"--before and --after are both {before}: nothing to compare")
     with Spark(master=master, conf=conf).session() as session:
+        from ...model.inventory import Policy
+        from ...model.sweep import RESULT_FIELDS, cases, run_case
         from ...pipeline.jobs.sweeping import save_rows, sweep
-        from ...sim.cluster.inventory import Policy
-        from ...sim.cluster.sweep import RESULT_FIELDS, cases, run_case
 
         known = [policy.value for policy in Policy]
         for policy in (before, after):

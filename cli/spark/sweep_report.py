@@ -155,7 +155,7 @@ _SPLITS: Final = (
 
 
 def sweep_report(rows: Sequence[Row], *, seed: int, before: str, after: str) -> SweepReport:
-    """`rows` as `sim.cluster.sweep.run_case` gives them, of both policies for each cluster."""
+    """`rows` as `model.sweep.run_case` gives them, of both policies for each cluster."""
     pairs = pairs_of(rows, before, after)
     assert pairs, "a sweep has clusters"
     both = [

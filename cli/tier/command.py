@@ -14,10 +14,10 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ...broker.config import BrokerConfig, ConfigError, load
-from ...protocol.client import Address
-from ...protocol.service import closing
-from ...remote.ledger import RemoteLogLedger
+from ...broker.config.broker_config import BrokerConfig, ConfigError, load
+from ...protocol.net.client import Address
+from ...protocol.net.service import closing
+from ...remote.core.ledger import RemoteLogLedger
 from ...remote.registry import PluginError, load_remote_storage
 from ...remote.storage import RemoteStorageError, RemoteStorageManager
 from ..options import addresses, json_option, pairs, table_console

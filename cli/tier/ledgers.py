@@ -13,18 +13,18 @@ from random import Random
 from typing import Any, Final
 from uuid import UUID
 
-from ...broker.cluster_view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
+from ...broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
 from ...broker.metadata_topic import MetadataTopicReader
 from ...protocol.api import ApiKey
-from ...protocol.client import Address, KafkaClient
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.questions import metadata_of
+from ...protocol.net.client import Address, KafkaClient
+from ...protocol.requests import metadata_of
 from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...remote.backoff import Backoff
-from ...remote.ledger import IllegalTransitionError, RemoteLogLedger
+from ...remote.core.ledger import IllegalTransitionError, RemoteLogLedger
+from ...remote.core.records import MetadataRecordError, decode_event
 from ...remote.ledger_book import partition_of
 from ...remote.metadata import RemoteLogMetadataError
-from ...remote.records import MetadataRecordError, decode_event
 
 CLIENT_ID: Final = "tierfetch-cli"
 REQUEST_TIMEOUT_S: Final = 10.0

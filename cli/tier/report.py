@@ -12,8 +12,8 @@ from rich.table import Table
 
 from ...protocol.topics import TopicIdPartition, uuid_to_text
 from ...remote.audit import AuditReport
-from ...remote.ledger import RemoteLogLedger
-from ...remote.segment import RemoteLogSegmentMetadata
+from ...remote.core.ledger import RemoteLogLedger
+from ...remote.core.segment import RemoteLogSegmentMetadata
 from ..model.quantities import count
 
 _AGES = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))

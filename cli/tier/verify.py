@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...protocol.topics import TopicIdPartition
 from ...remote.audit import AuditReport, audit, audit_survey, confirmed
-from ...remote.ledger import RemoteLogLedger
+from ...remote.core.ledger import RemoteLogLedger
 from ...remote.storage import ListsPartitions, RemoteStorageError, RemoteStorageManager
 from ...remote.survey import Survey, survey
 from .ledgers import MetadataTopicLedgers

@@ -13,8 +13,8 @@ from dataclasses import Field, fields
 from typing import Any, Final
 from uuid import UUID
 
-from ...protocol.primitives import ZERO_UUID
 from ...protocol.topics import uuid_to_text
+from ...protocol.wire.primitives import ZERO_UUID
 from .codec import decode_record
 from .schema import MetadataRecord, absent_value
 

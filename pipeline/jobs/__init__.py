@@ -5,7 +5,7 @@ table: `audit(session, {"location": "s3://bucket/tier", "topics": "orders"})`. `
 command line.
 """
 
-from ..spark_faults import JobError
+from ..spark.spark_faults import JobError
 from .auditing import audit
 from .exporting import compact_to
 from .profiling import profile

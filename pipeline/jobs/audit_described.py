@@ -17,11 +17,11 @@ from collections.abc import Iterator
 
 from ...protocol.topics import TopicIdPartition
 from ...remote.audit import AuditReport, check_lineage
-from ...remote.findings import Finding, FindingKind
-from ...remote.ledger import RemoteLogLedger
-from ...remote.segment import RemoteLogSegmentMetadata
+from ...remote.core.findings import Finding, FindingKind
+from ...remote.core.ledger import RemoteLogLedger
+from ...remote.core.segment import RemoteLogSegmentMetadata
 from ...remote.survey import Sighting, enter
-from ..stores import SegmentStore
+from ..access.stores import SegmentStore
 
 
 async def audit_described(

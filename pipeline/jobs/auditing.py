@@ -18,21 +18,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.batch_header import BatchHeader
-from ...protocol.service import closing
+from ...protocol.net.service import closing
+from ...protocol.records.batch_header import BatchHeader
 from ...protocol.topics import TopicIdPartition, uuid_to_text
 from ...remote.audit import AuditReport, audit_survey, confirmed
 from ...remote.audit import audit as audit_ledger
 from ...remote.contents import check_contents
-from ...remote.findings import Finding, FindingKind
-from ...remote.ledger import RemoteLogLedger
-from ...remote.segment import RemoteLogSegmentMetadata
+from ...remote.core.findings import Finding, FindingKind
+from ...remote.core.ledger import RemoteLogLedger
+from ...remote.core.segment import RemoteLogSegmentMetadata
 from ...remote.storage import ReadsSegments, RemoteStorageManager
 from ...remote.survey import survey
-from ..executors import ask_remote_executors
-from ..options import TierOptions
-from ..spark_faults import JobError, spark_faults
-from ..stores import StoreRef, find_stores, open_store
+from ..access.options import TierOptions
+from ..access.stores import StoreRef, find_stores, open_store
+from ..spark.executors import ask_remote_executors
+from ..spark.spark_faults import JobError, spark_faults
 from .audit_described import audit_described
 from .audit_report import FINDINGS_SCHEMA, SEGMENTS_SCHEMA, AuditedPartition, AuditedSegment, AuditFinding, TierAudit
 from .work import bins, display_name, job_options, nothing_there, spread

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...protocol.compression import Compression
-from ..batch_table import BatchTable, FaultListener, Selection, read_table, select
+from ...protocol.records.compression import Compression
+from ..core.batch_table import BatchTable, FaultListener, Selection, read_table, select
 
 
 @dataclass(slots=True)

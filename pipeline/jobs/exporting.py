@@ -21,12 +21,12 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from ...protocol.topics import TopicPartition, uuid_to_text
-from ..catalog import TieredPartition
-from ..executors import ask_remote_executors
-from ..options import TierOptions
-from ..planning import planning
-from ..table_plan import LostSplit, PartitionExtent, TablePlanner
-from ..tier_plan import PlannedSplit, TierError
+from ..access.options import TierOptions
+from ..planning.catalog import TieredPartition
+from ..planning.driver import planning
+from ..planning.table import LostSplit, PartitionExtent, TablePlanner
+from ..planning.tier_splits import PlannedSplit, TierError
+from ..spark.executors import ask_remote_executors
 from .export_files import FileLimits, write_files
 from .export_log import (
     Commit,
@@ -167,8 +167,8 @@ def _rows(task: ExportTask, passed_over: list[str]) -> Iterator[pa.RecordBatch]:
     """Records; what stands in their place is added to `passed_over`."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    from ..columns import schema
-    from ..splits import read_split
+    from ..reading.splits import read_split
+    from ..spark.columns import schema
 
     corrupt = task.options.corrupt_column
     asked = schema(task.options).add(corrupt, "string")

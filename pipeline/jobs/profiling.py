@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol.topics import TopicPartition
 from ...remote.storage import RemoteStorageCorruptError
-from ..executors import ask_remote_executors
-from ..options import TierOptions, of_all_topics
-from ..planning import planning
-from ..spark_faults import spark_faults
-from ..splits import read_windows
-from ..table_plan import PartitionExtent, TablePlanner
-from ..tier_plan import PlannedSplit
+from ..access.options import TierOptions, of_all_topics
+from ..planning.driver import planning
+from ..planning.table import PartitionExtent, TablePlanner
+from ..planning.tier_splits import PlannedSplit
+from ..reading.splits import read_windows
+from ..spark.executors import ask_remote_executors
+from ..spark.spark_faults import spark_faults
 from .batch_sums import BatchSums, joined, sum_batches
 from .profile_report import CodecShare, KeyFigures, PartitionProfile, RateBucket, TierProfile, TopicProfile, total
 from .work import bins, display_name, job_options, spread, there

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..spark_faults import spark_faults
+from ..spark.spark_faults import spark_faults
 from .work import spread
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
 
-from ..options import TierOptions, of_all_topics, parse
-from ..spark_faults import JobError, spark_faults
-from ..table_plan import PartitionExtent, TablePlanner
+from ..access.options import TierOptions, of_all_topics, parse
+from ..planning.table import PartitionExtent, TablePlanner
+from ..spark.spark_faults import JobError, spark_faults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,10 +18,10 @@ from uuid import UUID
 
 import zstandard
 
-from ...log.errors import CorruptFileError
+from ...log.core.errors import CorruptFileError
 from ...protocol.topics import TopicIdPartition, uuid_from_text, uuid_to_text
-from ...remote.findings import Finding, FindingKind
-from ...remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from ...remote.core.findings import Finding, FindingKind
+from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ...remote.storage import (
     IndexType,
     ObjectRange,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from uuid import UUID
 
 from ...protocol.topics import TopicIdPartition
-from ...remote.segment import RemoteLogSegmentMetadata
+from ...remote.core.segment import RemoteLogSegmentMetadata
 from ...remote.storage import IndexType, ListsPartitions, RemoteStorageError, RemoteStorageManager
 from ...remote.survey import Sighting, sight
 

@@ -22,8 +22,7 @@ from functools import partial
 from typing import Final
 from uuid import UUID, uuid5
 
-from ...log.batch_scan import end_transaction_marker
-from ...log.checkpoints import (
+from ...log.core.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
@@ -32,17 +31,18 @@ from ...log.checkpoints import (
     decode_offsets,
     decode_partition_metadata,
 )
-from ...log.epochs import EpochEntry, LeaderEpochCache
-from ...log.errors import CorruptFileError
-from ...log.file_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, parse_directory, parse_offset_file
-from ...log.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
-from ...log.producer_snapshot import encode_snapshot
-from ...log.producers import ProducerStateManager
+from ...log.core.epochs import EpochEntry, LeaderEpochCache
+from ...log.core.errors import CorruptFileError
+from ...log.core.file_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, parse_directory, parse_offset_file
+from ...log.core.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
+from ...log.core.producer_snapshot import encode_snapshot
+from ...log.core.producers import ProducerStateManager
+from ...log.segment.batch_scan import end_transaction_marker
 from ...protocol.errors import CorruptRecordError
 from ...protocol.records import BATCH_HEADER_SIZE, BatchHeader, iter_batches, parse_header
 from ...protocol.topics import TopicIdPartition, TopicPartition
-from ...remote.findings import Finding, FindingKind
-from ...remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from ...remote.core.findings import Finding, FindingKind
+from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ...remote.storage import IndexType, ReadsObjects, RemoteResourceNotFoundError, RemoteStorageManager
 from ...remote.survey import NOT_TOLD, Sighting, at_once
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tierfetch.bench.simulation import BROKERS, CASES, CONTROLLERS, Load, run_steady
-from tierfetch.sim.costs import Costs
-from tierfetch.sim.invariants import PartitionInvariants, ReplicaStatus
+from tierfetch.sim.judges.invariants import PartitionInvariants, ReplicaStatus
+from tierfetch.sim.machine.costs import Costs
 
 
 @pytest.mark.slow

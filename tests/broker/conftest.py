@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster_view import BrokerRegistration
-from tierfetch.broker.config import BrokerConfig, parse
-from tierfetch.log.disk_os import OsDisk
+from tierfetch.broker.cluster.view import BrokerRegistration
+from tierfetch.broker.config.broker_config import BrokerConfig, parse
+from tierfetch.log.disk.os_disk import OsDisk
 from tierfetch.tests.broker.hosting import Host
 from tierfetch.tests.fakes.cluster_view import FakeClusterView
 

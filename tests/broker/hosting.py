@@ -5,15 +5,15 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from tierfetch.broker.cluster_view import NewTopic
-from tierfetch.broker.hosted_partitions import HostedPartitions
-from tierfetch.broker.partition import Partition, PartitionServices
-from tierfetch.log.checkpoints import PARTITION_METADATA, encode_partition_metadata
-from tierfetch.log.config import LogConfig
-from tierfetch.log.disk import Disk
-from tierfetch.log.open_segments import OpenSegments
+from tierfetch.broker.cluster.view import NewTopic
+from tierfetch.broker.replicas.hosted_partitions import HostedPartitions
+from tierfetch.broker.replicas.partition import Partition, PartitionServices
+from tierfetch.log.core.checkpoints import PARTITION_METADATA, encode_partition_metadata
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.disk.port import Disk
 from tierfetch.log.partition_log import LogLocation, PartitionLog
-from tierfetch.log.producer_state import AppendOrigin
+from tierfetch.log.segment.open_limit import OpenSegments
 from tierfetch.protocol.records import Compression, Record, build_batch
 from tierfetch.tests.fakes.cluster_view import FakeClusterView
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from tierfetch.broker.cluster_view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
+from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
 from tierfetch.protocol.topics import uuid_to_text
 
 CLUSTER_ID = uuid_to_text(UUID(int=77))

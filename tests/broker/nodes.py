@@ -6,11 +6,11 @@ import random
 from collections.abc import Mapping
 from pathlib import Path
 
-from tierfetch.broker.cluster_view import NewTopic, PartitionRegistration, TopicImage
-from tierfetch.broker.config import parse
+from tierfetch.broker.cluster.view import NewTopic, PartitionRegistration, TopicImage
+from tierfetch.broker.config.broker_config import parse
 from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.broker.node import Broker
-from tierfetch.broker.partition import Partition
+from tierfetch.broker.replicas.partition import Partition
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.broker.waiting import until
 from tierfetch.tests.fakes.cluster_view import FakeCluster, FakeClusterView

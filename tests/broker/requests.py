@@ -12,8 +12,8 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.dispatch import RequestContext
-from tierfetch.protocol.entities import build_entity
+from tierfetch.protocol.net.dispatch import RequestContext
+from tierfetch.protocol.wire.entities import build_entity
 
 
 class RequestEntities:

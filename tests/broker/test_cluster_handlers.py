@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster_view import NewTopic
+from tierfetch.broker.cluster.view import NewTopic
 from tierfetch.broker.handlers.metadata import ClusterHandlers
 from tierfetch.broker.handlers.producer_ids import ProducerIds
 from tierfetch.protocol.api import ApiKey

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.broker.config import DEFAULT_PROPERTIES, DYNAMIC_KEYS, ConfigError, Listener, load, parse
+from tierfetch.broker.config.broker_config import DEFAULT_PROPERTIES, DYNAMIC_KEYS, ConfigError, Listener, load, parse
 
 GOVERNED = {"controller.quorum.bootstrap.servers": "127.0.0.1:9093"}
 MINIMAL = {"node.id": "1", "log.dirs": "data", **GOVERNED}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tierfetch.broker.config import DYNAMIC_KEYS, KEYS
+from tierfetch.broker.config.broker_config import DYNAMIC_KEYS, KEYS
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "configuration.md").read_text()
 ROWS = [line.split("|")[1] for line in TEXT.splitlines() if line.startswith("| `")]

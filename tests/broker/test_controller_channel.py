@@ -8,11 +8,11 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tierfetch.broker.controller_channel import ControllerChannel, ControllerUnavailableError
+from tierfetch.broker.cluster.controller_channel import ControllerChannel, ControllerUnavailableError
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, KafkaClient
-from tierfetch.protocol.dispatch import RequestContext
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.tests.protocol.wire_fakes import serving
 
 IDS = {"broker_id": 1, "broker_epoch": 2}

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.broker.cluster_view import NO_LEADER, PartitionRegistration
-from tierfetch.broker.damaged_logs import is_spare
-from tierfetch.broker.partition import Partition
-from tierfetch.log.checkpoints import CLEAN_SHUTDOWN
-from tierfetch.log.damage import damage_of
-from tierfetch.log.producer_state import AppendOrigin
+from tierfetch.broker.cluster.view import NO_LEADER, PartitionRegistration
+from tierfetch.broker.replicas.damaged_logs import is_spare
+from tierfetch.broker.replicas.partition import Partition
+from tierfetch.log.core.checkpoints import CLEAN_SHUTDOWN
+from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.keeper.damage import damage_of
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition, TopicPartition
 from tierfetch.tests.broker.hosting import batch
@@ -25,7 +25,7 @@ SEGMENT = "00000000000000000000.log"
 
 @pytest.fixture
 async def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Nodes]:
-    monkeypatch.setattr("tierfetch.broker.replica_manager.TICK_S_MAX", 0.02)
+    monkeypatch.setattr("tierfetch.broker.replicas.manager.TICK_S_MAX", 0.02)
     nodes = Nodes(tmp_path)
     yield nodes
     await nodes.close()
@@ -89,7 +89,7 @@ async def test_replica_out_of_the_isr_is_fetched_anew_and_its_bytes_are_kept(nod
 async def test_last_member_of_the_isr_is_left_as_it_is_and_opened_once_it_is_mended(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tierfetch.broker.damaged_logs.LOOK_AGAIN_S", 0.05)
+    monkeypatch.setattr("tierfetch.broker.replicas.damaged_logs.LOOK_AGAIN_S", 0.05)
     await nodes.start(1)
     topic = await nodes.topic("t", 1)
     await produce(nodes, 1, b"a", b"b")

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tierfetch.broker.delayed import PURGE_SIZE_MIN, OffsetWaiters, Sleepers, Wakeup
+from tierfetch.broker.replicas.delayed import PURGE_SIZE_MIN, OffsetWaiters, Sleepers, Wakeup
 
 
 async def test_waiters_are_done_in_the_order_of_their_offsets() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tierfetch.broker.handlers.delete_records import DeleteRecordsHandler
-from tierfetch.broker.partition import Partition
-from tierfetch.fetcher.leader_replicas import FollowerFetch
-from tierfetch.log.config import LogConfig
-from tierfetch.log.producer_state import AppendOrigin
+from tierfetch.broker.replicas.partition import Partition
+from tierfetch.fetcher.core.leader_replicas import FollowerFetch
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tierfetch.broker.cluster_view import NewTopic
-from tierfetch.broker.config import BrokerConfig
+from tierfetch.broker.cluster.view import NewTopic
+from tierfetch.broker.config.broker_config import BrokerConfig
 from tierfetch.broker.handlers.configs import ConfigHandlers
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.config_resources import ResourceType
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.wire.config_resources import ResourceType
 from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask
 from tierfetch.tests.fakes.cluster_view import FakeClusterView
 

@@ -9,12 +9,12 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker import directory_assignments
-from tierfetch.broker.directory_assignments import DirectoryAssignments, by_directory, refused
+from tierfetch.broker.cluster import directory_assignments
+from tierfetch.broker.cluster.directory_assignments import DirectoryAssignments, by_directory, refused
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.entities import build_entity
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.protocol.wire.entities import build_entity
 from tierfetch.tests.broker.waiting import until
 
 A, B = UUID(int=1001), UUID(int=1002)

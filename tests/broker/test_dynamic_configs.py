@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.broker.dynamic_configs import check_dynamic_configs
+from tierfetch.broker.config.dynamic_configs import check_dynamic_configs
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 
 

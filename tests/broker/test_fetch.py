@@ -11,16 +11,16 @@ import pytest
 
 from tierfetch.broker.handlers.fetch import FetchHandler
 from tierfetch.broker.handlers.fetch_reads import FetchReads
-from tierfetch.broker.partition import Partition
-from tierfetch.log import index
-from tierfetch.log.config import LogConfig
+from tierfetch.broker.replicas.partition import Partition
+from tierfetch.log.core import index
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.partition_log import PartitionLog
-from tierfetch.log.producer_state import AppendOrigin
-from tierfetch.log.slices import LogSlice
+from tierfetch.log.segment.slices import LogSlice
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.fetch_messages import (
+from tierfetch.protocol.fetch.leader_sessions import FetchSessionCache
+from tierfetch.protocol.fetch.messages import (
     READ_COMMITTED,
     AbortedTransaction,
     EpochEndOffset,
@@ -31,10 +31,10 @@ from tierfetch.protocol.fetch_messages import (
     FetchTopic,
     release_records,
 )
-from tierfetch.protocol.fetch_session import SESSION_ID_MAX
-from tierfetch.protocol.leader_hints import LeaderIdAndEpoch
-from tierfetch.protocol.leader_sessions import FetchSessionCache
+from tierfetch.protocol.fetch.session import SESSION_ID_MAX
 from tierfetch.protocol.records import iter_batches
+from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from tierfetch.protocol.wire.leader_hints import LeaderIdAndEpoch
 from tierfetch.rlm.reader import RemoteRead, RemoteRecords
 from tierfetch.tests.broker.hosting import NOW_MS, Host, append, batch
 from tierfetch.tests.broker.requests import context_of

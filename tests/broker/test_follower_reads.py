@@ -10,27 +10,27 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster_view import BrokerRegistration
+from tierfetch.broker.cluster.view import BrokerRegistration
+from tierfetch.broker.core.read_replicas import select_rack_aware
 from tierfetch.broker.handlers.fetch import FetchHandler
-from tierfetch.broker.partition import Partition
-from tierfetch.broker.read_replicas import select_rack_aware
-from tierfetch.broker.thin_replicas import ThinReplicas, WarmingLimits
-from tierfetch.fetcher.leader_replicas import FollowerFetch
-from tierfetch.log.config import LogConfig
-from tierfetch.log.producer_state import AppendOrigin
+from tierfetch.broker.replicas.partition import Partition
+from tierfetch.broker.replicas.thin_replicas import ThinReplicas, WarmingLimits
+from tierfetch.fetcher.core.leader_replicas import FollowerFetch
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.fetch_messages import (
+from tierfetch.protocol.fetch.leader_sessions import FetchSessionCache
+from tierfetch.protocol.fetch.messages import (
     READ_COMMITTED,
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
     FetchTopic,
 )
-from tierfetch.protocol.fetch_session import SESSION_ID_MAX
-from tierfetch.protocol.leader_hints import LeaderIdAndEpoch
-from tierfetch.protocol.leader_sessions import FetchSessionCache
+from tierfetch.protocol.fetch.session import SESSION_ID_MAX
 from tierfetch.protocol.records import iter_batches
+from tierfetch.protocol.wire.leader_hints import LeaderIdAndEpoch
 from tierfetch.rlm.reader import RemoteRead, RemoteRecords
 from tierfetch.tests.broker.hosting import NOW_MS, Host, batch
 from tierfetch.tests.broker.requests import context_of

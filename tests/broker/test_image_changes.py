@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster_view import BrokerRegistration, ClusterImage, TopicImage
-from tierfetch.broker.image_changes import changed_partitions
+from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, TopicImage
+from tierfetch.broker.core.image_changes import changed_partitions
 from tierfetch.tests.broker.images import image, partition, topic
 
 LED, FOLLOWED, ELSEWHERE = partition(1, (1, 2)), partition(2, (2, 1)), partition(2, (2, 3))

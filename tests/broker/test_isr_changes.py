@@ -10,9 +10,9 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster_view import PartitionRegistration
-from tierfetch.broker.controller_channel import ControllerUnavailableError
-from tierfetch.broker.isr_changes import IsrChanges
+from tierfetch.broker.cluster.controller_channel import ControllerUnavailableError
+from tierfetch.broker.cluster.isr_changes import IsrChanges
+from tierfetch.broker.cluster.view import PartitionRegistration
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition

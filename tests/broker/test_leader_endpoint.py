@@ -10,15 +10,15 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.leader_endpoint import BrokerEndpoint
+from tierfetch.broker.replicas.leader_endpoint import BrokerEndpoint
 from tierfetch.fetcher.ports import FetchedPartition, FetchLimits, PartitionToFetch
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, KafkaClient
-from tierfetch.protocol.dispatch import RequestContext
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchResponse
-from tierfetch.protocol.leader_sessions import FetchSessionCache
-from tierfetch.protocol.server import Server
+from tierfetch.protocol.fetch.leader_sessions import FetchSessionCache
+from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse
+from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.protocol.net.dispatch import RequestContext
+from tierfetch.protocol.net.server import Server
 from tierfetch.protocol.topics import TopicIdPartition
 
 LIMITS = FetchLimits(wait_max_ms=100, min_bytes=1, response_max_bytes=1 << 20)

@@ -6,18 +6,20 @@ import random
 
 import pytest
 
-from tierfetch.broker.cluster_view import NewTopic
+from tierfetch.broker.cluster.view import NewTopic
 from tierfetch.broker.handlers.fetch import FetchHandler
 from tierfetch.broker.handlers.produce import ProduceHandler
-from tierfetch.protocol import fetch_messages, fetch_wire, produce_wire
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.fetch_messages import FetchPartition, FetchRequest, FetchTopic
-from tierfetch.protocol.fetch_session import SESSION_ID_MAX
-from tierfetch.protocol.leader_hints import LeaderIdAndEpoch, NodeEndpoint
-from tierfetch.protocol.leader_sessions import FetchSessionCache
-from tierfetch.protocol.primitives import Reader, Writer
-from tierfetch.protocol.produce_wire import ProducePartition, ProduceRequest, ProduceTopic
+from tierfetch.protocol.fetch import messages as fetch_messages
+from tierfetch.protocol.fetch import wire as fetch_wire
+from tierfetch.protocol.fetch.leader_sessions import FetchSessionCache
+from tierfetch.protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
+from tierfetch.protocol.fetch.session import SESSION_ID_MAX
+from tierfetch.protocol.wire import produce as produce_wire
+from tierfetch.protocol.wire.leader_hints import LeaderIdAndEpoch, NodeEndpoint
+from tierfetch.protocol.wire.primitives import Reader, Writer
+from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
 from tierfetch.tests.broker.hosting import Host, batch
 from tierfetch.tests.broker.requests import context_of
 

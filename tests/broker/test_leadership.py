@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.broker.cluster_view import PartitionRegistration
-from tierfetch.broker.delayed import Wakeup
-from tierfetch.broker.leadership import Leadership
-from tierfetch.broker.partition import Partition
-from tierfetch.fetcher.leader_replicas import FollowerFetch
-from tierfetch.log.config import LogConfig
+from tierfetch.broker.cluster.view import PartitionRegistration
+from tierfetch.broker.replicas.delayed import Wakeup
+from tierfetch.broker.replicas.leadership import Leadership
+from tierfetch.broker.replicas.partition import Partition
+from tierfetch.fetcher.core.leader_replicas import FollowerFetch
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.partition_log import PartitionLog
-from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.tests.broker.hosting import Host, batch
@@ -215,7 +215,7 @@ async def test_C7_nobody_asks_once_the_leadership_is_over(host: Host, monkeypatc
 
 
 async def test_C7_an_error_that_says_nothing_is_asked_again(led: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tierfetch.broker.leadership.ALTER_RETRY_MIN_S", 0.001)
+    monkeypatch.setattr("tierfetch.broker.replicas.leadership.ALTER_RETRY_MIN_S", 0.001)
     busy = KafkaError(ErrorCode.request_timed_out, "busy")
     asked = Asked(busy, busy, KafkaError(ErrorCode.ineligible_replica, "fenced"))
     leadership = grow(led, monkeypatch, asked)
@@ -226,7 +226,7 @@ async def test_C7_an_error_that_says_nothing_is_asked_again(led: Partition, monk
 async def test_C9_a_retry_asks_for_the_incarnation_that_was_caught_up(
     led: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tierfetch.broker.leadership.ALTER_RETRY_MIN_S", 0.001)
+    monkeypatch.setattr("tierfetch.broker.replicas.leadership.ALTER_RETRY_MIN_S", 0.001)
     asked = Asked(OSError("no answer"), OSError("no answer"), KafkaError(ErrorCode.ineligible_replica, "not the same"))
     leadership = led.leader()
     monkeypatch.setattr(leadership._view, "alter_partition", asked)

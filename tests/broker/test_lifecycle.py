@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.controller_channel import ControllerUnavailableError
-from tierfetch.broker.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState, LifecycleTimes
+from tierfetch.broker.cluster.controller_channel import ControllerUnavailableError
+from tierfetch.broker.cluster.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState, LifecycleTimes
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.extensions import thin_replica

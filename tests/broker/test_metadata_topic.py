@@ -11,26 +11,26 @@ from typing import Any
 import pytest
 
 from tierfetch.broker import metadata_topic
-from tierfetch.broker.cluster_view import BrokerRegistration
-from tierfetch.broker.config import BrokerConfig
+from tierfetch.broker.cluster.view import BrokerRegistration
+from tierfetch.broker.config.broker_config import BrokerConfig
 from tierfetch.broker.groups.coordinator import GroupCoordinator
 from tierfetch.broker.groups.settings import CoordinatorSettings
 from tierfetch.broker.handlers.log_dirs import LogDirHandler
 from tierfetch.broker.handlers.table import HandlerServices, handler_table
 from tierfetch.broker.metadata_topic import BrokerMetadataTopic
-from tierfetch.log.producer_state import AppendOrigin
+from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import KafkaClient
-from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.fetch_messages import FetchResponse
-from tierfetch.protocol.produce_wire import (
+from tierfetch.protocol.fetch.messages import FetchResponse
+from tierfetch.protocol.net.client import KafkaClient
+from tierfetch.protocol.net.server import Server
+from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC
+from tierfetch.protocol.wire.produce import (
     ProducePartitionResponse,
     ProduceResponse,
     ProduceTopicResponse,
 )
-from tierfetch.protocol.server import Server
-from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from tierfetch.remote.metadata import RemoteLogMetadataError
 from tierfetch.remote.metadata_topic import MetadataTopicSettings
 from tierfetch.tests.broker.hosting import NOW_MS, Host, batch

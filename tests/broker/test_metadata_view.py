@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from tierfetch.broker.cluster_view import BrokerRegistration, ClusterImage, PartitionRegistration
-from tierfetch.broker.metadata_view import DEFAULT_BROKER, MetadataView, knows_pending_uploads
+from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration
+from tierfetch.broker.core.metadata_view import DEFAULT_BROKER, MetadataView, knows_pending_uploads
 from tierfetch.controller import records as r
 from tierfetch.controller.records import MetadataRecord, encode_record
 from tierfetch.protocol.topics import interned_id

@@ -14,17 +14,17 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from tierfetch.broker.fetcher_pool import FetcherPool
 from tierfetch.broker.groups.coordinator import GroupCoordinator
 from tierfetch.broker.groups.settings import CoordinatorSettings
 from tierfetch.broker.metrics import BrokerMetrics, RequestTimes
+from tierfetch.broker.replicas.fetcher_pool import FetcherPool
 from tierfetch.fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
-from tierfetch.log.cleaner import CleanerSettings, LogCleaner
-from tierfetch.log.disk_os import OsDisk
-from tierfetch.log.producer_state import AppendOrigin
+from tierfetch.log.cleaner.cleaner import CleanerSettings, LogCleaner
+from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.disk.os_disk import OsDisk
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.dispatch import RequestContext
-from tierfetch.protocol.server import Server
+from tierfetch.protocol.net.dispatch import RequestContext
+from tierfetch.protocol.net.server import Server
 from tierfetch.protocol.topics import TopicIdPartition, TopicPartition
 from tierfetch.rlm.manager import RemoteLogManager
 from tierfetch.rlm.metrics import CopyLag, RemoteLogCounters

@@ -11,12 +11,12 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster_view import NO_LEADER, PartitionRegistration
+from tierfetch.broker.cluster.view import NO_LEADER, PartitionRegistration
 from tierfetch.broker.node import Broker, StartError
-from tierfetch.broker.replica_manager import ReplicaManager
-from tierfetch.controller.state import LOST_DIRECTORY
+from tierfetch.broker.replicas.manager import ReplicaManager
+from tierfetch.controller.core.state import LOST_DIRECTORY
+from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.partition_log import LogLocation, PartitionLog
-from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.tests.broker.hosting import batch
@@ -165,7 +165,7 @@ async def test_F1_option_takes_effect_without_a_restart(nodes: Nodes) -> None:
 
 @pytest.mark.parametrize("broken", [1, 2])
 async def test_log_that_failed_is_opened_anew(nodes: Nodes, broken: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tierfetch.broker.replica_manager.TICK_S_MAX", 0.02)
+    monkeypatch.setattr("tierfetch.broker.replicas.manager.TICK_S_MAX", 0.02)
     await nodes.start(1, 2)
     await nodes.topic("t", 1, 2)
     await produce(nodes, 1, "t", b"a")
@@ -182,7 +182,7 @@ async def test_log_that_failed_is_opened_anew(nodes: Nodes, broken: int, monkeyp
 async def test_log_that_was_led_is_not_led_again_under_its_epoch_while_the_renewal_fails(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tierfetch.broker.replica_manager.TICK_S_MAX", 0.02)
+    monkeypatch.setattr("tierfetch.broker.replicas.manager.TICK_S_MAX", 0.02)
     await nodes.start(1, 2)
     await nodes.topic("t", 1, 2)
     view = nodes[1].view
@@ -206,7 +206,7 @@ async def test_log_that_was_led_is_not_led_again_under_its_epoch_while_the_renew
 async def test_log_that_a_full_disk_kept_closed_is_opened_when_there_is_room(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tierfetch.broker.replica_manager.TICK_S_MAX", 0.02)
+    monkeypatch.setattr("tierfetch.broker.replicas.manager.TICK_S_MAX", 0.02)
     await nodes.start(1, 2)
     await nodes.topic("t", 1, 2)
     await nodes.stop(2)
@@ -227,7 +227,7 @@ async def test_log_that_a_full_disk_kept_closed_is_opened_when_there_is_room(
 async def test_C1_replica_whose_log_cannot_be_opened_counts_as_lost_until_it_can(
     nodes: Nodes, broken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tierfetch.broker.replica_manager.TICK_S_MAX", 0.02)
+    monkeypatch.setattr("tierfetch.broker.replicas.manager.TICK_S_MAX", 0.02)
     await nodes.start(1, 2)
     key = (await nodes.topic("t", 1, 2)).id_partition(0)
     (directory_id,), told = nodes[broken].logs.directory_ids, nodes[broken].view.directories
@@ -252,7 +252,7 @@ async def test_replica_that_is_back_before_it_was_told_lost_is_not_told_lost_any
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The image has not heard of the loss: without another word it would come later, of a replica that is well."""
-    monkeypatch.setattr("tierfetch.broker.replica_manager.TICK_S_MAX", 0.02)
+    monkeypatch.setattr("tierfetch.broker.replicas.manager.TICK_S_MAX", 0.02)
     await nodes.start(1, 2)
     key = (await nodes.topic("t", 1, 2)).id_partition(0)
     (directory_id,), view = nodes[1].logs.directory_ids, nodes[1].view
@@ -276,7 +276,7 @@ async def test_replica_that_is_back_before_it_was_told_lost_is_not_told_lost_any
 async def test_C3_log_of_a_deleted_topic_goes_also_if_it_cannot_be_opened(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    monkeypatch.setattr("tierfetch.broker.replica_manager.TICK_S_MAX", 0.02)
+    monkeypatch.setattr("tierfetch.broker.replicas.manager.TICK_S_MAX", 0.02)
     await nodes.start(1, 2)
     await nodes.topic("t", 1, 2)
     await nodes.topic("u", 1, 2)

@@ -10,17 +10,17 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.handlers.offsets import OffsetHandlers, RemoteOffsets
-from tierfetch.broker.partition import Partition
-from tierfetch.fetcher.leader_replicas import FollowerFetch
-from tierfetch.log.config import LogConfig
-from tierfetch.log.epochs import EpochEntry
+from tierfetch.broker.replicas.partition import Partition
+from tierfetch.fetcher.core.leader_replicas import FollowerFetch
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.log.partition_log import PartitionLog, TimestampAndOffset
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.fetch_messages import READ_COMMITTED
+from tierfetch.protocol.fetch.messages import READ_COMMITTED
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.segment import (
+from tierfetch.remote.core.ledger import RemoteLogLedger
+from tierfetch.remote.core.segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,

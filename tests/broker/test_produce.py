@@ -9,15 +9,15 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.handlers.produce import ProduceHandler
-from tierfetch.broker.partition import Partition
-from tierfetch.fetcher.leader_replicas import FollowerFetch
-from tierfetch.log.config import LogConfig
+from tierfetch.broker.replicas.partition import Partition
+from tierfetch.fetcher.core.leader_replicas import FollowerFetch
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.partition_log import LogAppendInfo
-from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.leader_hints import LeaderIdAndEpoch
-from tierfetch.protocol.produce_wire import ProducePartition, ProducePartitionResponse, ProduceRequest, ProduceTopic
+from tierfetch.protocol.wire.leader_hints import LeaderIdAndEpoch
+from tierfetch.protocol.wire.produce import ProducePartition, ProducePartitionResponse, ProduceRequest, ProduceTopic
 from tierfetch.tests.broker.hosting import Host, batch
 from tierfetch.tests.broker.requests import context_of
 from tierfetch.tests.broker.waiting import until

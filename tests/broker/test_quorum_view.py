@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from tierfetch.broker.lifecycle import LifecycleTimes
-from tierfetch.broker.quorum_view import QuorumClusterView
-from tierfetch.log.disk import Disk
-from tierfetch.protocol.client import KafkaClient
+from tierfetch.broker.cluster.lifecycle import LifecycleTimes
+from tierfetch.broker.cluster.quorum_view import QuorumClusterView
+from tierfetch.log.disk.port import Disk
+from tierfetch.protocol.net.client import KafkaClient
 from tierfetch.quorum.controller_config import QuorumKeys
 from tierfetch.tests.broker.images import image, partition, topic
 

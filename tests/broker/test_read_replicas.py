@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.broker.read_replicas import SELECTORS, ReadReplica, select_leader, select_rack_aware
+from tierfetch.broker.core.read_replicas import SELECTORS, ReadReplica, select_leader, select_rack_aware
 
 LEADER = ReadReplica(1, "a", 100, 0)
 IN_B = ReadReplica(2, "b", 90, 50)

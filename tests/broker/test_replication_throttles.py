@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from tierfetch.broker.config import parse
+from tierfetch.broker.cluster.topic_config import TopicConfigs
+from tierfetch.broker.config.broker_config import parse
 from tierfetch.broker.handlers.fetch import FetchHandler
-from tierfetch.broker.replication_throttles import LEADER_KEY, ReplicationThrottles
-from tierfetch.broker.topic_config import TopicConfigs
-from tierfetch.log.config import LogConfig
+from tierfetch.broker.replicas.replication_throttles import LEADER_KEY, ReplicationThrottles
+from tierfetch.log.core.config import LogConfig
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.tests.broker.hosting import Host, append, batch
 from tierfetch.tests.broker.test_fetch import fetched, from_follower, sessions

@@ -16,17 +16,17 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster_view import NO_EPOCHS, BrokerRegistration, PartitionRegistration
+from tierfetch.broker.cluster.view import NO_EPOCHS, BrokerRegistration, PartitionRegistration
 from tierfetch.broker.handlers.fetch import FetchHandler
 from tierfetch.broker.handlers.fetch_reads import FetchReads
-from tierfetch.broker.partition import Partition
-from tierfetch.log.disk_os import OsDisk
-from tierfetch.log.slices import LogSlice
+from tierfetch.broker.replicas.partition import Partition
+from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.segment.slices import LogSlice
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.fetch_messages import READ_COMMITTED, FetchPartition, FetchPartitionResponse, FetchRequest
-from tierfetch.protocol.fetch_session import FetchSession
-from tierfetch.protocol.leader_sessions import FetchContext, FetchSessionCache, LeaderSession
+from tierfetch.protocol.fetch.leader_sessions import FetchContext, FetchSessionCache, LeaderSession
+from tierfetch.protocol.fetch.messages import READ_COMMITTED, FetchPartition, FetchPartitionResponse, FetchRequest
+from tierfetch.protocol.fetch.session import FetchSession
 from tierfetch.protocol.topics import TopicIdPartition, TopicPartition
 from tierfetch.tests.broker.hosting import Host, append, batch
 from tierfetch.tests.broker.requests import context_of

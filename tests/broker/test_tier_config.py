@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from tierfetch.broker.config import parse
+from tierfetch.broker.config.broker_config import parse
 from tierfetch.broker.tier import manager_config
 from tierfetch.rlm.config import RemoteLogManagerConfig
 

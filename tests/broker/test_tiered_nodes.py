@@ -13,19 +13,19 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker import tier as tier_module
-from tierfetch.broker.cluster_view import BrokerRegistration, ClusterImage, NewTopic
+from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, NewTopic
 from tierfetch.broker.handlers.produce import ProduceHandler
 from tierfetch.broker.tier import manager_config
-from tierfetch.fetcher.epoch_fetch import FetchIsolation
-from tierfetch.fetcher.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, special_offset
-from tierfetch.log.producer_state import AppendOrigin
+from tierfetch.fetcher.core.epoch_fetch import FetchIsolation
+from tierfetch.fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, special_offset
+from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import KafkaClient
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from tierfetch.protocol.produce_wire import ProducePartition, ProduceRequest, ProduceTopic
+from tierfetch.protocol.fetch.messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from tierfetch.protocol.net.client import KafkaClient
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
 from tierfetch.rlm.manager import RemoteLogManager
 from tierfetch.rlm.rate_limit import RateLimit
 from tierfetch.tests.broker.hosting import batch
@@ -414,7 +414,7 @@ async def test_C3_topic_that_was_made_anew_while_its_only_broker_was_down_leaves
 async def test_C3_a_tier_that_cannot_be_told_of_the_earlier_topic_is_no_loss_of_the_log(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tierfetch.broker.replica_manager.TICK_S_MAX", 0.02)
+    monkeypatch.setattr("tierfetch.broker.replicas.manager.TICK_S_MAX", 0.02)
     await nodes.topic("t", 1, **TIERED)
     await produce(nodes, 1, 40)
     await all_closed_segments_tiered(nodes, 1)

@@ -7,9 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster_view import BrokerRegistration, NewTopic
-from tierfetch.broker.config import parse
-from tierfetch.broker.topic_config import (
+from tierfetch.broker.cluster.topic_config import (
     BROKER_KEYS,
     TopicConfigs,
     config_in_force,
@@ -17,9 +15,11 @@ from tierfetch.broker.topic_config import (
     describe_topic,
     log_defaults,
 )
-from tierfetch.log.config import LogConfig
-from tierfetch.protocol.config_resources import ConfigSource, DescribedConfig
+from tierfetch.broker.cluster.view import BrokerRegistration, NewTopic
+from tierfetch.broker.config.broker_config import parse
+from tierfetch.log.core.config import LogConfig
 from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC
+from tierfetch.protocol.wire.config_resources import ConfigSource, DescribedConfig
 from tierfetch.tests.broker.images import image
 from tierfetch.tests.fakes.cluster_view import FakeClusterView
 

@@ -10,8 +10,8 @@ import pytest
 from tierfetch.broker.groups.coordinator import GroupCoordinator
 from tierfetch.broker.groups.settings import CoordinatorSettings
 from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
-from tierfetch.log.index import AbortedTransaction
-from tierfetch.log.producer_state import AppendOrigin
+from tierfetch.log.core.index import AbortedTransaction
+from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.tests.broker.hosting import NOW_MS, Host, batch

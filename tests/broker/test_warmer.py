@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from tierfetch.broker import warmer as warmer_module
-from tierfetch.broker.thin_replicas import WarmingLimits
-from tierfetch.broker.warmer import Warmer, WarmerSettings
-from tierfetch.log.config import LogConfig
-from tierfetch.log.errors import CorruptFileError
-from tierfetch.log.warming import SegmentToWarm
+from tierfetch.broker.replicas import warmer as warmer_module
+from tierfetch.broker.replicas.thin_replicas import WarmingLimits
+from tierfetch.broker.replicas.warmer import Warmer, WarmerSettings
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.replica.warming import SegmentToWarm
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.ledger import RemoteLogLedger
+from tierfetch.remote.core.ledger import RemoteLogLedger
 from tierfetch.remote.storage import (
     IndexType,
     RemoteResourceNotFoundError,

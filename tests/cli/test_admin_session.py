@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.cli.admin.session import Admin
+from tierfetch.cli.cluster_session import Admin
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address
-from tierfetch.protocol.client_connection import RequestTimedOutError
+from tierfetch.protocol.net.client import Address
+from tierfetch.protocol.net.client_connection import RequestTimedOutError
 
 BROKER = Address("kafka-1", 9092)
 

@@ -10,10 +10,10 @@ import pytest
 
 from tierfetch.cli.admin import broker_wait
 from tierfetch.cli.admin.broker_wait import BrokerProgress, WaitingBar, wait_for
-from tierfetch.cli.admin.session import Cluster
-from tierfetch.protocol.client import Address, BrokerUnavailableError
+from tierfetch.cli.cluster_session import Cluster
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.extensions import NOT_WARMED
+from tierfetch.protocol.net.client import Address, BrokerUnavailableError
 
 HERE = Address("127.0.0.1", 1)
 Look = tuple[set[int], list[list[int]], int]

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tierfetch.cli.main import cli
-from tierfetch.log.checkpoints import decode_meta_properties
+from tierfetch.log.core.checkpoints import decode_meta_properties
 from tierfetch.protocol.topics import uuid_to_text
-from tierfetch.quorum.snapshot_file import parse_snapshot
+from tierfetch.quorum.storage.snapshot_file import parse_snapshot
 
 CLUSTER = "asNLmUt5R6KXNd2eIjy-lA"
 DIRECTORY_ID = "8fF03T8mTdKrJ8jUAsW8zA"

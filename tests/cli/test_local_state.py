@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tierfetch.cli.admin.local_state import local_state
-from tierfetch.protocol.client import Address
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.net.client import Address
 
 
 def directory(name: str, code: ErrorCode, *sizes: int) -> SimpleNamespace:

@@ -15,8 +15,8 @@ from tierfetch.cli.model import model
 from tierfetch.cli.model.document import ModelDocument
 from tierfetch.cli.model.failover import FailoverDocument
 from tierfetch.cli.model.quantities import count, duration, share, size
-from tierfetch.sim.cluster.inventory import Policy
-from tierfetch.tests.sim.model.builders import EXAMPLE
+from tierfetch.model.inventory import Policy
+from tierfetch.tests.model.builders import EXAMPLE
 
 
 def run(*arguments: str | Path) -> Result:

@@ -14,7 +14,7 @@ from tierfetch.cli.main import cli
 from tierfetch.cli.quorum import admin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.server import Server
+from tierfetch.protocol.net.server import Server
 from tierfetch.quorum.handlers import api_versions_handler
 from tierfetch.tests.quorum.nodes import CLUSTER, Quorum
 

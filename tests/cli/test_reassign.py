@@ -23,12 +23,12 @@ from tierfetch.cli.admin.reassign import _begin_all, reassign
 from tierfetch.cli.admin.reassign_cluster import PlanCluster
 from tierfetch.cli.admin.reassign_journal import JournalFile, default_path
 from tierfetch.cli.model.snapshot import BrokerState, PartitionState, Snapshot
+from tierfetch.planning.cluster_state import ClusterState
+from tierfetch.planning.journal import ConfigValue, Event, Mode, Outcome
+from tierfetch.planning.plan_file import PlanFile, Roll
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.sim.planning.cluster_state import ClusterState
-from tierfetch.sim.planning.journal import ConfigValue, Event, Mode, Outcome
-from tierfetch.sim.planning.plan_file import PlanFile, Roll
-from tierfetch.tests.sim.planning.clusters import cluster
-from tierfetch.tests.sim.planning.fake_cluster import FakeCluster, Run, entry
+from tierfetch.tests.planning.clusters import cluster
+from tierfetch.tests.planning.fake_cluster import FakeCluster, Run, entry
 
 ENTRIES = [entry(0, (1, 2), (3, 2))]
 

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tierfetch.cli import simulate as command
-from tierfetch.sim.report import RunReport
-from tierfetch.sim.schedule import Fault, FaultKind, Schedule, UnfitScheduleError
-from tierfetch.sim.shrink import Shrunk
+from tierfetch.sim.faults.schedule import Fault, FaultKind, Schedule, UnfitScheduleError
+from tierfetch.sim.faults.shrink import Shrunk
+from tierfetch.sim.scenarios.report import RunReport
 
 CRASH = Fault(100, FaultKind.PROCESS_CRASH, ("broker-1",), 50)
 PAUSE = Fault(200, FaultKind.PAUSE, ("broker-2",), 50)

@@ -13,7 +13,7 @@ from tierfetch.cli.main import cli
 from tierfetch.cli.spark.sweep_page import duration, sweep_page
 from tierfetch.cli.spark.sweep_picture import sweep_picture
 from tierfetch.cli.spark.sweep_report import SweepReport, sweep_report
-from tierfetch.sim.cluster.sweep import CASE_FIELDS, cases
+from tierfetch.model.sweep import CASE_FIELDS, cases
 
 
 def command(*arguments: str) -> Result:

@@ -12,20 +12,20 @@ import pytest
 from tierfetch.cli.tier import ledgers as ledgers_module
 from tierfetch.cli.tier.ledgers import MetadataTopicLedgers, MetadataUnavailableError
 from tierfetch.cli.tier.verify import Audits, surveyed, verify
-from tierfetch.log.epochs import EpochEntry
+from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address
-from tierfetch.protocol.dispatch import RequestContext
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
+from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
+from tierfetch.protocol.net.client import Address
+from tierfetch.protocol.net.dispatch import RequestContext
+from tierfetch.protocol.net.server import Server
 from tierfetch.protocol.records import Record, build_batch
-from tierfetch.protocol.server import Server
 from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from tierfetch.remote.audit import AuditReport
-from tierfetch.remote.findings import FindingKind
-from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.records import encode_event
-from tierfetch.remote.segment import (
+from tierfetch.remote.core.findings import FindingKind
+from tierfetch.remote.core.ledger import RemoteLogLedger
+from tierfetch.remote.core.records import encode_event
+from tierfetch.remote.core.segment import (
     RemoteLogEvent,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,

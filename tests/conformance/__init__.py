@@ -1,1 +1,1 @@
-"""Conformance suites for plugin authors: subclass a suite, give it a fixture, run pytest."""
+"""The former place of `tierfetch.testing`; imports from here go on to work."""

@@ -11,11 +11,11 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from tierfetch.controller.image import MetadataImage
-from tierfetch.controller.registrations import NO_LEADER, PartitionKey
+from tierfetch.controller.image.image import MetadataImage
+from tierfetch.controller.image.registrations import NO_LEADER, PartitionKey
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.sim.metadata_invariants import check_image
+from tierfetch.sim.judges.metadata_invariants import check_image
 
 from .harness import same
 from .nodes import NODES, Cluster, ask

@@ -10,9 +10,12 @@ from uuid import UUID
 
 from kio.serial import entity_writer
 
-from tierfetch.controller.config import SUPPORTED_FEATURES, ControllerConfig, FeatureRange
-from tierfetch.controller.core import ControllerCore
-from tierfetch.controller.image import MetadataImage
+from tierfetch.controller.core.config import SUPPORTED_FEATURES, ControllerConfig, FeatureRange
+from tierfetch.controller.core.machine import ControllerCore
+from tierfetch.controller.core.state import ControllerResult, Moment
+from tierfetch.controller.image.image import MetadataImage
+from tierfetch.controller.image.registrations import PartitionKey, PartitionRegistration
+from tierfetch.controller.image.snapshot import snapshot_records
 from tierfetch.controller.records import (
     FeatureLevelRecord,
     MetadataRecord,
@@ -20,13 +23,10 @@ from tierfetch.controller.records import (
     decode_record,
     encode_record,
 )
-from tierfetch.controller.registrations import PartitionKey, PartitionRegistration
-from tierfetch.controller.snapshot import snapshot_records
-from tierfetch.controller.state import ControllerResult, Moment
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.entities import build_entity
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.sim.metadata_invariants import check_image
+from tierfetch.protocol.wire.entities import build_entity
+from tierfetch.sim.judges.metadata_invariants import check_image
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 CONFIG = ControllerConfig(cluster_id=CLUSTER_ID, node_id=100)

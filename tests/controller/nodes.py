@@ -9,16 +9,16 @@ from typing import Any
 from uuid import UUID
 
 from tierfetch.broker.environment import NodeEnvironment
-from tierfetch.controller.config import SUPPORTED_FEATURES
-from tierfetch.controller.image import MetadataImage
+from tierfetch.controller.core.config import SUPPORTED_FEATURES
+from tierfetch.controller.image.image import MetadataImage
 from tierfetch.controller.service import ControllerService
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, KafkaClient
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.quorum.formatting import FormatOrder, format_directories, new_directory_id
-from tierfetch.quorum.state import ReplicaKey
-from tierfetch.sim.controllers import CLUSTER_ID, CONTROLLER_PORT, controller_config, controller_host
-from tierfetch.sim.world import World
+from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.quorum.core.state import ReplicaKey
+from tierfetch.quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
+from tierfetch.sim.machine.world import World
+from tierfetch.sim.scenarios.controllers import CLUSTER_ID, CONTROLLER_PORT, controller_config, controller_host
 
 from .harness import directory
 

@@ -12,8 +12,8 @@ from uuid import UUID
 import pytest
 
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.entities import build_entity
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.wire.entities import build_entity
 
 from .harness import CLUSTER_ID, CONFIG, Harness, directory
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.controller.config import FeatureRange
+from tierfetch.controller.core.config import FeatureRange
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 

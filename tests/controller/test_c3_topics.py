@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.controller.config import SUPPORTED_FEATURES
+from tierfetch.controller.core.config import SUPPORTED_FEATURES
+from tierfetch.controller.image.snapshot import snapshot_records
 from tierfetch.controller.records import RemovePartitionsRecord
-from tierfetch.controller.snapshot import snapshot_records
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.controller.reassignment_replicas import ReplicaTarget, begin, complete, revert
-from tierfetch.controller.registrations import PartitionRegistration
+from tierfetch.controller.core.reassignment_replicas import ReplicaTarget, begin, complete, revert
+from tierfetch.controller.image.registrations import PartitionRegistration
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.controller.registrations import NO_LEADER
-from tierfetch.controller.state import LOST_DIRECTORY
+from tierfetch.controller.core.state import LOST_DIRECTORY
+from tierfetch.controller.image.registrations import NO_LEADER
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 

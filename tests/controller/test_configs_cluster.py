@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tierfetch.controller.cluster import Asked, describe_cluster
-from tierfetch.controller.describe_configs import NodeConfigs, describe_configs
+from tierfetch.controller.core.cluster import Asked, describe_cluster
+from tierfetch.controller.core.describe_configs import NodeConfigs, describe_configs
 from tierfetch.controller.records import BrokerEndpoint
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.entities import build_entity
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.wire.entities import build_entity
 
 from .harness import CLUSTER_ID, Harness
 

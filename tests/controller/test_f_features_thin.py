@@ -8,12 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.controller.config import SUPPORTED_FEATURES, FeatureRange, WarmingPolicy
-from tierfetch.controller.state import KRaftUpgrade
+from tierfetch.controller.core.config import SUPPORTED_FEATURES, FeatureRange, WarmingPolicy
+from tierfetch.controller.core.state import KRaftUpgrade
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.entities import build_entity
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.extensions import ThinReplica, thin_replica
+from tierfetch.protocol.wire.entities import build_entity
 
 from .harness import CONFIG, Harness
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tierfetch.controller.fast_failover import PROBES_MAX, ProbeOutcome, Verdict
+from tierfetch.controller.core.fast_failover import PROBES_MAX, ProbeOutcome, Verdict
 from tierfetch.protocol.errors import ErrorCode
 
 from .harness import CONFIG, Harness

@@ -7,10 +7,13 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.controller.core import batches
-from tierfetch.controller.delta import ConfigResource, ImageDelta
-from tierfetch.controller.image import MetadataImage
-from tierfetch.controller.placement import ReplicaPlacer
+from tierfetch.controller.core.machine import batches
+from tierfetch.controller.core.placement import ReplicaPlacer
+from tierfetch.controller.core.state import ControllerResult
+from tierfetch.controller.image.delta import ConfigResource, ImageDelta
+from tierfetch.controller.image.image import MetadataImage
+from tierfetch.controller.image.registrations import BrokerRegistration
+from tierfetch.controller.image.snapshot import snapshot_records
 from tierfetch.controller.records import (
     AbortTransactionRecord,
     AccessControlEntryRecord,
@@ -33,9 +36,6 @@ from tierfetch.controller.records import (
     UserScramCredentialRecord,
     decode_record,
 )
-from tierfetch.controller.registrations import BrokerRegistration
-from tierfetch.controller.snapshot import snapshot_records
-from tierfetch.controller.state import ControllerResult
 
 from .harness import Harness, same
 from .test_records import LOG, kafka_values

@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from tierfetch.controller.fast_failover import ProbeOutcome, Verdict
-from tierfetch.controller.image import MetadataImage
-from tierfetch.controller.registrations import NO_LEADER, RECOVERING, PartitionKey, PartitionRegistration
-from tierfetch.controller.snapshot import snapshot_records
+from tierfetch.controller.core.fast_failover import ProbeOutcome, Verdict
+from tierfetch.controller.image.image import MetadataImage
+from tierfetch.controller.image.registrations import NO_LEADER, RECOVERING, PartitionKey, PartitionRegistration
+from tierfetch.controller.image.snapshot import snapshot_records
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.extensions import thin_replica
-from tierfetch.sim.metadata_invariants import check_change
+from tierfetch.sim.judges.metadata_invariants import check_change
 from tierfetch.tests.sim.planted.controller_bugs import CONTROLLER_MODEL
 from tierfetch.tests.sim.planted.registry import shown_by
 

@@ -10,7 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.controller.config import SUPPORTED_FEATURES
+from tierfetch.controller.core.config import SUPPORTED_FEATURES
+from tierfetch.controller.core.state import ControllerResult
 from tierfetch.controller.node import _Job
 from tierfetch.controller.records import (
     BeginTransactionRecord,
@@ -22,12 +23,11 @@ from tierfetch.controller.records import (
     encode_record,
 )
 from tierfetch.controller.service import ControllerService
-from tierfetch.controller.state import ControllerResult
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.quorum.errors import BufferFullError, NotLeaderError, QuorumFailedError
-from tierfetch.sim.controllers import CONTROLLER_PORT, controller_host
+from tierfetch.protocol.net.client import Address
+from tierfetch.quorum.core.errors import BufferFullError, NotLeaderError, QuorumFailedError
+from tierfetch.sim.scenarios.controllers import CONTROLLER_PORT, controller_host
 
 from .harness import same
 from .nodes import NODES, Cluster, simulate

@@ -13,11 +13,11 @@ import pytest
 from tierfetch.broker.handlers.versions import VersionsHandler
 from tierfetch.cli.processes import free_ports
 from tierfetch.controller import prober
-from tierfetch.controller.fast_failover import ProbeOutcome, Verdict
+from tierfetch.controller.core.fast_failover import ProbeOutcome, Verdict
+from tierfetch.controller.image.registrations import BrokerRegistration
 from tierfetch.controller.records import BrokerEndpoint
-from tierfetch.controller.registrations import BrokerRegistration
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.server import Server
+from tierfetch.protocol.net.server import Server
 
 INCARNATION = UUID(int=4711)
 BROKER = BrokerRegistration(1, 7, INCARNATION, fenced=False)

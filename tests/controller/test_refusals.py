@@ -9,14 +9,14 @@ from uuid import UUID
 import pytest
 from kio.serial import entity_writer
 
-from tierfetch.controller.core import HANDLERS
+from tierfetch.controller.core.machine import HANDLERS
+from tierfetch.controller.core.refusals import refusal
 from tierfetch.controller.envelope import unwrap
-from tierfetch.controller.refusals import refusal
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, read_response, write_request
-from tierfetch.protocol.dispatch import RequestContext
-from tierfetch.protocol.entities import build_entity
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.net.dispatch import RequestContext
+from tierfetch.protocol.wire.entities import build_entity
 
 NOT_ACTIVE = KafkaError(ErrorCode.not_controller, "another one is")
 VERSIONS = [(api, version) for api in HANDLERS for version in range(api.min_version, api.max_version + 1)]

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import cast
 
-from tierfetch.controller.image import MetadataImage
+from tierfetch.controller.image.image import MetadataImage
 from tierfetch.controller.snapshotter import AGAIN_MS, Snapshotter
 from tierfetch.quorum.delivery import CommittedBatch
 from tierfetch.quorum.node import QuorumNode

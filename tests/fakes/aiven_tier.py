@@ -17,7 +17,7 @@ from typing import Any
 import zstandard
 
 from tierfetch.protocol.topics import uuid_to_text
-from tierfetch.remote.segment import RemoteLogSegmentMetadata
+from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
 from tierfetch.remote.storage import IndexType
 
 INDEXES = (

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from tierfetch.broker.cluster_view import (
+from tierfetch.broker.cluster.view import (
     NO_LEADER,
     BrokerRegistration,
     ClusterImage,

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
-from tierfetch.broker.cluster_view import (
+from tierfetch.broker.cluster.view import (
     NO_EPOCHS,
     BrokerRegistration,
     ClusterImage,

@@ -16,19 +16,19 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from tierfetch.log.checkpoints import (
+from tierfetch.log.core.checkpoints import (
     encode_leader_epochs,
     encode_offsets,
     encode_partition_metadata,
 )
-from tierfetch.log.epochs import EpochEntry
-from tierfetch.log.index import OffsetIndex, TimeIndex, TransactionIndex
-from tierfetch.log.producer_snapshot import encode_snapshot
-from tierfetch.log.producers import ProducerStateManager
-from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core.index import OffsetIndex, TimeIndex, TransactionIndex
+from tierfetch.log.core.producer_snapshot import encode_snapshot
+from tierfetch.log.core.producers import ProducerStateManager
 from tierfetch.protocol.records import Compression, Record, TimestampType, build_batch, parse_header
+from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.protocol.topics import TopicIdPartition, uuid_to_text
-from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.remote.storage import IndexType
 
 PARTITION = TopicIdPartition(uuid.UUID(int=0xA17E), "random", 0)

@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.remote.storage import (
     IndexType,
     LogSegmentData,

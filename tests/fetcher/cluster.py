@@ -11,9 +11,9 @@ from typing import Any
 from uuid import UUID
 
 from tierfetch.fetcher.aux_state import AuxStateBuilder
-from tierfetch.fetcher.bootstrap import BootstrapPolicy
-from tierfetch.fetcher.bootstrapper import Bootstrapper, BootstrapSettings
-from tierfetch.fetcher.policies import TierFirst
+from tierfetch.fetcher.bootstrap_runner import Bootstrapper, BootstrapSettings
+from tierfetch.fetcher.core.bootstrap import BootstrapPolicy
+from tierfetch.fetcher.core.policies import TierFirst
 from tierfetch.fetcher.ports import LeaderEndpoint
 from tierfetch.fetcher.replica_fetcher import FetcherConfig, ReplicaFetcher
 from tierfetch.protocol.topics import TopicIdPartition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tierfetch.fetcher.bootstrap import (
+from tierfetch.fetcher.core.bootstrap import (
     Answer,
     AskEpochEnd,
     AskOffsets,
@@ -17,12 +17,12 @@ from tierfetch.fetcher.bootstrap import (
     Question,
     RemoteSegments,
 )
-from tierfetch.fetcher.epoch_fetch import FetchIsolation, Refuse, end_offset_for_leader_epoch
-from tierfetch.fetcher.leader_offsets import special_offset
-from tierfetch.log.epochs import EpochEnd
-from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.lineage import OffsetAndEpoch
-from tierfetch.remote.segment import RemoteLogSegmentMetadata
+from tierfetch.fetcher.core.epoch_fetch import FetchIsolation, Refuse, end_offset_for_leader_epoch
+from tierfetch.fetcher.core.leader_offsets import special_offset
+from tierfetch.log.core.epochs import EpochEnd
+from tierfetch.remote.core.ledger import RemoteLogLedger
+from tierfetch.remote.core.lineage import OffsetAndEpoch
+from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
 from tierfetch.tests.fetcher.model_log import ModelLog
 from tierfetch.tests.fetcher.model_tier import ledger_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from tierfetch.log.adoption import AdoptedState
-from tierfetch.log.epochs import LeaderEpochCache
+from tierfetch.log.core.epochs import LeaderEpochCache
+from tierfetch.log.keeper.side_directories import AdoptedState
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.topics import TopicIdPartition

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache
 
-from tierfetch.fetcher.epoch_fetch import LeaderView
-from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.fetcher.core.epoch_fetch import LeaderView
+from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
 from tierfetch.protocol.records import Record, build_batch
 
 

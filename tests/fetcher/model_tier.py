@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from tierfetch.log.checkpoints import encode_leader_epochs
-from tierfetch.log.epochs import EpochEntry
-from tierfetch.log.producers import ProducerStateManager
+from tierfetch.log.core.checkpoints import encode_leader_epochs
+from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core.producers import ProducerStateManager
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.segment import (
+from tierfetch.remote.core.ledger import RemoteLogLedger
+from tierfetch.remote.core.segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from random import Random
 
-from tierfetch.fetcher.epoch_fetch import (
+from tierfetch.fetcher.core.epoch_fetch import (
     DivergingEpoch,
     FetchIsolation,
     FetchPosition,
@@ -17,23 +17,23 @@ from tierfetch.fetcher.epoch_fetch import (
     end_offset_for_leader_epoch,
     validate_fetch,
 )
-from tierfetch.fetcher.leader_offsets import special_offset
+from tierfetch.fetcher.core.leader_offsets import special_offset
 from tierfetch.fetcher.ports import Arrived, FetchedPartition, FetchLimits, PartitionToFetch
-from tierfetch.log.adopt import adopt
-from tierfetch.log.adoption import AdoptedState
-from tierfetch.log.config import LogConfig
-from tierfetch.log.disk import Disk
-from tierfetch.log.epochs import EpochEnd, LeaderEpochCache
-from tierfetch.log.manager import LogManager
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.epochs import EpochEnd, LeaderEpochCache
+from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.disk.port import Disk
+from tierfetch.log.keeper.manager import LogManager
+from tierfetch.log.keeper.replace_replica import adopt
+from tierfetch.log.keeper.side_directories import AdoptedState
 from tierfetch.log.partition_log import LogAppendInfo, PartitionLog
-from tierfetch.log.producer_state import AppendOrigin
-from tierfetch.log.segment import LogSegment
-from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from tierfetch.log.segment.segment import LogSegment
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.records import Record, build_batch
+from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.lineage import OffsetAndEpoch
-from tierfetch.remote.segment import RemoteLogSegmentMetadata
+from tierfetch.remote.core.lineage import OffsetAndEpoch
+from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
 from tierfetch.remote.storage import IndexType, LogSegmentData
 from tierfetch.tests.fetcher.model_tier import PARTITION, ModelTier, segment
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 
-from tierfetch.fetcher.epoch_fetch import (
+from tierfetch.fetcher.core.epoch_fetch import (
     DivergingEpoch,
     FetchIsolation,
     FetchPosition,
@@ -14,13 +14,13 @@ from tierfetch.fetcher.epoch_fetch import (
     end_offset_for_leader_epoch,
     validate_fetch,
 )
-from tierfetch.fetcher.leader_offsets import special_offset
+from tierfetch.fetcher.core.leader_offsets import special_offset
 from tierfetch.fetcher.ports import Arrived, FetchedPartition, FetchLimits, PartitionToFetch
-from tierfetch.log.epochs import EpochEnd
+from tierfetch.log.core.epochs import EpochEnd
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.lineage import OffsetAndEpoch
+from tierfetch.remote.core.ledger import RemoteLogLedger
+from tierfetch.remote.core.lineage import OffsetAndEpoch
 from tierfetch.tests.fetcher.model_log import ModelLog, batch_of
 
 FOLLOWER_ID = 2

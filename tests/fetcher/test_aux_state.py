@@ -8,13 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from tierfetch.fetcher.aux_state import AskAgainError, AuxState, AuxStateBuilder, LedgerBehindError
-from tierfetch.fetcher.bootstrap import AdoptFromTier
-from tierfetch.log.checkpoints import encode_leader_epochs
-from tierfetch.log.epochs import EpochEntry
-from tierfetch.log.producers import ProducerStateManager
+from tierfetch.fetcher.core.bootstrap import AdoptFromTier
+from tierfetch.log.core.checkpoints import encode_leader_epochs
+from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core.producers import ProducerStateManager
 from tierfetch.protocol.records import Record, build_batch, parse_header
+from tierfetch.remote.core.segment import RemoteLogSegmentState
 from tierfetch.remote.metadata import RemoteLogMetadataError
-from tierfetch.remote.segment import RemoteLogSegmentState
 from tierfetch.remote.storage import (
     IndexType,
     RemoteStorageCorruptError,

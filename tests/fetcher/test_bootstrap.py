@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.fetcher.bootstrap import (
+from tierfetch.fetcher.core.bootstrap import (
     AdoptFromTier,
     AskOffsets,
     Bootstrap,
@@ -24,8 +24,8 @@ from tierfetch.fetcher.bootstrap import (
     choose_policy,
     obstacle_to_commit,
 )
-from tierfetch.fetcher.leader_offsets import UNKNOWN_OFFSET
-from tierfetch.fetcher.policies import (
+from tierfetch.fetcher.core.leader_offsets import UNKNOWN_OFFSET
+from tierfetch.fetcher.core.policies import (
     UNKNOWN_UPLOAD_WAIT_MS,
     BoundedLocal,
     EarliestPendingUpload,
@@ -36,8 +36,8 @@ from tierfetch.fetcher.policies import (
     boundary_keeping,
 )
 from tierfetch.protocol.errors import KafkaError
-from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.lineage import OffsetAndEpoch
+from tierfetch.remote.core.ledger import RemoteLogLedger
+from tierfetch.remote.core.lineage import OffsetAndEpoch
 from tierfetch.tests.fetcher.conversation import Leader, converse, decide
 from tierfetch.tests.fetcher.model_log import ModelLog, model_log
 from tierfetch.tests.fetcher.model_tier import ledger_of, segment

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.fetcher.epoch_fetch import (
+from tierfetch.fetcher.core.epoch_fetch import (
     QUORUM_RULES,
     DivergingEpoch,
     FetchIsolation,
@@ -26,7 +26,7 @@ from tierfetch.fetcher.epoch_fetch import (
     truncation_for,
     validate_fetch,
 )
-from tierfetch.log.epochs import EpochEnd
+from tierfetch.log.core.epochs import EpochEnd
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.tests.fetcher.model_log import ModelLog, epochs_of, model_log
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tierfetch.fetcher.epoch_fetch import FetchIsolation, LeaderView, Refuse
-from tierfetch.fetcher.leader_offsets import special_offset
+from tierfetch.fetcher.core.epoch_fetch import FetchIsolation, LeaderView, Refuse
+from tierfetch.fetcher.core.leader_offsets import special_offset
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.lineage import OffsetAndEpoch
+from tierfetch.remote.core.ledger import RemoteLogLedger
+from tierfetch.remote.core.lineage import OffsetAndEpoch
 from tierfetch.tests.fetcher.model_log import epochs_of
 from tierfetch.tests.fetcher.model_tier import ledger_of, segment
 

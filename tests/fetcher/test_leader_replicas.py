@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.fetcher.leader_replicas import FollowerFetch, LeaderReplicas
+from tierfetch.fetcher.core.leader_replicas import FollowerFetch, LeaderReplicas
 
 LAG_MS = 1_000
 

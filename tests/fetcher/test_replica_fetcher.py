@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from tierfetch.fetcher.policies import BoundedLocal, EarliestPendingUpload, LocalLogStart
-from tierfetch.log.epochs import EpochEnd, EpochEntry
+from tierfetch.fetcher.core.policies import BoundedLocal, EarliestPendingUpload, LocalLogStart
+from tierfetch.log.core.epochs import EpochEnd, EpochEntry
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.remote.storage import IndexType
 from tierfetch.tests.fakes.faults import FailNth

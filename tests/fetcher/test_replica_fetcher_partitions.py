@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from tierfetch.fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP
+from tierfetch.fetcher.core.policies import EarliestPendingUpload, LocalLogStart, TierFirst
 from tierfetch.fetcher.followed_replica import ReplicaState
-from tierfetch.fetcher.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP
-from tierfetch.fetcher.policies import EarliestPendingUpload, LocalLogStart, TierFirst
 from tierfetch.fetcher.replica_fetcher import FetcherConfig
-from tierfetch.log.epochs import EpochEntry
+from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.remote.lineage import OffsetAndEpoch
+from tierfetch.remote.core.lineage import OffsetAndEpoch
 from tierfetch.tests.fetcher.cluster import OTHER, QUICK, Cluster, until, worked_cluster
 from tierfetch.tests.fetcher.model_follower import ModelFollower
 from tierfetch.tests.fetcher.model_log import model_log

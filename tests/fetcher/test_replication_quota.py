@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.fetcher.replication_quota import (
+from tierfetch.fetcher.core.replication_quota import (
     UNLIMITED,
     ReplicationQuota,
     throttled_partitions,
 )
-from tierfetch.log.config import LogConfig
+from tierfetch.log.core.config import LogConfig
 from tierfetch.protocol.errors import KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.tests.fetcher.cluster import Cluster, until

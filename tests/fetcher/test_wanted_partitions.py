@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tierfetch.fetcher.core.replication_quota import NoThrottle
 from tierfetch.fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
-from tierfetch.fetcher.replication_quota import NoThrottle
 from tierfetch.fetcher.wanted_partitions import LOOK_AT_ALL_S, WantedPartitions
 from tierfetch.protocol.topics import TopicIdPartition
 

@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from tierfetch.fetcher.epoch_fetch import (
+from tierfetch.fetcher.core.epoch_fetch import (
     DivergingEpoch,
     FetchIsolation,
     FetchPosition,
@@ -35,15 +35,15 @@ from tierfetch.fetcher.epoch_fetch import (
     end_offset_for_leader_epoch,
     validate_fetch,
 )
-from tierfetch.fetcher.leader_offsets import special_offset
-from tierfetch.fetcher.policies import bootstrap_policy
+from tierfetch.fetcher.core.leader_offsets import special_offset
+from tierfetch.fetcher.core.policies import bootstrap_policy
 from tierfetch.fetcher.ports import Arrived, FetchedPartition, FetchLimits, PartitionToFetch
-from tierfetch.log.epochs import EpochEnd
+from tierfetch.log.core.epochs import EpochEnd
 from tierfetch.protocol.errors import KafkaError
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.lineage import OffsetAndEpoch
-from tierfetch.remote.segment import RemoteLogSegmentId
+from tierfetch.remote.core.lineage import OffsetAndEpoch
+from tierfetch.remote.core.segment import RemoteLogSegmentId
 from tierfetch.tests.fetcher.cluster import QUICK, Cluster, until
 from tierfetch.tests.fetcher.model_follower import ModelFollower
 from tierfetch.tests.fetcher.model_log import ModelLog, model_log

@@ -11,9 +11,9 @@ from pathlib import Path
 from tierfetch.bench.lab.jars import kafka_jars
 from tierfetch.bench.lab.kafka import run_tool
 from tierfetch.cli.processes import Processes, free_ports, poll
-from tierfetch.log.checkpoints import decode_meta_properties
-from tierfetch.protocol.client import Address
-from tierfetch.quorum.state import Endpoint, ReplicaKey
+from tierfetch.log.core.checkpoints import decode_meta_properties
+from tierfetch.protocol.net.client import Address
+from tierfetch.quorum.core.state import Endpoint, ReplicaKey
 
 START_TIMEOUT_S = 60.0
 

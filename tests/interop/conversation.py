@@ -11,10 +11,10 @@ from typing import Any, Self
 from crc32c import crc32c
 
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, KafkaClient
-from tierfetch.protocol.fetch_messages import FetchPartition, FetchRequest, FetchTopic
-from tierfetch.protocol.produce_wire import ProducePartition, ProduceRequest, ProduceTopic
+from tierfetch.protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
+from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import iter_batches
+from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
 
 BY_NAME = 12
 """The last version in which Produce and Fetch name topics; later ones give ids."""

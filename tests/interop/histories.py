@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tierfetch.log.config import LogConfig
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.partition_log import PartitionLog
-from tierfetch.log.producer_state import AppendOrigin
-from tierfetch.protocol.control import ControlType
 from tierfetch.protocol.records import Compression, Record, build_batch
+from tierfetch.protocol.records.control import ControlType
 from tierfetch.tests.log.logs import NOW_MS, data_batch, marker_batch
 
 CONFIG = LogConfig(segment_bytes=6_000, index_interval_bytes=700)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.epochs import EpochEntry
+from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.plugins.local import STORAGE_DIRECTORY, LocalConfig, LocalTieredStorage
 from tierfetch.protocol.topics import TopicIdPartition, uuid_to_text
-from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.remote.storage import IndexType, RemoteResourceNotFoundError
-from tierfetch.tests.conformance.remote_storage import BytesSource, LogSegmentData, listed, pattern
+from tierfetch.testing.remote_storage import BytesSource, LogSegmentData, listed, pattern
 from tierfetch.tests.interop.java import run_jshell
 
 PARTITION = TopicIdPartition(uuid.UUID("7d8a1be5-4f0c-4d9e-b2ad-e52c5f0e9d11"), "orders.eu_west-1", 12)

@@ -21,7 +21,7 @@ from tierfetch.cli.local_nodes import LocalNodes
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, KafkaClient
+from tierfetch.protocol.net.client import Address, KafkaClient
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

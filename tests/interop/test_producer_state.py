@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
-from tierfetch.log.producer_snapshot import decode_snapshot
-from tierfetch.log.producers import AppendOrigin, ProducerStateManager
-from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from tierfetch.log.core.producer_snapshot import decode_snapshot
+from tierfetch.log.core.producers import AppendOrigin, ProducerStateManager
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import BatchHeader, Record, build_batch, parse_header
+from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.tests.interop.java import run_jshell
 
 OPERATIONS = 4_000

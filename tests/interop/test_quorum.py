@@ -14,15 +14,15 @@ from tierfetch.bench.lab.kafka import run_tool
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.records import iter_batches, iter_records
-from tierfetch.quorum.config import RaftConfig
-from tierfetch.quorum.errors import NotLeaderError
-from tierfetch.quorum.formatting import FormatOrder, format_directories
-from tierfetch.quorum.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
-from tierfetch.quorum.metadata_log import MetadataLogConfig
+from tierfetch.quorum.core.config import RaftConfig
+from tierfetch.quorum.core.errors import NotLeaderError
+from tierfetch.quorum.core.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
+from tierfetch.quorum.core.state import RaftState, ReplicaKey
+from tierfetch.quorum.core.voters import VoterNode
 from tierfetch.quorum.node import QuorumNode
-from tierfetch.quorum.snapshot_file import snapshot_name
-from tierfetch.quorum.state import RaftState, ReplicaKey
-from tierfetch.quorum.voters import VoterNode
+from tierfetch.quorum.storage.formatting import FormatOrder, format_directories
+from tierfetch.quorum.storage.metadata_log import MetadataLogConfig
+from tierfetch.quorum.storage.snapshot_file import snapshot_name
 from tierfetch.tests import samples
 from tierfetch.tests.interop.controllers import JavaController
 from tierfetch.tests.interop.java import kafka_dump, our_dump

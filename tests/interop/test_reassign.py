@@ -13,13 +13,13 @@ import pytest
 
 from tierfetch.bench.lab.kafka import KafkaCluster, run_tool
 from tierfetch.cli.processes import poll
-from tierfetch.sim.cluster.arrays import ClusterArrays
-from tierfetch.sim.planning.goals import Goal
-from tierfetch.sim.planning.plan_arrays import plan_file
-from tierfetch.sim.planning.plan_file import PlanFile
-from tierfetch.sim.planning.planner import plan_replicas
+from tierfetch.model.arrays import ClusterArrays
+from tierfetch.planning.goals import Goal
+from tierfetch.planning.plan_arrays import plan_file
+from tierfetch.planning.plan_file import PlanFile
+from tierfetch.planning.planner import plan_replicas
+from tierfetch.tests.planning.clusters import cluster as made_up
 from tierfetch.tests.process.clients import Librdkafka
-from tierfetch.tests.sim.planning.clusters import cluster as made_up
 
 pytestmark = pytest.mark.slow
 

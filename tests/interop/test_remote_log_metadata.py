@@ -6,10 +6,10 @@ import uuid
 
 import pytest
 
-from tierfetch.log.epochs import EpochEntry
+from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.topics import TopicIdPartition, uuid_to_text
-from tierfetch.remote.records import decode_event, encode_event
-from tierfetch.remote.segment import (
+from tierfetch.remote.core.records import decode_event, encode_event
+from tierfetch.remote.core.segment import (
     RemoteLogEvent,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,

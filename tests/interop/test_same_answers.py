@@ -11,8 +11,8 @@ import pytest
 from tierfetch.bench.lab.kafka import KafkaCluster
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.processes import poll
-from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.protocol.records import Record, TimestampType, build_batch
+from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.tests.interop.clients import create_topic
 from tierfetch.tests.interop.conversation import Conversation, spoiled
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from tierfetch.log.config import LogConfig
-from tierfetch.log.disk import Disk
-from tierfetch.log.index import AbortedTransaction
-from tierfetch.log.open_segments import OpenSegments
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.index import AbortedTransaction
+from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.disk.port import Disk
 from tierfetch.log.partition_log import LogAppendInfo, LogLocation, PartitionLog
-from tierfetch.log.producer_state import AppendOrigin
-from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from tierfetch.log.segment.open_limit import OpenSegments
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_records
+from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.fakes.disk import Effect
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from random import Random
 from uuid import UUID
 
-from tierfetch.log.config import LogConfig
-from tierfetch.log.disk import Disk
-from tierfetch.log.manager import LogManager
-from tierfetch.log.upkeep import UpkeepSettings
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.disk.port import Disk
+from tierfetch.log.keeper.manager import LogManager
+from tierfetch.log.keeper.upkeep import UpkeepSettings
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.log.logs import Clock
 

@@ -10,16 +10,16 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.log.adopt import AdoptedState, adopt
-from tierfetch.log.config import LogConfig
-from tierfetch.log.epochs import EpochEntry
-from tierfetch.log.errors import CorruptFileError
-from tierfetch.log.manager import LogManager
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.core.producers import ProducerStateManager
+from tierfetch.log.keeper.manager import LogManager
+from tierfetch.log.keeper.replace_replica import AdoptedState, adopt
 from tierfetch.log.partition_log import PartitionLog
-from tierfetch.log.producers import ProducerStateManager
-from tierfetch.protocol.control import ControlType
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import parse_header
+from tierfetch.protocol.records.control import ControlType
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
 from tierfetch.tests.log.logs import append, data_batch, marker_batch, offsets_of, read_bytes

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.checkpoints import (
+from tierfetch.log.core.checkpoints import (
     MetaProperties,
     decode_clean_shutdown,
     decode_leader_epochs,
@@ -23,8 +23,8 @@ from tierfetch.log.checkpoints import (
     encode_offsets,
     encode_partition_metadata,
 )
-from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
-from tierfetch.log.errors import CorruptFileError
+from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.log.core.errors import CorruptFileError
 from tierfetch.protocol.topics import METADATA_TOPIC_ID, TopicPartition
 from tierfetch.tests import samples
 

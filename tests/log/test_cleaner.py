@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from tierfetch.log.checkpoints import CLEANER_OFFSET_CHECKPOINT, decode_offsets
-from tierfetch.log.cleaner import CleanerSettings, LogCleaner
-from tierfetch.log.cleaner_pass import REST_BYTES, Throttle
+from tierfetch.log.cleaner.cleaner import CleanerSettings, LogCleaner
+from tierfetch.log.cleaner.cleaning import REST_BYTES, Throttle
+from tierfetch.log.core.checkpoints import CLEANER_OFFSET_CHECKPOINT, decode_offsets
+from tierfetch.log.keeper.upkeep import UpkeepSettings
 from tierfetch.log.partition_log import PartitionLog
-from tierfetch.log.upkeep import UpkeepSettings
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.broker.waiting import until
 from tierfetch.tests.fakes.disk import MemoryDisk

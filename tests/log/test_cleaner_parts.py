@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.cleaner_map import ENTRY_BYTES, OffsetMap
-from tierfetch.log.cleaner_plan import Filth, find_filth, grouped, is_worth_cleaning
-from tierfetch.log.config import LogConfig
-from tierfetch.protocol.compacted import compacted_batch, delete_horizon_of, empty_batch
-from tierfetch.protocol.compression import Compression
+from tierfetch.log.cleaner.core.offset_map import ENTRY_BYTES, OffsetMap
+from tierfetch.log.cleaner.core.plan import Filth, find_filth, grouped, is_worth_cleaning
+from tierfetch.log.core.config import LogConfig
 from tierfetch.protocol.records import (
     Record,
     TimestampType,
@@ -21,6 +19,8 @@ from tierfetch.protocol.records import (
     iter_records,
     parse_header,
 )
+from tierfetch.protocol.records.compacted import compacted_batch, delete_horizon_of, empty_batch
+from tierfetch.protocol.records.compression import Compression
 
 NOW_MS = 10_000
 CONFIG = LogConfig(cleanup_policy=frozenset({"compact"}), segment_bytes=100)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.log.errors import CorruptFileError
+from tierfetch.log.core.errors import CorruptFileError
 from tierfetch.log.partition_log import PartitionLog
-from tierfetch.protocol.control import ControlType
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import Compression, Record, build_batch, iter_batches
+from tierfetch.protocol.records.control import ControlType
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
 from tierfetch.tests.log.compaction import (
     COMPACT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.log.cleaner_swap import finish_swaps
+from tierfetch.log.segment.swap import finish_swaps
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.tests.fakes.disk import MemoryDisk
 from tierfetch.tests.log.logs import DIRECTORY, data_batch

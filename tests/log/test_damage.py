@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.log.damage import ASIDE_MAX, damage_of, put_damaged_aside
+from tierfetch.log.keeper.damage import ASIDE_MAX, damage_of, put_damaged_aside
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
 from tierfetch.tests.log.logs import append

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.errors import CorruptFileError
-from tierfetch.log.index import (
+from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.core.index import (
     RELATIVE_OFFSET_MAX,
     AbortedTransaction,
     OffsetIndex,

@@ -11,14 +11,14 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.log.checkpoints import decode_offsets
-from tierfetch.log.config import LogConfig
-from tierfetch.log.directory_lock import LogDirectoryLockedError, lock_directory
-from tierfetch.log.disk_os import OsDisk
-from tierfetch.log.errors import CorruptFileError
-from tierfetch.log.manager import LogManager
+from tierfetch.log.core.checkpoints import decode_offsets
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.disk.directory_lock import LogDirectoryLockedError, lock_directory
+from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.keeper.manager import LogManager
+from tierfetch.log.keeper.upkeep import UpkeepSettings
 from tierfetch.log.partition_log import LogLocation, PartitionLog
-from tierfetch.log.upkeep import UpkeepSettings
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests import samples

@@ -11,9 +11,9 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.log.checkpoints import CLEAN_SHUTDOWN, META_PROPERTIES, RECOVERY_POINT_CHECKPOINT
-from tierfetch.log.config import LogConfig
-from tierfetch.log.manager import LogManager
+from tierfetch.log.core.checkpoints import CLEAN_SHUTDOWN, META_PROPERTIES, RECOVERY_POINT_CHECKPOINT
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.keeper.manager import LogManager
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.fakes.disk import Effect, MemoryDisk

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from tierfetch.log.config import LogConfig
-from tierfetch.protocol.control import ControlType
+from tierfetch.log.core.config import LogConfig
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import TimestampType, check_batch, iter_records, parse_header
+from tierfetch.protocol.records.control import ControlType
 from tierfetch.tests.fakes.disk import MemoryDisk
 from tierfetch.tests.log.logs import (
     DIRECTORY,

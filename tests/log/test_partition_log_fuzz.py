@@ -9,11 +9,11 @@ from random import Random
 import crc32c
 import pytest
 
-from tierfetch.log.config import LogConfig
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.partition_log import PartitionLog
-from tierfetch.log.producer_state import AppendOrigin
-from tierfetch.protocol.batch_header import BATCH_HEADER_SIZE
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.records.batch_header import BATCH_HEADER_SIZE
 from tierfetch.tests.fakes.disk import MemoryDisk
 from tierfetch.tests.log.logs import NOW_MS, data_batch, open_log, read_bytes
 

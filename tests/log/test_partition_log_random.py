@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from tierfetch.log import truncation
-from tierfetch.log.config import LogConfig
+from tierfetch.log.core.config import LogConfig
 from tierfetch.log.partition_log import PartitionLog
+from tierfetch.log.replica import truncation
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.tests.fakes.disk import Effect, MemoryDisk

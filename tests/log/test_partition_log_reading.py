@@ -7,13 +7,13 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.log.config import LogConfig
-from tierfetch.log.disk import Disk
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.disk.port import Disk
 from tierfetch.log.partition_log import PartitionLog
-from tierfetch.log.producer_state import AppendOrigin
-from tierfetch.protocol.control import ControlType
 from tierfetch.protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches
+from tierfetch.protocol.records.control import ControlType
 from tierfetch.tests.fakes.disk import MemoryDisk
 from tierfetch.tests.log.logs import (
     DIRECTORY,

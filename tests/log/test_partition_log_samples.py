@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.checkpoints import decode_leader_epochs
-from tierfetch.log.config import LogConfig
-from tierfetch.log.epochs import EpochEntry
+from tierfetch.log.core.checkpoints import decode_leader_epochs
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core.producer_snapshot import decode_snapshot
+from tierfetch.log.core.producer_state import ProducerStateEntry
 from tierfetch.log.partition_log import PartitionLog
-from tierfetch.log.producer_snapshot import decode_snapshot
-from tierfetch.log.producer_state import ProducerStateEntry
 from tierfetch.protocol.records import iter_batches
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.disk import MemoryDisk

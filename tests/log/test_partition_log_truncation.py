@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from tierfetch.log import truncation
-from tierfetch.log.config import LogConfig
+from tierfetch.log.core.config import LogConfig
 from tierfetch.log.partition_log import PartitionLog
-from tierfetch.log.segment import LogSegment
-from tierfetch.protocol.control import ControlType
+from tierfetch.log.replica import truncation
+from tierfetch.log.segment.segment import LogSegment
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.records.control import ControlType
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
 from tierfetch.tests.log.logs import (
     DIRECTORY,

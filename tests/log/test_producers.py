@@ -10,12 +10,11 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.errors import CorruptFileError
-from tierfetch.log.index import AbortedTransaction, TransactionIndex
-from tierfetch.log.producer_snapshot import decode_snapshot, encode_snapshot
-from tierfetch.log.producer_state import BatchMetadata, ProducerStateEntry
-from tierfetch.log.producers import AppendOrigin, CompletedTransaction, ProducerStateManager
-from tierfetch.protocol.control import ControlType, EndTransactionMarker, control_type, parse_end_transaction_marker
+from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.core.index import AbortedTransaction, TransactionIndex
+from tierfetch.log.core.producer_snapshot import decode_snapshot, encode_snapshot
+from tierfetch.log.core.producer_state import BatchMetadata, ProducerStateEntry
+from tierfetch.log.core.producers import AppendOrigin, CompletedTransaction, ProducerStateManager
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import (
     CONTROL_BIT,
@@ -23,6 +22,12 @@ from tierfetch.protocol.records import (
     BatchHeader,
     iter_batches,
     iter_records,
+)
+from tierfetch.protocol.records.control import (
+    ControlType,
+    EndTransactionMarker,
+    control_type,
+    parse_end_transaction_marker,
 )
 from tierfetch.tests import samples
 

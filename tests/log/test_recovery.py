@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.log.config import LogConfig
-from tierfetch.log.file_names import UNSYNCED_FILE
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.file_names import UNSYNCED_FILE
 from tierfetch.log.partition_log import PartitionLog
-from tierfetch.log.segment_recovery import CorruptLogError
-from tierfetch.protocol.control import ControlType
+from tierfetch.log.segment.scan import CorruptLogError
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches, parse_header
+from tierfetch.protocol.records.control import ControlType
 from tierfetch.tests.fakes.disk import DiskCrash, FailNth, MemoryDisk, failures
 from tierfetch.tests.log.logs import (
     DIRECTORY,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.config import LogConfig
-from tierfetch.log.retention import Expired, below_log_start, expired
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.retention import Expired, below_log_start, expired
 
 NOW_MS = 1_000_000
 

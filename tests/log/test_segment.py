@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.log.batch_scan import BatchScan, HeaderScan
-from tierfetch.log.config import LogConfig
-from tierfetch.log.file_names import (
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.file_names import (
     DirectoryName,
     adopt_directory,
     is_adoption,
@@ -20,10 +19,11 @@ from tierfetch.log.file_names import (
     parse_directory,
     parse_offset_file,
 )
-from tierfetch.log.open_segments import OpenSegments
-from tierfetch.log.recent_batches import BATCHES_MAX, RecentBatches
-from tierfetch.log.segment import LogSegment
-from tierfetch.log.slices import LogSlice
+from tierfetch.log.core.recent_batches import BATCHES_MAX, RecentBatches
+from tierfetch.log.segment.batch_scan import BatchScan, HeaderScan
+from tierfetch.log.segment.open_limit import OpenSegments
+from tierfetch.log.segment.segment import LogSegment
+from tierfetch.log.segment.slices import LogSlice
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import BatchHeader, iter_batches
 from tierfetch.protocol.topics import TopicPartition

@@ -9,15 +9,15 @@ from random import Random
 
 import pytest
 
-from tierfetch.log import warming
-from tierfetch.log.adopt import AdoptedState, adopt
-from tierfetch.log.config import LogConfig
-from tierfetch.log.errors import CorruptFileError
-from tierfetch.log.manager import LogManager
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.keeper.manager import LogManager
+from tierfetch.log.keeper.replace_replica import AdoptedState, adopt
 from tierfetch.log.partition_log import PartitionLog
-from tierfetch.log.warming import SegmentToWarm
-from tierfetch.protocol.control import ControlType
+from tierfetch.log.replica import warming
+from tierfetch.log.replica.warming import SegmentToWarm
 from tierfetch.protocol.errors import CorruptRecordError, ErrorCode, KafkaError
+from tierfetch.protocol.records.control import ControlType
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
 from tierfetch.tests.log.logs import append, end_transaction, offsets_of, read_bytes
 from tierfetch.tests.log.nodes import LIVE, TOPIC_ID, TP, loaded

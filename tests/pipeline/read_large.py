@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tierfetch.log.index import OffsetIndex
-from tierfetch.pipeline import tier_plan
-from tierfetch.pipeline.ahead import ahead
-from tierfetch.pipeline.decode import COLUMN_TYPES
-from tierfetch.pipeline.splits import read_split
+from tierfetch.log.core.index import OffsetIndex
+from tierfetch.pipeline.core.decode import COLUMN_TYPES
+from tierfetch.pipeline.planning import tier_splits as tier_plan
+from tierfetch.pipeline.reading.read_ahead import ahead
+from tierfetch.pipeline.reading.splits import read_split
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.tests.fakes.random_tier import START_MS, History, segments, write_kafka_tier
 from tierfetch.tests.pipeline.tables import options_of, plan

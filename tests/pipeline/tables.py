@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from tierfetch.pipeline.decode import COLUMN_TYPES
-from tierfetch.pipeline.options import CORRUPT_COLUMN, TierOptions, parse
-from tierfetch.pipeline.planning import planning
-from tierfetch.pipeline.pruning import EVERYTHING, Pruning
-from tierfetch.pipeline.splits import read_split
-from tierfetch.pipeline.table_plan import TablePlanner, TableSplit
+from tierfetch.pipeline.access.options import CORRUPT_COLUMN, TierOptions, parse
+from tierfetch.pipeline.core.decode import COLUMN_TYPES
+from tierfetch.pipeline.core.pruning import EVERYTHING, Pruning
+from tierfetch.pipeline.planning.driver import planning
+from tierfetch.pipeline.planning.table import TablePlanner, TableSplit
+from tierfetch.pipeline.reading.splits import read_split
 
 TYPES = {**COLUMN_TYPES, "topic": pa.string(), "partition": pa.int32(), "segment_id": pa.string()}
 ALL_TYPES = {**TYPES, CORRUPT_COLUMN: pa.string()}

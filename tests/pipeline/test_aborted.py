@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.pipeline.options import CORRUPT_COLUMN
-from tierfetch.pipeline.pruning import Pruning
-from tierfetch.protocol.control import ControlType
+from tierfetch.pipeline.access.options import CORRUPT_COLUMN
+from tierfetch.pipeline.core.pruning import Pruning
 from tierfetch.protocol.errors import CorruptRecordError
+from tierfetch.protocol.records.control import ControlType
 from tierfetch.remote.storage import IndexType
 from tierfetch.tests.fakes.random_tier import PARTITION, START_MS, History, consumed, segments, write_kafka_tier
 

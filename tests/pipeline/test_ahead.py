@@ -3,7 +3,7 @@ from collections.abc import Generator
 
 import pytest
 
-from tierfetch.pipeline.ahead import ahead
+from tierfetch.pipeline.reading.read_ahead import ahead
 
 
 class Source:

@@ -9,11 +9,11 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.pipeline import brokers
-from tierfetch.pipeline.brokers import Brokers, BrokersUnavailableError, Fetched, LiveTopic
+from tierfetch.pipeline.access import brokers
+from tierfetch.pipeline.access.brokers import Brokers, BrokersUnavailableError, Fetched, LiveTopic
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, BrokerUnavailableError
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.net.client import Address, BrokerUnavailableError
 from tierfetch.protocol.topics import TopicPartition
 
 NAME = TopicPartition("t", 0)

@@ -11,12 +11,12 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.pipeline.catalog import TierCatalog
+from tierfetch.pipeline.access.stores import StoreRef
 from tierfetch.pipeline.layouts.kafka import KafkaLayout
-from tierfetch.pipeline.stores import StoreRef
+from tierfetch.pipeline.planning.catalog import TierCatalog
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.remote.storage import IndexType, ObjectRange
 from tierfetch.remote.survey import Sighting
 from tierfetch.tests.fakes.random_tier import PARTITION, History, Segment, segments, write_kafka_tier

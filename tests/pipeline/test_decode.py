@@ -10,10 +10,9 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.index import AbortedTransaction
-from tierfetch.pipeline.batch_table import OFFSET_END, Selection
-from tierfetch.pipeline.decode import COLUMN_TYPES, WIDE_BATCHES_MIN, decode
-from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from tierfetch.log.core.index import AbortedTransaction
+from tierfetch.pipeline.core.batch_table import OFFSET_END, Selection
+from tierfetch.pipeline.core.decode import COLUMN_TYPES, WIDE_BATCHES_MIN, decode
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import (
     Compression,
@@ -23,6 +22,7 @@ from tierfetch.protocol.records import (
     iter_batches,
     iter_records,
 )
+from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.tests import samples
 from tierfetch.tests.protocol.record_strategies import batches
 

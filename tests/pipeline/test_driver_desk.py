@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from tierfetch.pipeline import driver_desk, executors
-from tierfetch.pipeline.driver_desk import ask_driver, open_desk
-from tierfetch.pipeline.executors import Seen, are_remote
-from tierfetch.pipeline.options import parse
-from tierfetch.pipeline.stores import StoreRef
-from tierfetch.pipeline.tier_plan import TierError
+from tierfetch.pipeline.access.options import parse
+from tierfetch.pipeline.access.stores import StoreRef
+from tierfetch.pipeline.planning.tier_splits import TierError
+from tierfetch.pipeline.spark import driver_probe as driver_desk
+from tierfetch.pipeline.spark import executors
+from tierfetch.pipeline.spark.driver_probe import ask_driver, open_desk
+from tierfetch.pipeline.spark.executors import Seen, are_remote
 
 pytest.importorskip("pyspark")
 SEEN = (StoreRef("/tier", "kafka"), True)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tierfetch.pipeline import executors
+from tierfetch.pipeline.access.options import parse
 from tierfetch.pipeline.layouts.kafka import KafkaLayout
-from tierfetch.pipeline.options import parse
-from tierfetch.pipeline.tier_plan import TierError
+from tierfetch.pipeline.planning.tier_splits import TierError
+from tierfetch.pipeline.spark import executors
 from tierfetch.remote.storage import RemoteStorageError
 from tierfetch.tests.fakes.random_tier import PARTITION, History, segments, write_kafka_tier
 

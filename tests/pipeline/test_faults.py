@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from tierfetch.log.errors import CorruptFileError
-from tierfetch.pipeline.brokers import Brokers, LiveTopic
-from tierfetch.pipeline.options import CORRUPT_COLUMN, EARLIEST, LATEST, OptionError, parse
-from tierfetch.pipeline.planning import catalog_of, planning
-from tierfetch.pipeline.table_plan import TablePlanner, TableSplit
-from tierfetch.pipeline.tier_plan import TierError
-from tierfetch.pipeline.worker import WORKER
+from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.pipeline.access.brokers import Brokers, LiveTopic
+from tierfetch.pipeline.access.options import CORRUPT_COLUMN, EARLIEST, LATEST, OptionError, parse
+from tierfetch.pipeline.access.worker import WORKER
+from tierfetch.pipeline.planning.driver import catalog_of, planning
+from tierfetch.pipeline.planning.table import TablePlanner, TableSplit
+from tierfetch.pipeline.planning.tier_splits import TierError
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.topics import TopicPartition
@@ -264,7 +264,7 @@ def test_offsets_of_what_is_not_there(tier: Path, asked: dict[str, dict[str, int
 @pytest.mark.parametrize("name", ["value", "segment_id"])
 def test_a_column_for_reports_that_records_have_already_is_refused(name: str) -> None:
     pytest.importorskip("pyspark")
-    from tierfetch.pipeline.columns import schema
+    from tierfetch.pipeline.spark.columns import schema
 
     with pytest.raises(OptionError, match=f"columnNameOfCorruptRecord is {name}, which records have already"):
         schema(parse({"location": "/t", "topics": "t", "columnNameOfCorruptRecord": name}))

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from tierfetch.pipeline.batch_table import Selection
-from tierfetch.pipeline.packing import OPEN_COST_BYTES, pack
-from tierfetch.pipeline.plan import Split
-from tierfetch.pipeline.stores import StoreRef
-from tierfetch.pipeline.table_plan import LostSplit, TableSplit, TailSplit
-from tierfetch.pipeline.tier_plan import PlannedSplit
+from tierfetch.pipeline.access.stores import StoreRef
+from tierfetch.pipeline.core.batch_table import Selection
+from tierfetch.pipeline.core.offset_cover import Split
+from tierfetch.pipeline.planning.packing import OPEN_COST_BYTES, pack
+from tierfetch.pipeline.planning.table import LostSplit, TableSplit, TailSplit
+from tierfetch.pipeline.planning.tier_splits import PlannedSplit
 from tierfetch.protocol.topics import TopicPartition
-from tierfetch.tests.conformance.remote_log_metadata import make_segment
+from tierfetch.testing.remote_log_metadata import make_segment
 
 MIB = 1024 * 1024
 PARTITION, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.epochs import EpochEntry
-from tierfetch.log.index import AbortedTransaction, OffsetIndex
-from tierfetch.pipeline.batch_table import Selection
-from tierfetch.pipeline.plan import Piece, cut, first_readable, history, is_whole, pieces_of, selections
+from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core.index import AbortedTransaction, OffsetIndex
+from tierfetch.pipeline.core.batch_table import Selection
+from tierfetch.pipeline.core.offset_cover import Piece, cut, first_readable, history, is_whole, pieces_of, selections
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.lineage import Gap, youngest
-from tierfetch.remote.segment import (
+from tierfetch.remote.core.ledger import RemoteLogLedger
+from tierfetch.remote.core.lineage import Gap, youngest
+from tierfetch.remote.core.segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,

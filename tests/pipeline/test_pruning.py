@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.pipeline.batch_table import OFFSET_END
-from tierfetch.pipeline.pruning import EVERYTHING
+from tierfetch.pipeline.core.batch_table import OFFSET_END
+from tierfetch.pipeline.core.pruning import EVERYTHING
 from tierfetch.tests.fakes.random_tier import PARTITION, START_MS, History, segments, write_kafka_tier
 
 from .tables import options_of, plan, read

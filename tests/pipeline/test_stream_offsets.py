@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.pipeline.options import OptionError, parse
-from tierfetch.pipeline.stream_offsets import Positions, advance, from_json, to_json, topic_ids_of
-from tierfetch.pipeline.tier_plan import Bounds
+from tierfetch.pipeline.access.options import OptionError, parse
+from tierfetch.pipeline.planning.stream_offsets import Positions, advance, from_json, to_json, topic_ids_of
+from tierfetch.pipeline.planning.tier_splits import Bounds
 from tierfetch.protocol.topics import TopicPartition
 
 NAMES = [TopicPartition(topic, partition) for topic in ("a", "b") for partition in (0, 1, 10)]
@@ -54,8 +54,8 @@ def test_a_partition_that_is_gone_or_behind_stays_where_it_was() -> None:
 )
 def test_a_stream_has_no_end(end: dict[str, str]) -> None:
     pytest.importorskip("pyspark")
-    from tierfetch.pipeline.columns import KAFKA_COLUMNS
-    from tierfetch.pipeline.stream import TierStreamReader
+    from tierfetch.pipeline.spark.columns import KAFKA_COLUMNS
+    from tierfetch.pipeline.spark.stream import TierStreamReader
 
     with pytest.raises(OptionError, match="a stream has no end: leave out endingOffsets, "):
         TierStreamReader(parse({"location": "/t", "topics": "t", **end}), KAFKA_COLUMNS)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tierfetch.pipeline.options import CORRUPT_COLUMN
-from tierfetch.pipeline.tier_plan import TierError
+from tierfetch.pipeline.access.options import CORRUPT_COLUMN
+from tierfetch.pipeline.planning.tier_splits import TierError
 from tierfetch.tests.fakes.random_tier import PARTITION, History, Step, segments, write_kafka_tier
 
 from .tables import options_of
@@ -31,8 +31,8 @@ def write(root: Path, steps: list[Step], cuts: list[int]) -> None:
 def reader(root: Path, *columns: str, **options: object) -> Any:
     from pyspark.sql.types import StructType
 
-    from tierfetch.pipeline.columns import KAFKA_COLUMNS
-    from tierfetch.pipeline.stream import TierStreamReader
+    from tierfetch.pipeline.spark.columns import KAFKA_COLUMNS
+    from tierfetch.pipeline.spark.stream import TierStreamReader
 
     known = StructType([*KAFKA_COLUMNS]).add(CORRUPT_COLUMN, "string")
     schema = StructType([known[name] for name in columns or ("offset",)])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.pipeline.tier_plan import TierError
+from tierfetch.pipeline.planning.tier_splits import TierError
 from tierfetch.protocol.records import Record
 from tierfetch.tests.fakes.random_tier import PARTITION, History, consumed, segments, write_kafka_tier
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.pipeline.batch_table import whole_batches
+from tierfetch.pipeline.core.batch_table import whole_batches
 from tierfetch.pipeline.layouts.kafka import KafkaLayout
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_records
-from tierfetch.remote.segment import RemoteLogSegmentMetadata
+from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
 from tierfetch.remote.storage import IndexType
 from tierfetch.tests.fakes.random_tier import PARTITION, START_MS, History, Segment, segments, write_kafka_tier
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tierfetch.pipeline.worker import Worker
+from tierfetch.pipeline.access.worker import Worker
 
 
 class Bytes:

@@ -12,7 +12,7 @@ from tierfetch.plugins.fsspec import FsspecRemoteStorage
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.plugins.s3 import S3RemoteStorage
 from tierfetch.remote.storage import RemoteStorageManager
-from tierfetch.tests.conformance.remote_storage import RemoteStorageConformance
+from tierfetch.testing.remote_storage import RemoteStorageConformance
 
 
 class TestR5Local(RemoteStorageConformance):

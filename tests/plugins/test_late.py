@@ -15,7 +15,7 @@ from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.plugins.s3 import S3RemoteStorage
 from tierfetch.plugins.threads import Abandoned, BlockingCalls
 from tierfetch.remote.storage import RemoteStorageTimeoutError
-from tierfetch.tests.conformance.remote_storage import listed, make_data, make_metadata, pattern
+from tierfetch.testing.remote_storage import listed, make_data, make_metadata, pattern
 
 WAIT_S = 10.0
 

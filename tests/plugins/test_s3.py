@@ -13,7 +13,7 @@ from tierfetch.plugins.fsspec import FsspecConfig
 from tierfetch.plugins.s3 import S3Config, S3ObjectStore, S3RemoteStorage
 from tierfetch.remote.registry import PluginError, load_remote_storage
 from tierfetch.remote.storage import RemoteStorageCorruptError, RemoteStorageError, RemoteStorageTimeoutError
-from tierfetch.tests.conformance.remote_storage import BytesSource, make_data, make_metadata, pattern
+from tierfetch.testing.remote_storage import BytesSource, make_data, make_metadata, pattern
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ import sys
 from pathlib import Path
 
 from tierfetch.broker.environment import NodeEnvironment
-from tierfetch.protocol.dispatch import Handler
 from tierfetch.protocol.errors import KafkaError
+from tierfetch.protocol.net.dispatch import Handler
 from tierfetch.quorum.controller_config import load
+from tierfetch.quorum.core.state import LeaderAndEpoch
 from tierfetch.quorum.delivery import CommittedBatch, SnapshotContent
 from tierfetch.quorum.node import QuorumNode
 from tierfetch.quorum.service import QuorumService
-from tierfetch.quorum.state import LeaderAndEpoch
 
 
 class Counting:

@@ -15,9 +15,9 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, KafkaClient
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.questions import metadata_of
+from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.protocol.requests import metadata_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources, on Python 3.11

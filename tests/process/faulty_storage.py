@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tierfetch.plugins.local import LocalConfig, LocalTieredStorage
-from tierfetch.remote.segment import RemoteLogSegmentMetadata
+from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
 from tierfetch.remote.storage import IndexType, LogSegmentData, RemoteStorageError, SegmentSource
 
 ENTRY_POINTS = "[tierfetch.remote_storage]\nfaulty = tierfetch.tests.process.faulty_storage:FaultyStorage\n"

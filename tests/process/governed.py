@@ -16,9 +16,9 @@ from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, KafkaClient
 from tierfetch.protocol.errors import KafkaError
-from tierfetch.protocol.questions import metadata_of
+from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.protocol.requests import metadata_of
 
 TIMEOUT_S = 60.0
 BROKERS = (11, 12, 13)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tierfetch.broker.cluster_view import ClusterImage, PartitionRegistration
-from tierfetch.broker.metadata_view import MetadataView
+from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration
+from tierfetch.broker.core.metadata_view import MetadataView
 from tierfetch.cli.local_cluster import CONTROLLER_ID, LocalCluster
 from tierfetch.protocol.records import iter_batches, iter_records
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import confluent_kafka
 
-from tierfetch.cli.admin.session import Admin
+from tierfetch.cli.cluster_session import Admin
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.offsets import list_offset
 from tierfetch.cli.processes import poll
 from tierfetch.cli.tier.report import Listing
-from tierfetch.fetcher.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from tierfetch.fetcher.core.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.net.client import Address
 from tierfetch.tests.process.looks import leader_of, log_bytes, log_end, registration, registrations
 
 TIMEOUT_S = 60.0

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, PartitionMetadata
 from tierfetch.cli.local_servers import LocalServers
 from tierfetch.cli.processes import poll
 from tierfetch.cli.server import load
-from tierfetch.log.properties import ConfigError
+from tierfetch.log.core.properties import ConfigError
 from tierfetch.tests.process.clients import create_topic
 from tierfetch.tests.process.producing import SteadyProducer
 

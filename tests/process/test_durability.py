@@ -10,8 +10,8 @@ import pytest
 
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.offsets import list_offset
-from tierfetch.fetcher.leader_offsets import LATEST_TIMESTAMP
-from tierfetch.log.checkpoints import CLEAN_SHUTDOWN
+from tierfetch.fetcher.core.leader_offsets import LATEST_TIMESTAMP
+from tierfetch.log.core.checkpoints import CLEAN_SHUTDOWN
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.looks import leader_of
 from tierfetch.tests.process.operating import check_same_logs, wait_in_sync

@@ -11,7 +11,7 @@ import pytest
 
 from tierfetch.cli.local_cluster import SESSION, LocalCluster
 from tierfetch.cli.offsets import list_offset
-from tierfetch.fetcher.leader_offsets import LATEST_TIMESTAMP
+from tierfetch.fetcher.core.leader_offsets import LATEST_TIMESTAMP
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.conftest import local_tier
 from tierfetch.tests.process.looks import leader_of

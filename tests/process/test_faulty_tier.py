@@ -14,7 +14,7 @@ from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.offsets import list_offset
 from tierfetch.cli.processes import poll
 from tierfetch.cli.tier.report import Verification
-from tierfetch.fetcher.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP
+from tierfetch.fetcher.core.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.faulty_storage import install
 from tierfetch.tests.process.looks import leader_of, log_bytes, registration

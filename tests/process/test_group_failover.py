@@ -10,8 +10,8 @@ import pytest
 
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, KafkaClient
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.consumers import Member, read_with_librdkafka, until_assigned
 from tierfetch.tests.process.governed import BROKERS, TIMEOUT_S, Governed, governed_cluster

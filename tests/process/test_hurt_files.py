@@ -12,8 +12,8 @@ import pytest
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.offsets import list_offset
 from tierfetch.cli.processes import poll
-from tierfetch.fetcher.leader_offsets import LATEST_TIMESTAMP
-from tierfetch.log.checkpoints import RECOVERY_POINT_CHECKPOINT, encode_offsets
+from tierfetch.fetcher.core.leader_offsets import LATEST_TIMESTAMP
+from tierfetch.log.core.checkpoints import RECOVERY_POINT_CHECKPOINT, encode_offsets
 from tierfetch.protocol.errors import KafkaError
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.process.clients import Librdkafka, create_topic

@@ -10,8 +10,8 @@ import pytest
 
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.processes import poll
-from tierfetch.sim.cluster.calibration import Calibrations
-from tierfetch.sim.cluster.inventory import Inventory, Partition, Policy
+from tierfetch.model.calibration import Calibrations
+from tierfetch.model.inventory import Inventory, Partition, Policy
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 
 TOPIC = "captured"

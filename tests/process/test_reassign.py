@@ -20,9 +20,9 @@ from tierfetch.cli.local_cluster import SESSION, LocalCluster
 from tierfetch.cli.main import cli
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, KafkaClient
-from tierfetch.protocol.config_resources import ConfigSource, ResourceType
-from tierfetch.protocol.questions import metadata_of
+from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.protocol.requests import metadata_of
+from tierfetch.protocol.wire.config_resources import ConfigSource, ResourceType
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.conftest import local_tier
 from tierfetch.tests.process.looks import log_bytes

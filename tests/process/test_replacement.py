@@ -12,7 +12,7 @@ import pytest
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.offsets import list_offset
 from tierfetch.cli.processes import poll
-from tierfetch.fetcher.leader_offsets import (
+from tierfetch.fetcher.core.leader_offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     LATEST_TIMESTAMP,

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from tierfetch.protocol.entities import FieldSchema, schema_of
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.wire.entities import FieldSchema, schema_of
 
 
 def _integers(bits: int) -> st.SearchStrategy[int]:

@@ -47,7 +47,7 @@ def test_importing_server_and_client_loads_no_schema() -> None:
     """All schemas take seconds to import; a process that serves Produce and Fetch needs none of them."""
     script = """
 import sys
-import tierfetch.protocol.client, tierfetch.protocol.server
+import tierfetch.protocol.net.client, tierfetch.protocol.net.server
 print([name for name in sys.modules if name.startswith("kio.schema.") and name.endswith((".request", ".response"))])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30)

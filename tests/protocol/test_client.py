@@ -12,7 +12,9 @@ import pytest
 
 from tierfetch.protocol import codec
 from tierfetch.protocol.api import ApiKey, VersionRange
-from tierfetch.protocol.client import (
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
+from tierfetch.protocol.net.client import (
     Address,
     BrokerUnavailableError,
     ClientLimits,
@@ -20,10 +22,8 @@ from tierfetch.protocol.client import (
     KafkaClient,
     RequestTimedOutError,
 )
-from tierfetch.protocol.dispatch import RequestContext
-from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
-from tierfetch.protocol.produce_wire import ProduceRequest, ProduceResponse
+from tierfetch.protocol.net.dispatch import RequestContext
+from tierfetch.protocol.wire.produce import ProduceRequest, ProduceResponse
 from tierfetch.tests.protocol.wire_fakes import HOST, RawPeer, connected, fake_broker, joined, raw_peer, serving, until
 
 FETCH = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())

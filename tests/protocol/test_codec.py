@@ -17,7 +17,7 @@ from kio.serial import entity_writer
 from tierfetch.protocol import codec
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, UnsupportedVersionError
-from tierfetch.protocol.primitives import ELEMENTS_MAX, MalformedMessageError
+from tierfetch.protocol.wire.primitives import ELEMENTS_MAX, MalformedMessageError
 from tierfetch.tests.protocol.entity_strategies import entities
 from tierfetch.tests.protocol.wire_fakes import joined
 from tierfetch.tests.protocol.wire_strategies import FETCH_REQUEST, FETCH_RESPONSE, PRODUCE_REQUEST, PRODUCE_RESPONSE

@@ -8,7 +8,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.protocol.compression import Compression, compress, decompress
+from tierfetch.protocol.records.compression import Compression, compress, decompress
 
 CODECS = list(Compression)
 REAL_CODECS = [codec for codec in CODECS if codec is not Compression.NONE]

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.protocol.control import (
+from tierfetch.protocol.errors import CorruptRecordError
+from tierfetch.protocol.records import Record, iter_batches, iter_records
+from tierfetch.protocol.records.control import (
     ControlType,
     EndTransactionMarker,
     build_end_transaction_batch,
     control_type,
     parse_end_transaction_marker,
 )
-from tierfetch.protocol.errors import CorruptRecordError
-from tierfetch.protocol.records import Record, iter_batches, iter_records
 from tierfetch.tests import samples
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.entities import build_entity, milliseconds, read_entity
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.primitives import MalformedMessageError, Reader
+from tierfetch.protocol.wire.entities import build_entity, milliseconds, read_entity
+from tierfetch.protocol.wire.primitives import MalformedMessageError, Reader
 from tierfetch.tests.protocol.entity_strategies import entities
 
 ENTITY_APIS = [api for api in ApiKey if api not in (ApiKey.PRODUCE, ApiKey.FETCH)]

@@ -12,8 +12,8 @@ from kio.serial import entity_writer
 
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, read_request_body, read_request_header, write_request
-from tierfetch.protocol.entities import build_entity, read_entity
 from tierfetch.protocol.extensions import thin_replica
+from tierfetch.protocol.wire.entities import build_entity, read_entity
 
 HEARTBEAT = {
     "broker_id": 1,

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tierfetch.protocol import codec
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.fetch_arrival import ArrivedAnswer, ArrivingFetchResponse
-from tierfetch.protocol.fetch_messages import FetchPartitionResponse, FetchResponse, FetchTopicResponse
-from tierfetch.protocol.framing import SIZE_BYTES
+from tierfetch.protocol.fetch.arrival import ArrivedAnswer, ArrivingFetchResponse
+from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchResponse, FetchTopicResponse
+from tierfetch.protocol.wire.framing import SIZE_BYTES
 from tierfetch.tests.protocol.wire_strategies import FETCH_RESPONSE
 
 VERSIONS = st.integers(ApiKey.FETCH.min_version, ApiKey.FETCH.max_version)

@@ -13,7 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.fetch_messages import (
+from tierfetch.protocol.fetch.leader_sessions import (
+    AskedPartition,
+    FetchContext,
+    FetchSessionCache,
+    LeaderSession,
+    PartitionKey,
+)
+from tierfetch.protocol.fetch.messages import (
     EpochEndOffset,
     FetchPartition,
     FetchPartitionResponse,
@@ -21,14 +28,7 @@ from tierfetch.protocol.fetch_messages import (
     FetchResponse,
     FetchTopicResponse,
 )
-from tierfetch.protocol.fetch_session import EPOCH_MAX, SESSION_ID_MAX, FetchSession, SessionRequest, next_epoch
-from tierfetch.protocol.leader_sessions import (
-    AskedPartition,
-    FetchContext,
-    FetchSessionCache,
-    LeaderSession,
-    PartitionKey,
-)
+from tierfetch.protocol.fetch.session import EPOCH_MAX, SESSION_ID_MAX, FetchSession, SessionRequest, next_epoch
 from tierfetch.protocol.topics import TopicIdPartition
 
 TOPIC_ID = UUID(int=9)

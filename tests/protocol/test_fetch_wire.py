@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.protocol import fetch_messages, fetch_wire
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.entities import read_entity
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.fetch_messages import (
+from tierfetch.protocol.fetch import messages as fetch_messages
+from tierfetch.protocol.fetch import wire as fetch_wire
+from tierfetch.protocol.fetch.messages import (
     HIGH_WATERMARK_NOT_TOLD,
     EpochEndOffset,
     FetchPartition,
@@ -25,7 +25,8 @@ from tierfetch.protocol.fetch_messages import (
     FetchTopicResponse,
     ForgottenTopic,
 )
-from tierfetch.protocol.primitives import MalformedMessageError, Writer
+from tierfetch.protocol.wire.entities import read_entity
+from tierfetch.protocol.wire.primitives import MalformedMessageError, Writer
 from tierfetch.tests.protocol.wire_fakes import joined
 from tierfetch.tests.protocol.wire_kit import kio_bytes, our_bytes, reader_of
 from tierfetch.tests.protocol.wire_strategies import (

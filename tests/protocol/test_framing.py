@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.protocol.framing import MAPPED_FRAME_SIZE_MIN, SCRATCH_SIZE, FrameAssembler, FrameTooLargeError
+from tierfetch.protocol.wire.framing import MAPPED_FRAME_SIZE_MIN, SCRATCH_SIZE, FrameAssembler, FrameTooLargeError
 
 LIMIT = 100_000
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.primitives import (
+from tierfetch.protocol.topics import interned_id
+from tierfetch.protocol.wire.primitives import (
     INLINE_RECORDS_SIZE_MAX,
     INT32,
     MalformedMessageError,
@@ -20,7 +21,6 @@ from tierfetch.protocol.primitives import (
     error_code,
     part_size,
 )
-from tierfetch.protocol.topics import interned_id
 from tierfetch.tests.protocol.wire_fakes import MemorySlice, joined
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.protocol import produce_wire
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.primitives import MalformedMessageError, Writer
-from tierfetch.protocol.produce_wire import (
+from tierfetch.protocol.wire import produce as produce_wire
+from tierfetch.protocol.wire.primitives import MalformedMessageError, Writer
+from tierfetch.protocol.wire.produce import (
     ProducePartition,
     ProducePartitionResponse,
     ProduceRequest,

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.protocol.control import ControlType, control_key
 from tierfetch.protocol.errors import CorruptRecordError
-from tierfetch.protocol.quorum_records import (
+from tierfetch.protocol.records import Record, iter_batches, iter_records
+from tierfetch.protocol.records.control import ControlType, control_key
+from tierfetch.protocol.records.quorum_records import (
     KRaftVersion,
     LeaderChange,
     SnapshotFooter,
@@ -20,7 +21,6 @@ from tierfetch.protocol.quorum_records import (
     parse_quorum_record,
     quorum_record,
 )
-from tierfetch.protocol.records import Record, iter_batches, iter_records
 from tierfetch.protocol.topics import uuid_from_text
 from tierfetch.tests import samples
 

@@ -8,9 +8,9 @@ import struct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.protocol.control import ControlType, control_type, parse_end_transaction_marker
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import BATCH_HEADER_SIZE, Record, iter_batches, iter_records
+from tierfetch.protocol.records.control import ControlType, control_type, parse_end_transaction_marker
 from tierfetch.tests.protocol.record_strategies import batches, nullable_bytes
 
 FUZZ = settings(max_examples=100, deadline=None)

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierfetch.protocol.control import ControlType, control_type
-from tierfetch.protocol.record_body import decode_records, encode_records
 from tierfetch.protocol.records import (
     BATCH_HEADER_SIZE,
     Compression,
@@ -18,6 +16,8 @@ from tierfetch.protocol.records import (
     iter_records,
     parse_header,
 )
+from tierfetch.protocol.records.control import ControlType, control_type
+from tierfetch.protocol.records.record_body import decode_records, encode_records
 from tierfetch.tests import samples
 
 UNCOMPRESSED = ["s-none", "s-lat", "s-trim", "s-compact"]

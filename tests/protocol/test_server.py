@@ -15,10 +15,10 @@ import pytest
 
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, write_request
-from tierfetch.protocol.dispatch import Handler, RequestContext
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
-from tierfetch.protocol.produce_wire import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
+from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
+from tierfetch.protocol.net.dispatch import Handler, RequestContext
+from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 from tierfetch.tests.protocol.wire_fakes import (
     BrokenSlice,
     FileSlice,

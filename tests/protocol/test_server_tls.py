@@ -10,10 +10,10 @@ from random import Random
 import pytest
 
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, BrokerUnavailableError, KafkaClient
-from tierfetch.protocol.dispatch import RequestContext
-from tierfetch.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
-from tierfetch.protocol.server import Server
+from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
+from tierfetch.protocol.net.client import Address, BrokerUnavailableError, KafkaClient
+from tierfetch.protocol.net.dispatch import RequestContext
+from tierfetch.protocol.net.server import Server
 from tierfetch.tests.protocol.wire_fakes import FileSlice
 
 FETCH = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tierfetch.protocol.service import Service, cancelled
+from tierfetch.protocol.net.service import Service, cancelled
 
 
 class Parts(Service):

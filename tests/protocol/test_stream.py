@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.protocol.stream import WAKE_BYTES_MAX, WAKE_BYTES_MIN, StreamProtocol
+from tierfetch.protocol.net.stream import WAKE_BYTES_MAX, WAKE_BYTES_MIN, StreamProtocol
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the reader is woken for every byte")
 

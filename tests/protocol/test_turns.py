@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tierfetch.protocol.turns import Turns
+from tierfetch.protocol.net.turns import Turns
 
 
 async def test_who_waits_gets_a_turn_in_order() -> None:

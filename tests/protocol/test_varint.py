@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.protocol.varint import read_uvarint, read_varint, read_varlong, write_uvarint, write_varint
+from tierfetch.protocol.wire.varint import read_uvarint, read_varint, read_varlong, write_uvarint, write_varint
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)

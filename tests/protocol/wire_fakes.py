@@ -12,11 +12,11 @@ from typing import Any
 
 from tierfetch.protocol import codec
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, ClientLimits, Connection
 from tierfetch.protocol.codec import RequestHeader
-from tierfetch.protocol.dispatch import Handlers
-from tierfetch.protocol.primitives import Part
-from tierfetch.protocol.server import Server, ServerLimits
+from tierfetch.protocol.net.client import Address, ClientLimits, Connection
+from tierfetch.protocol.net.dispatch import Handlers
+from tierfetch.protocol.net.server import Server, ServerLimits
+from tierfetch.protocol.wire.primitives import Part
 
 HOST = "127.0.0.1"
 LISTENER = "PLAINTEXT"

@@ -8,9 +8,10 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from tierfetch.protocol import fetch_messages, produce_wire
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.leader_hints import LeaderIdAndEpoch, NodeEndpoint
+from tierfetch.protocol.fetch import messages as fetch_messages
+from tierfetch.protocol.wire import produce as produce_wire
+from tierfetch.protocol.wire.leader_hints import LeaderIdAndEpoch, NodeEndpoint
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)

@@ -19,9 +19,8 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.quorum.config import RaftConfig
-from tierfetch.quorum.core import RaftCore
-from tierfetch.quorum.effects import (
+from tierfetch.quorum.core.config import RaftConfig
+from tierfetch.quorum.core.effects import (
     AppendCompleted,
     BecameLeader,
     Effect,
@@ -37,7 +36,7 @@ from tierfetch.quorum.effects import (
     SnapshotChunkAppend,
     VoterProven,
 )
-from tierfetch.quorum.events import (
+from tierfetch.quorum.core.events import (
     Append,
     ConnectionLost,
     Event,
@@ -53,7 +52,8 @@ from tierfetch.quorum.events import (
     StatePersisted,
     TimerFired,
 )
-from tierfetch.quorum.messages import (
+from tierfetch.quorum.core.machine import RaftCore
+from tierfetch.quorum.core.messages import (
     FetchResponse,
     FetchSnapshotResponse,
     PeerRequest,
@@ -63,8 +63,8 @@ from tierfetch.quorum.messages import (
     SnapshotChunk,
     SnapshotRange,
 )
-from tierfetch.quorum.state import Endpoint, RaftState, ReplicaKey
-from tierfetch.quorum.voters import KRAFT_VERSION_STATIC, VoterNode, VotersAt, VoterSet
+from tierfetch.quorum.core.state import Endpoint, RaftState, ReplicaKey
+from tierfetch.quorum.core.voters import KRAFT_VERSION_STATIC, VoterNode, VotersAt, VoterSet
 
 from .disk import Entry, MemoryDisk, Snapshot
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
-from tierfetch.quorum.effects import (
+from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.quorum.core.effects import (
     AppendFetched,
     AppendRecords,
     Flush,
@@ -18,10 +18,10 @@ from tierfetch.quorum.effects import (
     Truncate,
     VotersRecord,
 )
-from tierfetch.quorum.events import RecoveredState
-from tierfetch.quorum.messages import FetchedBatch, FetchedRecords, ReadRange
-from tierfetch.quorum.state import EMPTY_LOG, INITIAL_ELECTION, ElectionState, OffsetAndEpoch
-from tierfetch.quorum.voters import VotersAt
+from tierfetch.quorum.core.events import RecoveredState
+from tierfetch.quorum.core.messages import FetchedBatch, FetchedRecords, ReadRange
+from tierfetch.quorum.core.state import EMPTY_LOG, INITIAL_ELECTION, ElectionState, OffsetAndEpoch
+from tierfetch.quorum.core.voters import VotersAt
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from tierfetch.cli.processes import free_ports
-from tierfetch.log.disk_os import OsDisk
+from tierfetch.log.disk.os_disk import OsDisk
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, KafkaClient
-from tierfetch.protocol.server import Server
-from tierfetch.quorum.config import RaftConfig
+from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.protocol.net.server import Server
+from tierfetch.quorum.core.config import RaftConfig
+from tierfetch.quorum.core.state import Endpoint, LeaderAndEpoch, ReplicaKey
+from tierfetch.quorum.core.voters import VoterNode, VoterSet
 from tierfetch.quorum.delivery import CommittedBatch, SnapshotContent
-from tierfetch.quorum.formatting import FormatOrder, format_directories, new_directory_id
 from tierfetch.quorum.handlers import QuorumHandlers, api_versions_handler
-from tierfetch.quorum.metadata_log import MetadataLogConfig
 from tierfetch.quorum.node import QuorumNode
-from tierfetch.quorum.state import Endpoint, LeaderAndEpoch, ReplicaKey
-from tierfetch.quorum.voters import VoterNode, VoterSet
+from tierfetch.quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
+from tierfetch.quorum.storage.metadata_log import MetadataLogConfig
 
 CLUSTER = "asNLmUt5R6KXNd2eIjy-lA"
 TIMEOUT_S = 10.0

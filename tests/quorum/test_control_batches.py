@@ -7,10 +7,15 @@ from uuid import UUID
 import pytest
 
 from tierfetch.protocol.errors import CorruptRecordError
-from tierfetch.protocol.quorum_records import LeaderChange, Voter, Voters, build_quorum_batch, parse_quorum_record
 from tierfetch.protocol.records import iter_batches, iter_records
-from tierfetch.quorum.control_batches import RECORD_BATCH_BYTES_MAX, append_bytes, fetched_records, voters_record
-from tierfetch.quorum.effects import (
+from tierfetch.protocol.records.quorum_records import (
+    LeaderChange,
+    Voter,
+    Voters,
+    build_quorum_batch,
+    parse_quorum_record,
+)
+from tierfetch.quorum.core.effects import (
     AppendRecords,
     ControlBatch,
     DataBatch,
@@ -18,9 +23,15 @@ from tierfetch.quorum.effects import (
     LeaderChangeRecord,
     VotersRecord,
 )
-from tierfetch.quorum.messages import FetchedBatch
-from tierfetch.quorum.state import Endpoint, ReplicaKey
-from tierfetch.quorum.voters import VoterNode, VotersAt, VoterSet
+from tierfetch.quorum.core.messages import FetchedBatch
+from tierfetch.quorum.core.state import Endpoint, ReplicaKey
+from tierfetch.quorum.core.voters import VoterNode, VotersAt, VoterSet
+from tierfetch.quorum.storage.control_batches import (
+    RECORD_BATCH_BYTES_MAX,
+    append_bytes,
+    fetched_records,
+    voters_record,
+)
 
 NODE = VoterNode(ReplicaKey(1, UUID(int=11)), (Endpoint("CONTROLLER", "h", 1),))
 OTHER = VoterNode(ReplicaKey(2, UUID(int=22)), (Endpoint("CONTROLLER", "h", 2),))

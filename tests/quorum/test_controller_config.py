@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.properties import ConfigError, Listener
+from tierfetch.log.core.properties import ConfigError, Listener
 from tierfetch.quorum.controller_config import load, parse
-from tierfetch.quorum.state import Endpoint
+from tierfetch.quorum.core.state import Endpoint
 
 VOTERS = "1@127.0.0.1:9093,2@127.0.0.1:9094,3@[::1]:9095"
 MINIMAL = {"node.id": "1", "log.dirs": "data", "controller.quorum.voters": VOTERS}

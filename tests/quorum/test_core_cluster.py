@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tierfetch.quorum.config import RaftConfig
-from tierfetch.quorum.core import RaftCore
-from tierfetch.quorum.effects import SetTimer
-from tierfetch.quorum.events import RecoveredState, Started, TimerFired
+from tierfetch.quorum.core.config import RaftConfig
+from tierfetch.quorum.core.effects import SetTimer
+from tierfetch.quorum.core.events import RecoveredState, Started, TimerFired
+from tierfetch.quorum.core.machine import RaftCore
 
 from .cluster import Cluster, Faults, endpoints_of, key_of, voters_of
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tierfetch.quorum.messages import AddVoterRequest, RemoveVoterRequest, UpgradeKRaftVersionRequest
-from tierfetch.quorum.voters import VoterNode
+from tierfetch.quorum.core.messages import AddVoterRequest, RemoveVoterRequest, UpgradeKRaftVersionRequest
+from tierfetch.quorum.core.voters import VoterNode
 
 from .cluster import CLUSTER_ID, Cluster, Faults, Node, endpoints_of
 from .test_core_cluster import converge, crash, crash_all, cut, isolate_leader, mend, start_all, take_snapshot

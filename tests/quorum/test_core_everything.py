@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.quorum.events import Resign
-from tierfetch.quorum.messages import RemoveVoterRequest
+from tierfetch.quorum.core.events import Resign
+from tierfetch.quorum.core.messages import RemoveVoterRequest
 
 from .cluster import Cluster, Faults, Node
 from .test_core_cluster import converge, crash, crash_all, cut, isolate_leader, mend, start_all, take_snapshot

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.quorum.messages import (
+from tierfetch.quorum.core.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
     DescribeQuorumRequest,
@@ -20,8 +20,8 @@ from tierfetch.quorum.messages import (
     UpdateVoterRequest,
     VoteRequest,
 )
-from tierfetch.quorum.state import NO_DIRECTORY_ID, Endpoint, OffsetAndEpoch, ReplicaKey
-from tierfetch.quorum.voters import VoterNode
+from tierfetch.quorum.core.state import NO_DIRECTORY_ID, Endpoint, OffsetAndEpoch, ReplicaKey
+from tierfetch.quorum.core.voters import VoterNode
 
 from .cluster import Cluster, Node, endpoints_of, key_of
 from .test_core_cluster import converge, crash, cut, mend, nothing

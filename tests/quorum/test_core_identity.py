@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tierfetch.quorum.events import Resign
-from tierfetch.quorum.state import RaftState
+from tierfetch.quorum.core.events import Resign
+from tierfetch.quorum.core.state import RaftState
 
 from .cluster import Cluster, Node
 from .test_core_membership import ready

@@ -8,12 +8,12 @@ from random import Random
 import pytest
 
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.quorum.config import RaftConfig
-from tierfetch.quorum.events import RecoveredState
-from tierfetch.quorum.messages import AddVoterRequest, RemoveVoterRequest, UpgradeKRaftVersionRequest, VoteResponse
-from tierfetch.quorum.proof import on_told
-from tierfetch.quorum.replica import Replica
-from tierfetch.quorum.state import LeaderAndEpoch, RaftState
+from tierfetch.quorum.core.config import RaftConfig
+from tierfetch.quorum.core.events import RecoveredState
+from tierfetch.quorum.core.messages import AddVoterRequest, RemoveVoterRequest, UpgradeKRaftVersionRequest, VoteResponse
+from tierfetch.quorum.core.proof import on_told
+from tierfetch.quorum.core.replica import Replica
+from tierfetch.quorum.core.state import LeaderAndEpoch, RaftState
 
 from .cluster import CLUSTER_ID, Cluster, InvariantBroken, Node, endpoints_of, key_of, voter_of, voters_of
 from .test_core_cluster import converge, crash, cut, isolate_leader, mend, start_all

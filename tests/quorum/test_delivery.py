@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tierfetch.protocol.fetch_messages import SnapshotId
-from tierfetch.quorum.control_batches import append_bytes
+from tierfetch.protocol.fetch.messages import SnapshotId
+from tierfetch.quorum.core.effects import AppendRecords, ControlBatch, KRaftVersionRecord, VotersRecord
+from tierfetch.quorum.core.state import LeaderAndEpoch
+from tierfetch.quorum.core.voters import VotersAt, VoterSet
 from tierfetch.quorum.delivery import Delivery
-from tierfetch.quorum.effects import AppendRecords, ControlBatch, KRaftVersionRecord, VotersRecord
-from tierfetch.quorum.metadata_log import MetadataLog
 from tierfetch.quorum.metrics import QuorumMetrics
-from tierfetch.quorum.snapshot_file import ParsedSnapshot, snapshot_name
-from tierfetch.quorum.state import LeaderAndEpoch
-from tierfetch.quorum.voters import VotersAt, VoterSet
+from tierfetch.quorum.storage.control_batches import append_bytes
+from tierfetch.quorum.storage.metadata_log import MetadataLog
+from tierfetch.quorum.storage.snapshot_file import ParsedSnapshot, snapshot_name
 from tierfetch.tests.fakes.disk import MemoryDisk
 from tierfetch.tests.quorum.nodes import Recorder
 from tierfetch.tests.quorum.test_control_batches import NODE, OTHER

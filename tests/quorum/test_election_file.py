@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.errors import CorruptFileError
+from tierfetch.log.core.errors import CorruptFileError
 from tierfetch.protocol.topics import uuid_from_text
-from tierfetch.quorum.election_file import ElectionFile, decode_quorum_state, encode_quorum_state
-from tierfetch.quorum.state import ElectionState, ReplicaKey
-from tierfetch.quorum.voters import VoterNode, VoterSet
+from tierfetch.quorum.core.state import ElectionState, ReplicaKey
+from tierfetch.quorum.core.voters import VoterNode, VoterSet
+from tierfetch.quorum.storage.election_file import ElectionFile, decode_quorum_state, encode_quorum_state
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
 

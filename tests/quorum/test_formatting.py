@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.checkpoints import MetaProperties, decode_meta_properties
+from tierfetch.log.core.checkpoints import MetaProperties, decode_meta_properties
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.quorum.errors import QuorumStartError
-from tierfetch.quorum.formatting import FormatOrder, FormatResult, format_directories, identify
-from tierfetch.quorum.snapshot_file import parse_snapshot
-from tierfetch.quorum.state import Endpoint, ReplicaKey
-from tierfetch.quorum.voters import VoterNode, VoterSet
+from tierfetch.quorum.core.errors import QuorumStartError
+from tierfetch.quorum.core.state import Endpoint, ReplicaKey
+from tierfetch.quorum.core.voters import VoterNode, VoterSet
+from tierfetch.quorum.storage.formatting import FormatOrder, FormatResult, format_directories, identify
+from tierfetch.quorum.storage.snapshot_file import parse_snapshot
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
 from tierfetch.tests.quorum.test_snapshot_file import FORMATTED, VOTERS
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.quorum import leader_fetch
-from tierfetch.quorum.effects import Effect, Reply, SetTimer
-from tierfetch.quorum.events import RequestReceived, TimerFired
-from tierfetch.quorum.messages import FetchRequest
-from tierfetch.quorum.replica import Replica
-from tierfetch.quorum.roles import ParkedFetch, ParkedFetches
-from tierfetch.quorum.state import ReplicaKey
+from tierfetch.quorum.core import leader_fetch
+from tierfetch.quorum.core.effects import Effect, Reply, SetTimer
+from tierfetch.quorum.core.events import RequestReceived, TimerFired
+from tierfetch.quorum.core.messages import FetchRequest
+from tierfetch.quorum.core.replica import Replica
+from tierfetch.quorum.core.roles import ParkedFetch, ParkedFetches
+from tierfetch.quorum.core.state import ReplicaKey
 
 from .cluster import Cluster, Node, key_of
 from .test_core_membership import ready

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from tierfetch.protocol.fetch_messages import SnapshotId
-from tierfetch.quorum.control_batches import fetched_records
-from tierfetch.quorum.effects import (
+from tierfetch.protocol.fetch.messages import SnapshotId
+from tierfetch.quorum.core.effects import (
     AppendFetched,
     AppendRecords,
     DataBatch,
@@ -20,8 +19,8 @@ from tierfetch.quorum.effects import (
     SnapshotChunkAppend,
     Truncate,
 )
-from tierfetch.quorum.errors import QuorumFailedError
-from tierfetch.quorum.events import (
+from tierfetch.quorum.core.errors import QuorumFailedError
+from tierfetch.quorum.core.events import (
     LogCompleted,
     LogFailed,
     SnapshotChunkWritten,
@@ -29,13 +28,14 @@ from tierfetch.quorum.events import (
     SnapshotRejected,
     SnapshotTaken,
 )
+from tierfetch.quorum.core.state import OffsetAndEpoch
+from tierfetch.quorum.core.voters import VotersAt, VoterSet
 from tierfetch.quorum.log_owner import LogOwner
-from tierfetch.quorum.metadata_log import MetadataLog, MetadataLogConfig
 from tierfetch.quorum.metrics import QuorumMetrics
-from tierfetch.quorum.snapshot_file import STATIC_SETUP, QuorumSetup, snapshot_batches
-from tierfetch.quorum.snapshots import CutSnapshot
-from tierfetch.quorum.state import OffsetAndEpoch
-from tierfetch.quorum.voters import VotersAt, VoterSet
+from tierfetch.quorum.storage.control_batches import fetched_records
+from tierfetch.quorum.storage.metadata_log import MetadataLog, MetadataLogConfig
+from tierfetch.quorum.storage.snapshot_file import STATIC_SETUP, QuorumSetup, snapshot_batches
+from tierfetch.quorum.storage.snapshots import CutSnapshot
 from tierfetch.tests.fakes.disk import FailNth, MemoryDisk
 from tierfetch.tests.quorum.test_control_batches import NODE
 from tierfetch.tests.quorum.test_metadata_log import NOW_MS, batch, new_disk, open_log

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.quorum.effects import AppendRecords, DataBatch, Flush, InstallSnapshot, Truncate
-from tierfetch.quorum.events import RecoveredState
-from tierfetch.quorum.log_view import LogView
-from tierfetch.quorum.state import OffsetAndEpoch
+from tierfetch.quorum.core.effects import AppendRecords, DataBatch, Flush, InstallSnapshot, Truncate
+from tierfetch.quorum.core.events import RecoveredState
+from tierfetch.quorum.core.log_view import LogView
+from tierfetch.quorum.core.state import OffsetAndEpoch
 from tierfetch.tests.sim.planted.quorum_core_bugs import LOG_VIEW
 from tierfetch.tests.sim.planted.registry import shown_by
 

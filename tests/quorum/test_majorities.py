@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.quorum.high_watermark import advanced_high_watermark, majority_reached
-from tierfetch.quorum.state import NO_DIRECTORY_ID, ReplicaKey
-from tierfetch.quorum.voters import VoterHistory, VotersAt, VoterSet
+from tierfetch.quorum.core.high_watermark import advanced_high_watermark, majority_reached
+from tierfetch.quorum.core.state import NO_DIRECTORY_ID, ReplicaKey
+from tierfetch.quorum.core.voters import VoterHistory, VotersAt, VoterSet
 
 from .cluster import key_of, voter_of, voters_of
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.checkpoints import RECOVERY_POINT_CHECKPOINT
-from tierfetch.log.disk_os import OsDisk
-from tierfetch.log.errors import CorruptFileError
+from tierfetch.log.core.checkpoints import RECOVERY_POINT_CHECKPOINT
+from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.disk.os_disk import OsDisk
 from tierfetch.protocol.errors import KafkaError
-from tierfetch.protocol.fetch_messages import SnapshotId
+from tierfetch.protocol.fetch.messages import SnapshotId
 from tierfetch.protocol.records import Record, build_batch, iter_batches
-from tierfetch.quorum.election_file import QUORUM_STATE
-from tierfetch.quorum.metadata_log import RECOVERY_POINT_EVERY, MetadataLog, MetadataLogConfig
-from tierfetch.quorum.snapshot_file import STATIC_SETUP, snapshot_batches, snapshot_name
-from tierfetch.quorum.unproven_voter import UNPROVEN_VOTER
+from tierfetch.quorum.storage.election_file import QUORUM_STATE
+from tierfetch.quorum.storage.metadata_log import RECOVERY_POINT_EVERY, MetadataLog, MetadataLogConfig
+from tierfetch.quorum.storage.snapshot_file import STATIC_SETUP, snapshot_batches, snapshot_name
+from tierfetch.quorum.storage.unproven_voter import UNPROVEN_VOTER
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.disk_file import OsFile
+from tierfetch.log.disk.open_file import OsFile
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.quorum.errors import BufferFullError, NotLeaderError, QuorumFailedError, QuorumStartError
-from tierfetch.quorum.messages import DescribeQuorumRequest, DescribeQuorumResponse
-from tierfetch.quorum.metadata_log import MetadataLogConfig
-from tierfetch.quorum.state import LeaderAndEpoch, RaftState
+from tierfetch.quorum.core.errors import BufferFullError, NotLeaderError, QuorumFailedError, QuorumStartError
+from tierfetch.quorum.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
+from tierfetch.quorum.core.state import LeaderAndEpoch, RaftState
+from tierfetch.quorum.storage.metadata_log import MetadataLogConfig
 from tierfetch.tests.quorum.nodes import CLUSTER, TIMEOUT_S, Quorum, Replica, now_ms
 
 OTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"

@@ -12,17 +12,18 @@ import pytest
 
 from tierfetch.cli.processes import free_ports
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.dispatch import Handler
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.server import Server
-from tierfetch.quorum import wire, wire_fetch
-from tierfetch.quorum.effects import Send
-from tierfetch.quorum.events import ConnectionLost, RequestFailed, ResponseReceived
+from tierfetch.protocol.net.dispatch import Handler
+from tierfetch.protocol.net.server import Server
+from tierfetch.quorum.core.effects import Send
+from tierfetch.quorum.core.events import ConnectionLost, RequestFailed, ResponseReceived
+from tierfetch.quorum.core.messages import FetchRequest, FetchResponse, VoteRequest, VoteResponse
+from tierfetch.quorum.core.state import Endpoint, LeaderAndEpoch, OffsetAndEpoch, ReplicaKey
+from tierfetch.quorum.core.voters import VotersAt, VoterSet
 from tierfetch.quorum.handlers import api_versions_handler
-from tierfetch.quorum.messages import FetchRequest, FetchResponse, VoteRequest, VoteResponse
 from tierfetch.quorum.peers import Peers
-from tierfetch.quorum.state import Endpoint, LeaderAndEpoch, OffsetAndEpoch, ReplicaKey
-from tierfetch.quorum.voters import VotersAt, VoterSet
+from tierfetch.quorum.wire import fetch as wire_fetch
+from tierfetch.quorum.wire import messages as wire
 
 PEER = 2
 FETCH = FetchRequest(cluster_id=None, replica=ReplicaKey(1), epoch=1, fetch_offset=0, last_fetched_epoch=0)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.errors import CorruptFileError
-from tierfetch.protocol.fetch_messages import SnapshotId
-from tierfetch.protocol.quorum_records import Voter, VoterEndpoint, Voters
+from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.protocol.fetch.messages import SnapshotId
 from tierfetch.protocol.records import Record, build_batch, iter_batches
+from tierfetch.protocol.records.quorum_records import Voter, VoterEndpoint, Voters
 from tierfetch.protocol.topics import uuid_from_text
-from tierfetch.quorum.snapshot_file import (
+from tierfetch.quorum.storage.snapshot_file import (
     BATCH_BYTES_MAX,
     BOOTSTRAP_SNAPSHOT,
     STATIC_SETUP,

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from tierfetch.log.errors import CorruptFileError
+from tierfetch.log.core.errors import CorruptFileError
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.fetch_messages import SnapshotId
-from tierfetch.quorum import snapshot_file
-from tierfetch.quorum.snapshot_file import (
+from tierfetch.protocol.fetch.messages import SnapshotId
+from tierfetch.quorum.storage import snapshot_file
+from tierfetch.quorum.storage.snapshot_file import (
     SLICE_BYTES,
     STATIC_SETUP,
     parse_snapshot,
     snapshot_batches,
     snapshot_name,
 )
-from tierfetch.quorum.snapshots import SnapshotStore
+from tierfetch.quorum.storage.snapshots import SnapshotStore
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, MemoryFile, failures
 
 DIRECTORY = Path("/data/__cluster_metadata-0")

@@ -7,12 +7,12 @@ from itertools import product
 
 import pytest
 
-from tierfetch.quorum import transitions
-from tierfetch.quorum.config import RaftConfig
-from tierfetch.quorum.events import RecoveredState
-from tierfetch.quorum.replica import Replica
-from tierfetch.quorum.roles import Candidate, Follower, Leader, Poll, Prospective, Resigned, Role, Unattached
-from tierfetch.quorum.state import LEGAL_TRANSITIONS, RaftState
+from tierfetch.quorum.core import transitions
+from tierfetch.quorum.core.config import RaftConfig
+from tierfetch.quorum.core.events import RecoveredState
+from tierfetch.quorum.core.replica import Replica
+from tierfetch.quorum.core.roles import Candidate, Follower, Leader, Poll, Prospective, Resigned, Role, Unattached
+from tierfetch.quorum.core.state import LEGAL_TRANSITIONS, RaftState
 
 from .cluster import endpoints_of, key_of, voters_of
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tierfetch.log.disk_os import OsDisk
-from tierfetch.protocol.batch_header import Buffer
-from tierfetch.quorum.effects import PersistState, VoterProven
-from tierfetch.quorum.events import LogFailed
-from tierfetch.quorum.state import ElectionState, ReplicaKey
-from tierfetch.quorum.vote_keeper import VoteKeeper
+from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.protocol.records.batch_header import Buffer
+from tierfetch.quorum.core.effects import PersistState, VoterProven
+from tierfetch.quorum.core.events import LogFailed
+from tierfetch.quorum.core.state import ElectionState, ReplicaKey
+from tierfetch.quorum.storage.vote_keeper import VoteKeeper
 
 from .cluster import voters_of
 

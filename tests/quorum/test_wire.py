@@ -19,7 +19,7 @@ from tierfetch.protocol.codec import (
     write_response,
 )
 from tierfetch.protocol.errors import CorruptRecordError, ErrorCode, KafkaError
-from tierfetch.protocol.fetch_messages import (
+from tierfetch.protocol.fetch.messages import (
     EpochEndOffset,
     FetchPartition,
     FetchPartitionResponse,
@@ -27,12 +27,11 @@ from tierfetch.protocol.fetch_messages import (
     FetchTopicResponse,
     SnapshotId,
 )
-from tierfetch.protocol.fetch_messages import FetchRequest as WireFetchRequest
-from tierfetch.protocol.fetch_messages import FetchResponse as WireFetchResponse
+from tierfetch.protocol.fetch.messages import FetchRequest as WireFetchRequest
+from tierfetch.protocol.fetch.messages import FetchResponse as WireFetchResponse
 from tierfetch.protocol.topics import METADATA_TOPIC_ID
-from tierfetch.quorum import wire, wire_fetch
-from tierfetch.quorum.effects import DataBatch
-from tierfetch.quorum.messages import (
+from tierfetch.quorum.core.effects import DataBatch
+from tierfetch.quorum.core.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     DescribeQuorumResponse,
@@ -48,9 +47,11 @@ from tierfetch.quorum.messages import (
     VoteRequest,
     VoteResponse,
 )
-from tierfetch.quorum.snapshots import SnapshotChunk
-from tierfetch.quorum.state import NO_DIRECTORY_ID, Endpoint, LeaderAndEpoch, OffsetAndEpoch, ReplicaKey
-from tierfetch.quorum.voters import VoterNode, VotersAt, VoterSet
+from tierfetch.quorum.core.state import NO_DIRECTORY_ID, Endpoint, LeaderAndEpoch, OffsetAndEpoch, ReplicaKey
+from tierfetch.quorum.core.voters import VoterNode, VotersAt, VoterSet
+from tierfetch.quorum.storage.snapshot_file import FileChunk
+from tierfetch.quorum.wire import fetch as wire_fetch
+from tierfetch.quorum.wire import messages as wire
 from tierfetch.tests.quorum.test_control_batches import NODE, append, append_bytes
 
 ids = st.integers(0, 2**31 - 1)
@@ -273,7 +274,7 @@ def test_Q9_fetch_snapshot_request(request: FetchSnapshotRequest, version: int) 
 def test_Q9_fetch_snapshot_response(version: int, data: bytes, leader: LeaderAndEpoch) -> None:
     asked = OffsetAndEpoch(50, 7)
     response = FetchSnapshotResponse(error=ErrorCode.none, leader=leader, snapshot_id=asked)
-    body = wire_fetch.fetch_snapshot_response(response, asked, SnapshotChunk(1000, 20, data))
+    body = wire_fetch.fetch_snapshot_response(response, asked, FileChunk(1000, 20, data))
     found = wire_fetch.read_fetch_snapshot_response(through_response(ApiKey.FETCH_SNAPSHOT, version, body))
     assert (found.error, found.leader, found.snapshot_id) == (ErrorCode.none, leader, asked)
     chunk = found.chunk

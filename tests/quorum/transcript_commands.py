@@ -28,12 +28,11 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 from uuid import UUID
 
-from tierfetch.fetcher.epoch_fetch import DivergingEpoch
-from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.fetcher.core.epoch_fetch import DivergingEpoch
+from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.quorum.config import RaftConfig
-from tierfetch.quorum.core import RaftCore
-from tierfetch.quorum.effects import (
+from tierfetch.quorum.core.config import RaftConfig
+from tierfetch.quorum.core.effects import (
     ControlBatch,
     DataBatch,
     Effect,
@@ -48,7 +47,7 @@ from tierfetch.quorum.effects import (
     VotersChanged,
     VotersRecord,
 )
-from tierfetch.quorum.events import (
+from tierfetch.quorum.core.events import (
     Append,
     ConnectionLost,
     Event,
@@ -68,7 +67,8 @@ from tierfetch.quorum.events import (
     StatePersisted,
     TimerFired,
 )
-from tierfetch.quorum.messages import (
+from tierfetch.quorum.core.machine import RaftCore
+from tierfetch.quorum.core.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -89,8 +89,8 @@ from tierfetch.quorum.messages import (
     VoteRequest,
     VoteResponse,
 )
-from tierfetch.quorum.state import ElectionState, Endpoint, LeaderAndEpoch, OffsetAndEpoch, ReplicaKey
-from tierfetch.quorum.voters import VoterNode, VotersAt, VoterSet
+from tierfetch.quorum.core.state import ElectionState, Endpoint, LeaderAndEpoch, OffsetAndEpoch, ReplicaKey
+from tierfetch.quorum.core.voters import VoterNode, VotersAt, VoterSet
 
 from .cluster import CLUSTER_ID, endpoints_of, key_of, voter_of, voters_of
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tierfetch.remote.metadata import RemoteLogMetadataError
-from tierfetch.tests.conformance.remote_log_metadata import (
+from tierfetch.testing.remote_log_metadata import (
     FINISHED,
     PARTITION,
     Managers,

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.disk_os import OsDisk
-from tierfetch.log.index import AbortedTransaction, OffsetIndex, OffsetPosition, TimeIndex, TransactionIndex
-from tierfetch.log.producer_snapshot import encode_snapshot
-from tierfetch.log.producer_state import ProducerStateEntry
-from tierfetch.protocol.control import ControlType
+from tierfetch.log.core.index import AbortedTransaction, OffsetIndex, OffsetPosition, TimeIndex, TransactionIndex
+from tierfetch.log.core.producer_snapshot import encode_snapshot
+from tierfetch.log.core.producer_state import ProducerStateEntry
+from tierfetch.log.disk.os_disk import OsDisk
 from tierfetch.protocol.records import iter_batches, iter_records
+from tierfetch.protocol.records.control import ControlType
 from tierfetch.protocol.topics import uuid_from_text
 from tierfetch.remote import aborts, index_cache
+from tierfetch.remote.core.records import decode_event
+from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
 from tierfetch.remote.index_cache import BYTES_MAX, FILE_BYTES_MIN, RemoteIndexCache
-from tierfetch.remote.records import decode_event
-from tierfetch.remote.segment import RemoteLogSegmentMetadata
 from tierfetch.remote.storage import (
     IndexType,
     RemoteResourceNotFoundError,

@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.log.epochs import EpochEntry
+from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.ledger import SEGMENT_TRANSITIONS, IllegalTransitionError, RemoteLogLedger
-from tierfetch.remote.segment import (
+from tierfetch.remote.core.ledger import SEGMENT_TRANSITIONS, IllegalTransitionError, RemoteLogLedger
+from tierfetch.remote.core.segment import (
     RemoteLogSegmentState,
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.remote.lineage import (
+from tierfetch.remote.core.lineage import (
     Gap,
     OffsetAndEpoch,
     covering,
@@ -15,7 +15,7 @@ from tierfetch.remote.lineage import (
     with_max_timestamp,
     with_timestamp_from,
 )
-from tierfetch.remote.segment import RemoteLogSegmentMetadata
+from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
 
 from .builders import DELETE_STARTED, STARTED, epochs_of, ledger_of, segment, segment_id, update
 

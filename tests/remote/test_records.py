@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.log.epochs import EpochEntry
+from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.protocol.topics import TopicIdPartition, uuid_to_text
-from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.ledger_book import partition_of
-from tierfetch.remote.lineage import is_within_lineage
-from tierfetch.remote.records import MetadataRecordError, decode_event, decode_partition, encode_event
-from tierfetch.remote.segment import (
+from tierfetch.remote.core.ledger import RemoteLogLedger
+from tierfetch.remote.core.lineage import is_within_lineage
+from tierfetch.remote.core.records import MetadataRecordError, decode_event, decode_partition, encode_event
+from tierfetch.remote.core.segment import (
     RemoteLogEvent,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
@@ -26,6 +25,7 @@ from tierfetch.remote.segment import (
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
+from tierfetch.remote.ledger_book import partition_of
 from tierfetch.tests.samples import BROKER, DUMPS
 
 from .builders import FINISHED, PARTITION, epochs_of, segment, update

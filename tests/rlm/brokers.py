@@ -11,12 +11,12 @@ from collections.abc import Callable
 from itertools import count, pairwise
 from random import Random
 
-from tierfetch.log.config import LogConfig
+from tierfetch.log.core.config import LogConfig
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from tierfetch.remote.core.ledger import RemoteLogLedger
+from tierfetch.remote.core.segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from tierfetch.remote.storage import IndexType
 from tierfetch.rlm.config import RemoteLogManagerConfig
 from tierfetch.rlm.manager import RemoteLogManager

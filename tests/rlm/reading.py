@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tierfetch.log.index import AbortedTransaction
+from tierfetch.log.core.index import AbortedTransaction
 from tierfetch.protocol.records import iter_batches
 from tierfetch.remote.index_cache import RemoteIndexCache
 from tierfetch.remote.metadata import RemoteLogMetadataManager

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from tierfetch.plugins.local import LocalTieredStorage
-from tierfetch.protocol.control import ControlType
+from tierfetch.protocol.records.control import ControlType
 from tierfetch.remote.audit import AuditReport, audit, compare
-from tierfetch.remote.findings import Finding, FindingKind
-from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.segment import (
+from tierfetch.remote.core.findings import Finding, FindingKind
+from tierfetch.remote.core.ledger import RemoteLogLedger
+from tierfetch.remote.core.segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,

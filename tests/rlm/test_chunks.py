@@ -9,8 +9,8 @@ import pytest
 
 from tierfetch.remote.storage import RemoteStorageCorruptError, RemoteStorageError
 from tierfetch.rlm.chunks import RemoteChunks
+from tierfetch.rlm.core.quota import TokenBucket
 from tierfetch.rlm.metrics import RemoteLogCounters
-from tierfetch.rlm.quota import TokenBucket
 from tierfetch.rlm.rate_limit import RateLimit
 from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from tierfetch.remote.core.segment import RemoteLogSegmentState, RemotePartitionDeleteState
 from tierfetch.remote.metadata import RemoteLogMetadataError
-from tierfetch.remote.segment import RemoteLogSegmentState, RemotePartitionDeleteState
 from tierfetch.remote.storage import IndexType, RemoteStorageTimeoutError
+from tierfetch.rlm.core.view import CopyDeadline
 from tierfetch.rlm.deadlines import MetadataWriter, WatchedStorage
-from tierfetch.rlm.view import CopyDeadline
-from tierfetch.tests.conformance.remote_storage import RemoteStorageConformance, make_data
+from tierfetch.testing.remote_storage import RemoteStorageConformance, make_data
 from tierfetch.tests.fakes.remote_metadata import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 

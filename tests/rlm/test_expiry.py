@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from tierfetch.remote.ledger import IllegalTransitionError
-from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
+from tierfetch.remote.core.ledger import IllegalTransitionError
+from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
+from tierfetch.rlm.core.plan import RollActive
 from tierfetch.rlm.deadlines import MetadataWriter
 from tierfetch.rlm.expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter
 from tierfetch.rlm.metrics import RemoteLogCounters
-from tierfetch.rlm.plan import RollActive
 from tierfetch.tests.fakes.disk import MemoryDisk
 from tierfetch.tests.fakes.remote_metadata import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage

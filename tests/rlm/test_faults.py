@@ -16,14 +16,14 @@ from itertools import count
 
 import pytest
 
-from tierfetch.remote.metadata import RemoteLogMetadataError
-from tierfetch.remote.segment import (
+from tierfetch.remote.core.segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
+from tierfetch.remote.metadata import RemoteLogMetadataError
 from tierfetch.remote.storage import LogSegmentData, RemoteStorageError
 from tierfetch.rlm.config import RemoteLogManagerConfig
 from tierfetch.rlm.metrics import CopyLag

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from tierfetch.log.checkpoints import decode_leader_epochs
-from tierfetch.log.config import LogConfig
-from tierfetch.log.epochs import LeaderEpochCache
-from tierfetch.protocol.control import ControlType
-from tierfetch.remote.lineage import earliest_pending_upload
-from tierfetch.remote.segment import (
+from tierfetch.log.core.checkpoints import decode_leader_epochs
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.epochs import LeaderEpochCache
+from tierfetch.protocol.records.control import ControlType
+from tierfetch.remote.core.lineage import earliest_pending_upload
+from tierfetch.remote.core.segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tierfetch.log.config import LogConfig
-from tierfetch.rlm.plan import (
+from tierfetch.log.core.config import LogConfig
+from tierfetch.rlm.core.plan import (
     PROOFS_MAX,
     AbandonOrphan,
     Copy,
@@ -20,7 +20,7 @@ from tierfetch.rlm.plan import (
     pending_copies,
     plan,
 )
-from tierfetch.rlm.view import PartitionView, TierMode, TierPolicy
+from tierfetch.rlm.core.view import PartitionView, TierMode, TierPolicy
 
 from .views import DELETING, ME, OTHER, STARTED, changed, ids, local, policy, remote, segment_id, view
 

@@ -15,16 +15,16 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.log.epochs import LeaderEpochCache
-from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.offset_runs import OffsetRuns
-from tierfetch.remote.segment import (
+from tierfetch.log.core.epochs import LeaderEpochCache
+from tierfetch.remote.core.ledger import RemoteLogLedger
+from tierfetch.remote.core.offset_runs import OffsetRuns
+from tierfetch.remote.core.segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
-from tierfetch.rlm.plan import (
+from tierfetch.rlm.core.plan import (
     AbandonOrphan,
     Action,
     Copy,
@@ -36,7 +36,7 @@ from tierfetch.rlm.plan import (
     pending_copies,
     plan,
 )
-from tierfetch.rlm.view import PartitionView, TierMode
+from tierfetch.rlm.core.view import PartitionView, TierMode
 
 from .views import DELETING, FINISHED, PARTITION, STARTED, local, policy, remote, view
 

@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.rlm.quota import TokenBucket
+from tierfetch.rlm.core.quota import TokenBucket
 from tierfetch.rlm.rate_limit import RateLimit
 
 

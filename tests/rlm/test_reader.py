@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from tierfetch.log.config import LogConfig
-from tierfetch.log.epochs import EpochEntry
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.plugins.local import LocalTieredStorage
-from tierfetch.protocol.control import ControlType
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches, iter_records
+from tierfetch.protocol.records.control import ControlType
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.records import decode_event
+from tierfetch.remote.core.records import decode_event
 from tierfetch.remote.storage import IndexType
 from tierfetch.rlm.reader import RemoteRead
 from tierfetch.rlm.times import OffsetsByTime

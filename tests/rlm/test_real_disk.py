@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from tierfetch.log.config import LogConfig
-from tierfetch.log.disk_os import OsDisk
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.disk.os_disk import OsDisk
 from tierfetch.plugins.layout import partition_directory
 from tierfetch.plugins.local import STORAGE_DIRECTORY, LocalTieredStorage
 from tierfetch.remote.audit import audit

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from tierfetch.remote.segment import (
+from tierfetch.remote.core.segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentState,
     RemotePartitionDeleteState,

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from tierfetch.log.epochs import EpochEntry
+from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.audit import audit_survey
-from tierfetch.remote.findings import FindingKind
-from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.segment import RemoteLogSegmentMetadata
+from tierfetch.remote.core.findings import FindingKind
+from tierfetch.remote.core.ledger import RemoteLogLedger
+from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
 from tierfetch.remote.storage import (
     IndexType,
     ObjectRange,

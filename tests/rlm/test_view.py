@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tierfetch.rlm.view import VERDICTS_MIN, UsableSegments
+from tierfetch.rlm.core.view import VERDICTS_MIN, UsableSegments
 from tierfetch.tests.remote.builders import epochs_of
 
 from .views import ids, remote

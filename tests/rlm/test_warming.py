@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tierfetch.remote.segment import RemoteLogSegmentMetadata
-from tierfetch.rlm.view import TierMode, TierPolicy
-from tierfetch.rlm.warming import ThinView, to_warm
+from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
+from tierfetch.rlm.core.view import TierMode, TierPolicy
+from tierfetch.rlm.core.warming import ThinView, to_warm
 from tierfetch.tests.remote.builders import epochs_of, ledger_of, segment
 
 UNLIMITED = TierPolicy(TierMode.COPYING, -1, -1, -1, -1)

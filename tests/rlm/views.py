@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from tierfetch.log.config import UNLIMITED
-from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.log.core.config import UNLIMITED
+from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
-from tierfetch.rlm.view import CopyDeadline, LocalSegment, PartitionView, TierMode, TierPolicy, UsableSegments
+from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
+from tierfetch.rlm.core.view import CopyDeadline, LocalSegment, PartitionView, TierMode, TierPolicy, UsableSegments
 
 PARTITION = TopicIdPartition(uuid.UUID(int=7), "orders", 0)
 ME = 1

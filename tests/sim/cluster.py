@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tierfetch.broker.cluster_view import ClusterImage, PartitionRegistration
-from tierfetch.broker.config import BrokerConfig, parse
+from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration
+from tierfetch.broker.config.broker_config import BrokerConfig, parse
 from tierfetch.broker.node import Broker
-from tierfetch.broker.partition import Partition
+from tierfetch.broker.replicas.partition import Partition
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, BrokerUnavailableError, KafkaClient
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.fetch_messages import FetchPartition, FetchRequest, FetchTopic
-from tierfetch.protocol.produce_wire import ACKS_ALL, ProducePartition, ProduceRequest, ProduceTopic
+from tierfetch.protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
+from tierfetch.protocol.net.client import Address, BrokerUnavailableError, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_records
 from tierfetch.protocol.topics import TopicPartition
-from tierfetch.sim.controllers import CONTROLLER_PORT, ControllerProcess, controller_config, controller_host
-from tierfetch.sim.world import World
+from tierfetch.protocol.wire.produce import ACKS_ALL, ProducePartition, ProduceRequest, ProduceTopic
+from tierfetch.sim.machine.world import World
+from tierfetch.sim.scenarios.controllers import CONTROLLER_PORT, ControllerProcess, controller_config, controller_host
 
 BROKERS = (1, 2, 3)
 PORT = 9092

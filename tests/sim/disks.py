@@ -7,10 +7,10 @@ from contextvars import copy_context
 from pathlib import Path
 from random import Random
 
-from tierfetch.log.checkpoints import RECOVERY_POINT_CHECKPOINT, encode_offsets
+from tierfetch.log.core.checkpoints import RECOVERY_POINT_CHECKPOINT, encode_offsets
 from tierfetch.protocol.topics import TopicPartition
-from tierfetch.sim.disk import DiskFaults, SimDisk
-from tierfetch.sim.filesystem import SimFilesystem
+from tierfetch.sim.machine.disk import DiskFaults, SimDisk
+from tierfetch.sim.machine.filesystem import SimFilesystem
 
 
 def sim_disk(seed: int = 1, files: SimFilesystem | None = None) -> SimDisk:

@@ -9,10 +9,10 @@ from uuid import UUID
 import pytest
 
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.sim.administrator import Administrator
-from tierfetch.sim.checkers import FinalLog
-from tierfetch.sim.excuses import Excuse, Excuses
-from tierfetch.sim.truth import ClusterTruth
+from tierfetch.sim.judges.acknowledged_writes import FinalLog
+from tierfetch.sim.judges.allowed_losses import Excuse, Excuses
+from tierfetch.sim.judges.truth import ClusterTruth
+from tierfetch.sim.scenarios.administrator import Administrator
 from tierfetch.tests.sim.test_truth import truth
 
 T = TopicIdPartition(UUID(int=1000), "t", 0)

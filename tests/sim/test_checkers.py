@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tierfetch.sim.checkers import FinalLog, Verdict, check_history
-from tierfetch.sim.excuses import Excuse, Excuses
-from tierfetch.sim.history import ACKS_ALL, History, Poll, Send, TransactionEnd
+from tierfetch.sim.judges.acknowledged_writes import FinalLog, Verdict, check_history
+from tierfetch.sim.judges.allowed_losses import Excuse, Excuses
+from tierfetch.sim.judges.history import ACKS_ALL, History, Poll, Send, TransactionEnd
 
 P = "t-0"
 

@@ -7,11 +7,11 @@ from random import Random
 from types import SimpleNamespace
 from uuid import UUID
 
-from tierfetch.protocol.client import Address
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.topics import TopicPartition
-from tierfetch.sim.client import SimClient, _Leader
-from tierfetch.sim.history import ACKS_ALL
+from tierfetch.sim.judges.history import ACKS_ALL
+from tierfetch.sim.scenarios.client import SimClient, _Leader
 
 T = TopicPartition("t", 0)
 TOPIC_ID = UUID(int=7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from uuid import UUID
 
-from tierfetch.sim.controller_taps import joiners
+from tierfetch.sim.scenarios.controller_taps import joiners
 from tierfetch.tests.sim.test_truth import T, truth
 
 

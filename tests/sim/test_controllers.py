@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from tierfetch.quorum.errors import NotLeaderError
-from tierfetch.sim.controllers import QuorumProcess, controller_config, controller_host
-from tierfetch.sim.world import World
+from tierfetch.quorum.core.errors import NotLeaderError
+from tierfetch.sim.machine.world import World
+from tierfetch.sim.scenarios.controllers import QuorumProcess, controller_config, controller_host
 
 NODES = (1, 2, 3)
 

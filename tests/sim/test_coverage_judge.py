@@ -6,12 +6,12 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.log.epochs import EpochEntry
+from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.plugins.layout import partition_directory
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.sim.coverage_judge import CoverageJudge
-from tierfetch.sim.invariants import InvariantViolationError, ReplicaStatus
+from tierfetch.sim.judges.coverage import CoverageJudge
+from tierfetch.sim.judges.invariants import InvariantViolationError, ReplicaStatus
 
 NAME = TopicIdPartition(UUID(int=1), "t", 0)
 OTHER = TopicIdPartition(UUID(int=2), "t", 0)

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 
-from tierfetch.sim.disk import SimDisk
-from tierfetch.sim.filesystem import SimFilesystem
-from tierfetch.sim.loop import make_loop
+from tierfetch.sim.machine.disk import SimDisk
+from tierfetch.sim.machine.filesystem import SimFilesystem
+from tierfetch.sim.machine.loop import make_loop
 from tierfetch.tests.log import test_disk_port as port
 from tierfetch.tests.sim.disks import sim_disk
 

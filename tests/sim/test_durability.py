@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tierfetch.protocol.records import Record, build_batch
-from tierfetch.quorum.election_file import encode_quorum_state
-from tierfetch.quorum.state import NO_DIRECTORY_ID, ElectionState, ReplicaKey
-from tierfetch.quorum.voters import VoterSet
-from tierfetch.sim.durability import DurableLogs, DurableVote
-from tierfetch.sim.filesystem import Inode, SimFilesystem
+from tierfetch.quorum.core.state import NO_DIRECTORY_ID, ElectionState, ReplicaKey
+from tierfetch.quorum.core.voters import VoterSet
+from tierfetch.quorum.storage.election_file import encode_quorum_state
+from tierfetch.sim.judges.durability import DurableLogs, DurableVote
+from tierfetch.sim.machine.filesystem import Inode, SimFilesystem
 
 DIRECTORY = Path("/data/t-0")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.sim.excuses import Excuse, Excuses
+from tierfetch.sim.judges.allowed_losses import Excuse, Excuses
 
 LOSS = Excuse(from_offset=4, end_offset=8, at_ms=100, until_ms=300)
 STILL_BELIEVED = Excuse(from_offset=4, end_offset=8, at_ms=100)

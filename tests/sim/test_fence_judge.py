@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from tierfetch.broker.cluster_view import BrokerRegistration, ClusterImage
+from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage
 from tierfetch.quorum.delivery import CommittedBatch
-from tierfetch.sim.fence_judge import FenceJudge
-from tierfetch.sim.heartbeats import Heartbeats
-from tierfetch.sim.invariants import InvariantViolationError
+from tierfetch.sim.judges.fencing import FenceJudge
+from tierfetch.sim.judges.heartbeats import Heartbeats
+from tierfetch.sim.judges.invariants import InvariantViolationError
 
 EPOCH, SESSION_S = 5, 3.0
 HOSTS = {1: "broker-1", 2: "broker-2", 3: "broker-3"}

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.sim.administrator import Administrator
-from tierfetch.sim.governed import GovernedRun
-from tierfetch.sim.governed_options import GovernedOptions
-from tierfetch.sim.schedule import Schedule
-from tierfetch.sim.world import World
+from tierfetch.sim.faults.schedule import Schedule
+from tierfetch.sim.machine.world import World
+from tierfetch.sim.scenarios.administrator import Administrator
+from tierfetch.sim.scenarios.cluster import GovernedRun
+from tierfetch.sim.scenarios.cluster_options import GovernedOptions
 
 
 @pytest.mark.slow

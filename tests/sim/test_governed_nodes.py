@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock
 
-from tierfetch.sim.governed_nodes import GovernedNodes
-from tierfetch.sim.governed_options import PORT
+from tierfetch.sim.scenarios.cluster_nodes import GovernedNodes
+from tierfetch.sim.scenarios.cluster_options import PORT
 
 
 async def test_a_broker_that_has_closed_its_listener_runs_no_more() -> None:

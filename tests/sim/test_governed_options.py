@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
-from tierfetch.sim.chance import derived
-from tierfetch.sim.governed import GovernedRun
-from tierfetch.sim.governed_options import BROKERS, GovernedOptions
-from tierfetch.sim.schedule import Fault, FaultKind, Schedule
-from tierfetch.sim.world import World
+from tierfetch.sim.faults.schedule import Fault, FaultKind, Schedule
+from tierfetch.sim.machine.chance import derived
+from tierfetch.sim.machine.world import World
+from tierfetch.sim.scenarios.cluster import GovernedRun
+from tierfetch.sim.scenarios.cluster_options import BROKERS, GovernedOptions
 
 QUIET = replace(
     GovernedOptions.drawn(partial(derived, 1)),

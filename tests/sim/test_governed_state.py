@@ -8,21 +8,21 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster_view import ClusterImage, PartitionRegistration, TopicImage
-from tierfetch.log.epochs import EpochEntry
+from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration, TopicImage
+from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.plugins.layout import partition_directory, segment_key
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.segment import (
+from tierfetch.remote.core.ledger import RemoteLogLedger
+from tierfetch.remote.core.segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
-from tierfetch.sim.clock import EPOCH_MS
-from tierfetch.sim.governed_state import _of_deleted_topics, _of_leftovers
-from tierfetch.sim.truth import ClusterTruth
-from tierfetch.sim.world import World
+from tierfetch.sim.judges.truth import ClusterTruth
+from tierfetch.sim.machine.clock import EPOCH_MS
+from tierfetch.sim.machine.world import World
+from tierfetch.sim.scenarios.cluster_state import _of_deleted_topics, _of_leftovers
 
 GONE = TopicIdPartition(UUID(int=1), "side-1", 0)
 KEY = f"{partition_directory(GONE)}/{0:020}-AAAAAAAAAAAAAAAAAAAAAA.log"
@@ -83,7 +83,7 @@ def led(ledger: RemoteLogLedger, leader: int = 1, log_start: int = 0) -> tuple[A
 def a_second_for_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     deadline = SimpleNamespace(of_size_ms=lambda _: 1_000)
     config = SimpleNamespace(copy_deadline=deadline)
-    monkeypatch.setattr("tierfetch.sim.governed_state.manager_config", lambda _: config)
+    monkeypatch.setattr("tierfetch.sim.scenarios.cluster_state.manager_config", lambda _: config)
 
 
 def test_a_copy_is_given_up_once_nobody_can_be_at_it() -> None:

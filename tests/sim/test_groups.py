@@ -14,11 +14,11 @@ import pytest
 
 from tierfetch.broker.node import Broker
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address, BrokerUnavailableError, KafkaClient
-from tierfetch.protocol.entities import build_entity
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.net.client import Address, BrokerUnavailableError, KafkaClient
 from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
-from tierfetch.sim.world import World
+from tierfetch.protocol.wire.entities import build_entity
+from tierfetch.sim.machine.world import World
 from tierfetch.tests.sim.cluster import BROKERS, PORT, Cluster, broker_host
 
 NODES = {broker_host(number): number for number in BROKERS}

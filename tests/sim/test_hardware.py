@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from tierfetch.sim.hardware import OF_A_HOST, OF_THE_STORE, hardware
-from tierfetch.sim.schedule import HARDWARE_KINDS, Fault
+from tierfetch.sim.faults.hardware import OF_A_HOST, OF_THE_STORE, hardware
+from tierfetch.sim.faults.schedule import HARDWARE_KINDS, Fault
 
 NODES = ("a", "b", "c", "d", "e")
 SAFETY_MS = 15_000

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.directory_lock import LogDirectoryLockedError
-from tierfetch.sim.host import ProcessDiedError
-from tierfetch.sim.world import World
+from tierfetch.log.disk.directory_lock import LogDirectoryLockedError
+from tierfetch.sim.machine.host import ProcessDiedError
+from tierfetch.sim.machine.world import World
 
 FILE = Path("/data/a")
 

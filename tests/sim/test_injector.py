@@ -10,9 +10,9 @@ from typing import Any, Self
 
 import pytest
 
-from tierfetch.sim.injector import CUT_S, DEPOSED_S, LATE_S, MOMENT_S, RELIEF_S, FaultInjector
-from tierfetch.sim.schedule import Fault, FaultKind, Schedule, UnfitScheduleError
-from tierfetch.sim.world import World
+from tierfetch.sim.faults.injector import CUT_S, DEPOSED_S, LATE_S, MOMENT_S, RELIEF_S, FaultInjector
+from tierfetch.sim.faults.schedule import Fault, FaultKind, Schedule, UnfitScheduleError
+from tierfetch.sim.machine.world import World
 
 from .disks import flushed_up_to
 

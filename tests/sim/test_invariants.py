@@ -6,8 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from tierfetch.log.epochs import EpochEntry
-from tierfetch.sim.invariants import InvariantViolationError, PartitionInvariants, ReplicaStatus, first_difference
+from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.sim.judges.invariants import (
+    InvariantViolationError,
+    PartitionInvariants,
+    ReplicaStatus,
+    first_difference,
+)
 
 
 def status(node: int, *, hw: int, end: int, epoch: int = 0, leads: bool = False, epochs=((0, 0),), **changes):

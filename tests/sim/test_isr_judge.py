@@ -8,13 +8,13 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster_view import ClusterImage, PartitionRegistration, TopicImage
-from tierfetch.log.epochs import EpochEntry
+from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration, TopicImage
+from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.sim.invariants import InvariantViolationError, ReplicaStatus
-from tierfetch.sim.isr_judge import IsrJudge
-from tierfetch.sim.losses import PartitionLosses
-from tierfetch.sim.observer import ReplicaObserver
+from tierfetch.sim.judges.invariants import InvariantViolationError, ReplicaStatus
+from tierfetch.sim.judges.isr_members import IsrJudge
+from tierfetch.sim.judges.losses import PartitionLosses
+from tierfetch.sim.judges.observer import ReplicaObserver
 
 NAME = TopicIdPartition(UUID(int=1), "t", 0)
 

@@ -8,8 +8,8 @@ from random import Random
 
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import Record, build_batch, iter_batches
-from tierfetch.sim.knobs import ROTS_MAX, rot
-from tierfetch.sim.world import World
+from tierfetch.sim.faults.settings import ROTS_MAX, rot
+from tierfetch.sim.machine.world import World
 
 from .disks import flushed_up_to
 

@@ -8,15 +8,15 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster_view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
-from tierfetch.controller.state import LOST_DIRECTORY
-from tierfetch.log.epochs import EpochEntry
+from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
+from tierfetch.controller.core.state import LOST_DIRECTORY
+from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.quorum.delivery import CommittedBatch
-from tierfetch.sim.heartbeats import Heartbeats
-from tierfetch.sim.invariants import InvariantViolationError, ReplicaStatus
-from tierfetch.sim.leave_judge import LeaveJudge
-from tierfetch.sim.observer import ReplicaObserver
+from tierfetch.sim.judges.heartbeats import Heartbeats
+from tierfetch.sim.judges.invariants import InvariantViolationError, ReplicaStatus
+from tierfetch.sim.judges.isr_leavers import LeaveJudge
+from tierfetch.sim.judges.observer import ReplicaObserver
 
 NAME = TopicIdPartition(UUID(int=1), "t", 0)
 LAG_MS = 1_000

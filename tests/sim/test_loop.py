@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from tierfetch.sim import loop as sim_loop
-from tierfetch.sim.loop import DeadlockError, LivelockError, NotSimulatedError, TimeLimitError, make_loop
-from tierfetch.sim.process import Process, current_process
+from tierfetch.sim.machine import loop as sim_loop
+from tierfetch.sim.machine.loop import DeadlockError, LivelockError, NotSimulatedError, TimeLimitError, make_loop
+from tierfetch.sim.machine.process import Process, current_process
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster_view import ClusterImage, PartitionRegistration, TopicImage
-from tierfetch.log.epochs import EpochEntry
+from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration, TopicImage
+from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.sim.excuses import Excuse
-from tierfetch.sim.invariants import InvariantViolationError, ReplicaStatus
-from tierfetch.sim.loss_tracker import LossTracker
-from tierfetch.sim.observer import ReplicaObserver
-from tierfetch.sim.world import World
+from tierfetch.sim.judges.allowed_losses import Excuse
+from tierfetch.sim.judges.invariants import InvariantViolationError, ReplicaStatus
+from tierfetch.sim.judges.loss_tracker import LossTracker
+from tierfetch.sim.judges.observer import ReplicaObserver
+from tierfetch.sim.machine.world import World
 
 NAME = TopicIdPartition(UUID(int=1), "t", 0)
 REGISTRATION = PartitionRegistration(1, 0, 0, (1, 2), (1, 2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tierfetch.sim.losses import PartitionLosses
+from tierfetch.sim.judges.losses import PartitionLosses
 
 NEVER = 2**63 - 1
 

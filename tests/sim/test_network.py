@@ -7,8 +7,8 @@ import errno
 
 import pytest
 
-from tierfetch.sim import transport as sim_transport
-from tierfetch.sim.world import World
+from tierfetch.sim.machine import transport as sim_transport
+from tierfetch.sim.machine.world import World
 
 PORT = 9000
 

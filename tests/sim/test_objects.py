@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tierfetch.remote.storage import RemoteResourceNotFoundError, RemoteStorageError
-from tierfetch.sim.objects import _Way
-from tierfetch.sim.process import Process, current_process
-from tierfetch.sim.world import World
-from tierfetch.tests.conformance.remote_storage import (
+from tierfetch.sim.machine.objects import _Way
+from tierfetch.sim.machine.process import Process, current_process
+from tierfetch.sim.machine.world import World
+from tierfetch.testing.remote_storage import (
     PARTITION,
     RemoteStorageConformance,
     listed,
@@ -85,7 +85,7 @@ def test_a_half_upload_shows_nothing_and_a_delete_takes_it_away():
 
 
 def test_an_upload_that_hangs_has_its_effect_when_nobody_waits_any_more(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tierfetch.sim.objects.HUNG_SHARE", 1.0)
+    monkeypatch.setattr("tierfetch.sim.machine.objects.HUNG_SHARE", 1.0)
 
     async def scenario():
         storage = world.store.storage("a")
@@ -105,7 +105,7 @@ def test_an_upload_that_hangs_has_its_effect_when_nobody_waits_any_more(monkeypa
 def test_nobody_knows_of_an_upload_that_hung_only_if_it_was_deleted_before(
     monkeypatch: pytest.MonkeyPatch, deleted_after_s: int, is_orphan: bool
 ):
-    monkeypatch.setattr("tierfetch.sim.objects.HUNG_SHARE", 1.0)
+    monkeypatch.setattr("tierfetch.sim.machine.objects.HUNG_SHARE", 1.0)
 
     async def scenario():
         storage = world.store.storage("a")
@@ -126,7 +126,7 @@ def test_nobody_knows_of_an_upload_that_hung_only_if_it_was_deleted_before(
 def test_what_was_deleted_while_it_was_uploaded_is_the_uploaders_for_as_long_as_it_lives(
     monkeypatch: pytest.MonkeyPatch, hung_upload_s: int
 ):
-    monkeypatch.setattr("tierfetch.sim.objects.HUNG_SHARE", 1.0)
+    monkeypatch.setattr("tierfetch.sim.machine.objects.HUNG_SHARE", 1.0)
 
     async def scenario():
         store, uploader, context = world.store, Process("a", 1), copy_context()

@@ -8,12 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
-from tierfetch.log.producer_state import BatchMetadata, ProducerStateEntry
+from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.log.core.producer_state import BatchMetadata, ProducerStateEntry
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.sim.invariants import InvariantViolationError, ReplicaStatus
-from tierfetch.sim.observer import ReplicaObserver
-from tierfetch.sim.process import Process
+from tierfetch.sim.judges.invariants import InvariantViolationError, ReplicaStatus
+from tierfetch.sim.judges.observer import ReplicaObserver
+from tierfetch.sim.machine.process import Process
 
 NAME = TopicIdPartition(UUID(int=1), "t", 0)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from tierfetch.controller.registrations import PartitionKey
-from tierfetch.sim.operator_elections import OperatorElections
+from tierfetch.controller.image.registrations import PartitionKey
+from tierfetch.sim.judges.operator_elections import OperatorElections
 
 KEY = PartitionKey(UUID(int=1), 0)
 

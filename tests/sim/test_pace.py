@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from tierfetch.sim.invariants import InvariantViolationError
-from tierfetch.sim.pace import EVENTS_MAX, SECONDS_MAX, keep_pace
-from tierfetch.sim.world import World
+from tierfetch.sim.judges.invariants import InvariantViolationError
+from tierfetch.sim.judges.pace import EVENTS_MAX, SECONDS_MAX, keep_pace
+from tierfetch.sim.machine.world import World
 
 
 def run_for(busy_s: float, every_s: float) -> None:

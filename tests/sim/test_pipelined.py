@@ -12,11 +12,11 @@ import pytest
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.topics import TopicPartition
-from tierfetch.sim.client import AttemptFailedError
-from tierfetch.sim.history import ACKS_ALL, History, Outcome, Send
-from tierfetch.sim.pipelined import IN_FLIGHT_MAX, PipelinedProducer
-from tierfetch.sim.workload import Pace, Shared, UnexpectedError
-from tierfetch.sim.world import World
+from tierfetch.sim.judges.history import ACKS_ALL, History, Outcome, Send
+from tierfetch.sim.machine.world import World
+from tierfetch.sim.scenarios.client import AttemptFailedError
+from tierfetch.sim.scenarios.pipelined import IN_FLIGHT_MAX, PipelinedProducer
+from tierfetch.sim.scenarios.workload import Pace, Shared, UnexpectedError
 
 T = TopicPartition("t", 0)
 Answer = Callable[[int, int], Exception | None]

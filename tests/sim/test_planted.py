@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.sim.runner import run_seed
+from tierfetch.sim.scenarios.runner import run_seed
 from tierfetch.tests.sim.planted.registry import BUGS, known_findings
 from tierfetch.tests.sim.planted.search import SEEDS_MAX, TABLE_FILE, is_judged, promising_seeds
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.sim.quorum_probes import IDLE_EVENTS_MAX, QuorumProbes
-from tierfetch.sim.world import World
+from tierfetch.sim.machine.world import World
+from tierfetch.sim.scenarios.quorum_probes import IDLE_EVENTS_MAX, QuorumProbes
 
 VOTERS = ("a", "b", "c")
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
-from tierfetch.quorum.roles import Candidate, Poll
-from tierfetch.quorum.state import LeaderAndEpoch, OffsetAndEpoch, RaftState, ReplicaKey
-from tierfetch.sim.durability import DurableVote
-from tierfetch.sim.invariants import InvariantViolationError
-from tierfetch.sim.process import Process
-from tierfetch.sim.quorum_watch import QuorumWatch
+from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.quorum.core.roles import Candidate, Poll
+from tierfetch.quorum.core.state import LeaderAndEpoch, OffsetAndEpoch, RaftState, ReplicaKey
+from tierfetch.sim.judges.durability import DurableVote
+from tierfetch.sim.judges.invariants import InvariantViolationError
+from tierfetch.sim.judges.quorum_replicas import QuorumWatch
+from tierfetch.sim.machine.process import Process
 
 NODES = {"one": 1, "two": 2, "three": 3}
 HOSTS = {node_id: host for host, node_id in NODES.items()}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
-from tierfetch.protocol.fetch_messages import AbortedTransaction
+from tierfetch.protocol.fetch.messages import AbortedTransaction
 from tierfetch.protocol.records import Record, build_batch
-from tierfetch.sim.client import Fetched
-from tierfetch.sim.filesystem import SimFilesystem
-from tierfetch.sim.loss_tracker import surviving_end
-from tierfetch.sim.workload import decode_value, encode_value, records_of
+from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from tierfetch.sim.judges.loss_tracker import surviving_end
+from tierfetch.sim.machine.filesystem import SimFilesystem
+from tierfetch.sim.scenarios.client import Fetched
+from tierfetch.sim.scenarios.workload import decode_value, encode_value, records_of
 
 DIRECTORY = Path("/data/t-0")
 

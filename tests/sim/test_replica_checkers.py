@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tierfetch.log.epochs import EpochEntry
-from tierfetch.protocol.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.records import Record, build_batch
-from tierfetch.sim.replica_checkers import (
+from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from tierfetch.sim.judges.replicas import (
     Aborted,
     ProducerView,
     ReplicaState,

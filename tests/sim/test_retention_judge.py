@@ -7,18 +7,18 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster_view import ClusterImage, PartitionRegistration, TopicImage
-from tierfetch.log.epochs import EpochEntry
+from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration, TopicImage
+from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.plugins.layout import partition_directory
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.sim.clock import EPOCH_MS
-from tierfetch.sim.coverage_judge import CoverageJudge
-from tierfetch.sim.filesystem import SimFilesystem
-from tierfetch.sim.invariants import InvariantViolationError, ReplicaStatus
-from tierfetch.sim.observer import ReplicaObserver
-from tierfetch.sim.retention_judge import DECIDED_S, LATE_MS, RecentClock, RetentionJudge
-from tierfetch.sim.world import World
+from tierfetch.sim.judges.coverage import CoverageJudge
+from tierfetch.sim.judges.invariants import InvariantViolationError, ReplicaStatus
+from tierfetch.sim.judges.observer import ReplicaObserver
+from tierfetch.sim.judges.retention import DECIDED_S, LATE_MS, RecentClock, RetentionJudge
+from tierfetch.sim.machine.clock import EPOCH_MS
+from tierfetch.sim.machine.filesystem import SimFilesystem
+from tierfetch.sim.machine.world import World
 
 NAME = TopicIdPartition(UUID(int=1), "t", 0)
 DIRECTORY = Path("/data")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.disk import Disk
+from tierfetch.log.disk.port import Disk
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.sim import runner
-from tierfetch.sim.invariants import InvariantViolationError
-from tierfetch.sim.report import REPORTS, Tallies
-from tierfetch.sim.schedule import Fault, FaultKind, Schedule, UnfitScheduleError
-from tierfetch.sim.world import World
+from tierfetch.sim.faults.schedule import Fault, FaultKind, Schedule, UnfitScheduleError
+from tierfetch.sim.judges.invariants import InvariantViolationError
+from tierfetch.sim.machine.world import World
+from tierfetch.sim.scenarios import runner
+from tierfetch.sim.scenarios.report import REPORTS, Tallies
 
 CRASH = Fault(100, FaultKind.PROCESS_CRASH, ("broker-1",), 50)
 

@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 
-from tierfetch.sim.chance import derived
-from tierfetch.sim.governed_options import BROKERS, GovernedOptions
-from tierfetch.sim.log_scenes import LOG_SCENES, log_scene
-from tierfetch.sim.quorum_scenes import LONGEST_MS as QUORUM_LONGEST_MS
-from tierfetch.sim.quorum_scenes import QUORUM_SCENES, quorum_scene
-from tierfetch.sim.scenes import SCENES, Stage, scenes
-from tierfetch.sim.schedule import SCENE_KINDS, FaultKind
+from tierfetch.sim.faults.log_scenes import LOG_SCENES, log_scene
+from tierfetch.sim.faults.quorum_scenes import LONGEST_MS as QUORUM_LONGEST_MS
+from tierfetch.sim.faults.quorum_scenes import QUORUM_SCENES, quorum_scene
+from tierfetch.sim.faults.scenes import SCENES, Stage, scenes
+from tierfetch.sim.faults.schedule import SCENE_KINDS, FaultKind
+from tierfetch.sim.machine.chance import derived
+from tierfetch.sim.scenarios.cluster_options import BROKERS, GovernedOptions
 
 LATER_KINDS = {FaultKind.LATE_VOTES, FaultKind.RELIEVE_LEADERS, FaultKind.DEPOSE_LEADERS}
 STAGE = Stage(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.sim.schedule import (
+from tierfetch.sim.faults.schedule import (
     HARDWARE_KINDS,
     QUORUM_KINDS,
     SCENE_KINDS,
@@ -20,7 +20,7 @@ from tierfetch.sim.schedule import (
     Targets,
     generate,
 )
-from tierfetch.sim.shrink import shrink
+from tierfetch.sim.faults.shrink import shrink
 
 NODES = ("broker-1", "broker-2", "broker-3")
 ALL = Targets(nodes=NODES, wiped=NODES[:2], clients=("client-1",), has_store=True, has_quorum=True)

@@ -11,9 +11,9 @@ from multiprocessing import get_context
 
 import pytest
 
-from tierfetch.sim.report import RunReport
-from tierfetch.sim.runner import SCENARIOS, run_seed
-from tierfetch.sim.schedule import Fault, FaultKind, Schedule
+from tierfetch.sim.faults.schedule import Fault, FaultKind, Schedule
+from tierfetch.sim.scenarios.report import RunReport
+from tierfetch.sim.scenarios.runner import SCENARIOS, run_seed
 
 SEEDS = range(1, 9)
 Runs = Mapping[tuple[str, int], "Future[RunReport]"]
@@ -45,7 +45,7 @@ def test_a_seed_is_the_same_run_in_another_process_with_other_hashes(scenario: s
     command = [
         sys.executable,
         "-c",
-        f"from tierfetch.sim.runner import run_seed; print(run_seed(2, {scenario!r}).digest)",
+        f"from tierfetch.sim.scenarios.runner import run_seed; print(run_seed(2, {scenario!r}).digest)",
     ]
     processes = [
         subprocess.Popen(command, env={**os.environ, "PYTHONHASHSEED": hash_seed}, stdout=subprocess.PIPE, text=True)

@@ -8,13 +8,13 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster_view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
-from tierfetch.controller.registrations import PartitionKey
+from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
+from tierfetch.controller.image.registrations import PartitionKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.quorum.delivery import CommittedBatch
-from tierfetch.sim.heartbeats import Heartbeats
-from tierfetch.sim.invariants import InvariantViolationError
-from tierfetch.sim.thin_judge import ThinJudge
+from tierfetch.sim.judges.heartbeats import Heartbeats
+from tierfetch.sim.judges.invariants import InvariantViolationError
+from tierfetch.sim.judges.thin_leaders import ThinJudge
 
 T = UUID(int=1000)
 EPOCH, OFFSET = 5, 50

@@ -10,8 +10,8 @@ import pytest
 from tierfetch.plugins.layout import partition_directory
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.sim.invariants import InvariantViolationError
-from tierfetch.sim.tier_judge import TierJudge
+from tierfetch.sim.judges.invariants import InvariantViolationError
+from tierfetch.sim.judges.tiered_records import TierJudge
 
 NAME = TopicIdPartition(UUID(int=1), "t", 0)
 LOG = f"{partition_directory(NAME)}/00000000000000000004-AAAAAAAAAAAAAAAAAAAAAA.log"

@@ -12,11 +12,11 @@ import pytest
 
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import TopicIdPartition, TopicPartition
-from tierfetch.sim.excuses import Excuse, Excuses
-from tierfetch.sim.history import ACKS_ALL, History, Send
-from tierfetch.sim.invariants import InvariantViolationError, ReplicaStatus
-from tierfetch.sim.observer import ReplicaObserver
-from tierfetch.sim.told_judge import ToldJudge
+from tierfetch.sim.judges.allowed_losses import Excuse, Excuses
+from tierfetch.sim.judges.client_answers import ToldJudge
+from tierfetch.sim.judges.history import ACKS_ALL, History, Send
+from tierfetch.sim.judges.invariants import InvariantViolationError, ReplicaStatus
+from tierfetch.sim.judges.observer import ReplicaObserver
 
 T = TopicPartition("t", 0)
 NAME = TopicIdPartition(UUID(int=1), "t", 0)

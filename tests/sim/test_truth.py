@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from tierfetch.controller.image.registrations import PartitionKey
 from tierfetch.controller.records import (
     MetadataRecord,
     PartitionChangeRecord,
@@ -14,11 +15,10 @@ from tierfetch.controller.records import (
     TopicRecord,
     encode_record,
 )
-from tierfetch.controller.registrations import PartitionKey
+from tierfetch.quorum.core.state import LeaderAndEpoch
 from tierfetch.quorum.delivery import CommittedBatch, SnapshotContent
-from tierfetch.quorum.state import LeaderAndEpoch
-from tierfetch.sim.invariants import InvariantViolationError
-from tierfetch.sim.truth import ClusterTruth
+from tierfetch.sim.judges.invariants import InvariantViolationError
+from tierfetch.sim.judges.truth import ClusterTruth
 
 T = UUID(int=1000)
 LIES_IN = UUID(int=200)

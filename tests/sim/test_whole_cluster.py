@@ -10,14 +10,14 @@ import pytest
 
 from tierfetch.broker.node import StartError
 from tierfetch.protocol.topics import TopicPartition
-from tierfetch.quorum.errors import QuorumStartError
-from tierfetch.sim.checkers import check_history
-from tierfetch.sim.client import SimClient
-from tierfetch.sim.history import ACKS_ALL, History
-from tierfetch.sim.host import CrashKind
-from tierfetch.sim.observer import ReplicaObserver
-from tierfetch.sim.workload import Pace, Producer, Reader, Shared
-from tierfetch.sim.world import World
+from tierfetch.quorum.core.errors import QuorumStartError
+from tierfetch.sim.judges.acknowledged_writes import check_history
+from tierfetch.sim.judges.history import ACKS_ALL, History
+from tierfetch.sim.judges.observer import ReplicaObserver
+from tierfetch.sim.machine.host import CrashKind
+from tierfetch.sim.machine.world import World
+from tierfetch.sim.scenarios.client import SimClient
+from tierfetch.sim.scenarios.workload import Pace, Producer, Reader, Shared
 from tierfetch.tests.sim.cluster import BROKERS, Client, Cluster
 
 T = TopicPartition("t", 0)

@@ -11,11 +11,11 @@ import pytest
 
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicPartition
-from tierfetch.sim.client import EARLIEST, Fetched
-from tierfetch.sim.history import ACKS_ALL, History
-from tierfetch.sim.invariants import InvariantViolationError
-from tierfetch.sim.pipelined import PipelinedProducer
-from tierfetch.sim.workload import RETRIABLE, Pace, Producer, Reader, Retries, Shared, UnexpectedError
+from tierfetch.sim.judges.history import ACKS_ALL, History
+from tierfetch.sim.judges.invariants import InvariantViolationError
+from tierfetch.sim.scenarios.client import EARLIEST, Fetched
+from tierfetch.sim.scenarios.pipelined import PipelinedProducer
+from tierfetch.sim.scenarios.workload import RETRIABLE, Pace, Producer, Reader, Retries, Shared, UnexpectedError
 
 
 @pytest.mark.parametrize("code", sorted(RETRIABLE))

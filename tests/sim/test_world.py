@@ -14,8 +14,8 @@ from contextlib import suppress
 
 import pytest
 
-from tierfetch.sim.costs import Costs
-from tierfetch.sim.world import World
+from tierfetch.sim.machine.costs import Costs
+from tierfetch.sim.machine.world import World
 from tierfetch.tests.sim.cluster import BROKERS, Client, Cluster
 
 

@@ -47,7 +47,7 @@ def cluster(base: Path) -> Iterator[str]:
     """Spark's own, of one worker, in an environment without credentials; its URL."""
     import pyspark
 
-    from tierfetch.pipeline.java import java_home
+    from tierfetch.pipeline.spark.java import java_home
 
     (port,) = free_ports(1)
     master = f"spark://127.0.0.1:{port}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tierfetch.pipeline.executors import check_executors
+from tierfetch.pipeline.spark.executors import check_executors
 from tierfetch.tests.fakes.aiven_tier import AivenWriter, private_pem
 from tierfetch.tests.fakes.random_tier import segments, write_log_directory
 

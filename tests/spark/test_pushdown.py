@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tierfetch.pipeline.session import PUSHDOWN_SETTING, register
+from tierfetch.pipeline.spark.session import PUSHDOWN_SETTING, register
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.random_tier import START_MS
 

@@ -81,7 +81,7 @@ def test_P1_read_committed_is_what_a_consumer_saw(spark: Any) -> None:
 
 def aborted_offsets(path: Path) -> list[int]:
     """Of one of Kafka's own segments, by its transaction indexes and those behind it."""
-    from tierfetch.log.index import TransactionIndex
+    from tierfetch.log.core.index import TransactionIndex
 
     transactions = [
         transaction
@@ -199,11 +199,11 @@ def test_a_schema_that_cannot_be(spark: Any, schema: str, said: str) -> None:
 
 def test_garbage_is_not_looked_for_among_what_a_worker_has_imported() -> None:
     """Spark collects after each task; this is what a task of a worker does, in this process."""
-    from tierfetch.pipeline.columns import KAFKA_COLUMNS
-    from tierfetch.pipeline.options import parse
-    from tierfetch.pipeline.partition import SplitPartition
-    from tierfetch.pipeline.planning import planning
-    from tierfetch.pipeline.source import _all_splits
+    from tierfetch.pipeline.access.options import parse
+    from tierfetch.pipeline.planning.driver import planning
+    from tierfetch.pipeline.spark.columns import KAFKA_COLUMNS
+    from tierfetch.pipeline.spark.partition import SplitPartition
+    from tierfetch.pipeline.spark.source import _all_splits
 
     options = parse({"location": str(samples.TIER.parent), "topics": "s-none"})
     first, *_ = planning(options, _all_splits)
@@ -274,11 +274,11 @@ def test_P1_a_stream_reads_everything_once_across_restarts(
 
 def test_P1_what_leaves_the_brokers_between_plan_and_read_is_still_read_once(cluster: LocalCluster) -> None:
     """The plan takes from the brokers what was not tiered yet; by the time of the read it lies in the tier alone."""
-    from tierfetch.pipeline.options import parse
-    from tierfetch.pipeline.planning import planning
-    from tierfetch.pipeline.source import _all_splits
-    from tierfetch.pipeline.splits import read_split
-    from tierfetch.pipeline.table_plan import TailSplit
+    from tierfetch.pipeline.access.options import parse
+    from tierfetch.pipeline.planning.driver import planning
+    from tierfetch.pipeline.planning.table import TailSplit
+    from tierfetch.pipeline.reading.splits import read_split
+    from tierfetch.pipeline.spark.source import _all_splits
 
     configs = {"remote.storage.enable": "true", "internal.segment.bytes": "60000", "local.retention.bytes": "1"}
     create_topic(cluster.bootstrap_servers, "moved", configs=configs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from tierfetch.plugins.local import LocalConfig, LocalTieredStorage
-from tierfetch.remote.segment import RemoteLogSegmentMetadata
+from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
 from tierfetch.remote.storage import IndexType
 
 

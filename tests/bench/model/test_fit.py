@@ -8,8 +8,8 @@ import pytest
 
 from tierfetch.bench.model.fit import INTERNAL_PARTITIONS, Seen, fitted
 from tierfetch.bench.model.scenario import CALIBRATION, TESTS, Scenario
-from tierfetch.sim.cluster.calibration import Calibration, Calibrations
-from tierfetch.sim.cluster.inventory import Policy
+from tierfetch.model.calibration import Calibration, Calibrations
+from tierfetch.model.inventory import Policy
 
 TRUE = (
     Calibrations.default()

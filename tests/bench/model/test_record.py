@@ -15,7 +15,7 @@ from tierfetch.bench.model.record import Record
 from tierfetch.bench.model.report import markdown, print_tables
 from tierfetch.bench.model.scenario import CALIBRATION, TESTS
 from tierfetch.bench.model.timing import Timing
-from tierfetch.sim.cluster.calibration import Calibrations
+from tierfetch.model.calibration import Calibrations
 
 
 def timing(seconds: float) -> Timing:

@@ -13,8 +13,8 @@ from tierfetch.broker.handlers.group_offsets import OffsetCommitHandlers
 from tierfetch.broker.handlers.groups import GroupHandlers
 from tierfetch.broker.node import Broker
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.entities import build_entity
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.wire.entities import build_entity
 from tierfetch.tests.broker.requests import ask as ask_handler
 
 RETRIED = {ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator, ErrorCode.coordinator_not_available}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tierfetch.broker.groups.events import (
+from tierfetch.broker.groups.core.events import (
     Effect,
     Event,
     Heartbeat,
@@ -28,9 +28,9 @@ from tierfetch.broker.groups.events import (
     Synced,
     TimerFired,
 )
-from tierfetch.broker.groups.group import Group
-from tierfetch.broker.groups.group_state import GroupSettings, GroupState
-from tierfetch.broker.groups.records import GroupValue
+from tierfetch.broker.groups.core.group import Group
+from tierfetch.broker.groups.core.group_state import GroupSettings, GroupState
+from tierfetch.broker.groups.core.records import GroupValue
 from tierfetch.protocol.errors import ErrorCode
 
 SESSION_MS = 10_000

@@ -10,19 +10,19 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster_view import NewTopic, TopicImage
+from tierfetch.broker.cluster.view import NewTopic, TopicImage
 from tierfetch.broker.environment import wall_clock_ms
 from tierfetch.broker.groups.coordinator import java_hash, partition_for
-from tierfetch.broker.groups.group_state import GroupState
-from tierfetch.broker.groups.records import GroupRecord, OffsetKey, OffsetValue, encode_key, encode_value
+from tierfetch.broker.groups.core.group_state import GroupState
+from tierfetch.broker.groups.core.records import GroupRecord, OffsetKey, OffsetValue, encode_key, encode_value
 from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
+from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.partition_log import LogAppendInfo
-from tierfetch.log.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.entities import build_entity
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
+from tierfetch.protocol.wire.entities import build_entity
 from tierfetch.tests.broker.groups.conversation import Coordinator
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.requests import all_versions

@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tierfetch.broker.groups.events import MemberIdentity
-from tierfetch.broker.groups.group import NEW_MEMBER_JOIN_TIMEOUT_MS, Group
-from tierfetch.broker.groups.group_state import TRANSITIONS, GroupSettings, GroupState
+from tierfetch.broker.groups.core.events import MemberIdentity
+from tierfetch.broker.groups.core.group import NEW_MEMBER_JOIN_TIMEOUT_MS, Group
+from tierfetch.broker.groups.core.group_state import TRANSITIONS, GroupSettings, GroupState
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.tests.broker.groups.stage import (
     DELAY_MS,

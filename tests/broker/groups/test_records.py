@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.broker.groups.records import (
+from tierfetch.broker.groups.core.records import (
     GroupKey,
     GroupRecord,
     GroupValue,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tierfetch.broker.groups.events import MemberIdentity, Now
-from tierfetch.broker.groups.group_state import GroupSettings, GroupState
-from tierfetch.broker.groups.records import GroupKey, GroupRecord, GroupValue, MemberValue, OffsetKey, OffsetValue
-from tierfetch.broker.groups.shard import Shard
+from tierfetch.broker.groups.core.events import MemberIdentity, Now
+from tierfetch.broker.groups.core.group_state import GroupSettings, GroupState
+from tierfetch.broker.groups.core.records import GroupKey, GroupRecord, GroupValue, MemberValue, OffsetKey, OffsetValue
+from tierfetch.broker.groups.core.shard import Shard
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.topics import TopicPartition
 

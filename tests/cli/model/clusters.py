@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from tierfetch.cli.admin.session import Cluster
+from tierfetch.cli.cluster_session import Cluster
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.client import Address
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.net.client import Address
 
 Key = tuple[str, int]
 

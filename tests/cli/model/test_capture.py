@@ -14,7 +14,7 @@ from tierfetch.cli.model import capture as module
 from tierfetch.cli.model.capture import capture_command, observe, rendered
 from tierfetch.cli.model.estimate import FILL_IN, capture
 from tierfetch.cli.model.observe import Observer
-from tierfetch.sim.cluster.inventory import Inventory
+from tierfetch.model.inventory import Inventory
 
 from .clusters import FakeCluster, FakePartition
 

@@ -8,7 +8,7 @@ import pytest
 
 from tierfetch.cli.model.estimate import FILL_IN, TIER_UNKNOWN, UNKNOWN_TO_ALL, Captured, capture
 from tierfetch.cli.model.snapshot import BrokerState, Offsets, PartitionState, Snapshot
-from tierfetch.sim.cluster.inventory import Inventory, InventoryError
+from tierfetch.model.inventory import Inventory, InventoryError
 
 KNOWN = {**dict.fromkeys(UNKNOWN_TO_ALL, "1e9"), **{f"tier.{key}": "1e9" for key in TIER_UNKNOWN}}
 

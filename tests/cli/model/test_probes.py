@@ -11,7 +11,7 @@ from tierfetch.cli.model import calibrate, probes
 from tierfetch.cli.model.calibrate import calibrate_command
 from tierfetch.cli.model.pace import LeaderPace, largest_led
 from tierfetch.cli.model.snapshot import PartitionState, Snapshot
-from tierfetch.sim.cluster.calibration import Calibrations
+from tierfetch.model.calibration import Calibrations
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 
 SIZE = 1 << 20

@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from tierfetch.pipeline.access.options import parse
+from tierfetch.pipeline.access.stores import SegmentStore, StoreRef, open_store
 from tierfetch.pipeline.jobs.audit_described import audit_described
-from tierfetch.pipeline.options import parse
-from tierfetch.pipeline.stores import SegmentStore, StoreRef, open_store
 from tierfetch.remote.contents import check_contents
-from tierfetch.remote.ledger import RemoteLogLedger
-from tierfetch.remote.segment import RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate, RemoteLogSegmentState
+from tierfetch.remote.core.ledger import RemoteLogLedger
+from tierfetch.remote.core.segment import (
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+)
 from tierfetch.remote.survey import enter
 from tierfetch.tests.fakes.aiven_tier import AivenWriter
 from tierfetch.tests.fakes.random_tier import PARTITION, History, Segment, segments

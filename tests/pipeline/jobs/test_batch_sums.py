@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.pipeline.batch_table import Selection
+from tierfetch.pipeline.core.batch_table import Selection
 from tierfetch.pipeline.jobs.batch_sums import joined, sum_batches
 from tierfetch.pipeline.jobs.profile_report import KeyFigures, total
 from tierfetch.pipeline.jobs.profiling import bucket_for

@@ -16,14 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from tierfetch.pipeline.decode import decode
+from tierfetch.pipeline.access.options import parse
+from tierfetch.pipeline.core.decode import decode
 from tierfetch.pipeline.jobs.export_files import FileLimits, write_files
 from tierfetch.pipeline.jobs.export_log import ExportError
 from tierfetch.pipeline.jobs.export_place import Directory, Place, Url, open_place
 from tierfetch.pipeline.jobs.exporting import Export, ExportedPart, ExportReport, ExportTask, export_all
-from tierfetch.pipeline.options import parse
-from tierfetch.pipeline.table_plan import LostSplit
-from tierfetch.pipeline.tier_plan import TierError
+from tierfetch.pipeline.planning.table import LostSplit
+from tierfetch.pipeline.planning.tier_splits import TierError
 from tierfetch.tests import samples
 
 COLUMNS = ("offset", "timestamp", "value")

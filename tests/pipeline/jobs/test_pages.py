@@ -9,7 +9,7 @@ import pytest
 from tierfetch.pipeline.jobs.audit_page import MEANINGS, audit_page
 from tierfetch.pipeline.jobs.audit_report import AuditedPartition, AuditedSegment, AuditFinding, TierAudit
 from tierfetch.pipeline.jobs.page import moment, size, table
-from tierfetch.remote.findings import FindingKind
+from tierfetch.remote.core.findings import FindingKind
 
 
 def segment(start: int, end: int, *, is_sound: bool = True) -> AuditedSegment:

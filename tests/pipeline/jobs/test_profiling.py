@@ -9,7 +9,7 @@ import pytest
 
 from tierfetch.pipeline.jobs import profiling
 from tierfetch.pipeline.jobs.profiling import _HeaderTask, _sum_headers
-from tierfetch.pipeline.tier_plan import PlannedSplit
+from tierfetch.pipeline.planning.tier_splits import PlannedSplit
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.topics import TopicPartition

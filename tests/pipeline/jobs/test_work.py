@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tierfetch.pipeline.jobs.work import bins, display_name, job_options
-from tierfetch.pipeline.spark_faults import JobError, said_by
+from tierfetch.pipeline.spark.spark_faults import JobError, said_by
 
 TRACE = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):

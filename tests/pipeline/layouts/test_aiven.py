@@ -11,7 +11,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.errors import CorruptFileError
+from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.pipeline.access.stores import StoreRef, open_store
+from tierfetch.pipeline.access.worker import WORKER
 from tierfetch.pipeline.layouts.aiven_keys import KeyRing, decrypt_chunk
 from tierfetch.pipeline.layouts.aiven_manifest import (
     SIZES_BYTES_MAX,
@@ -20,13 +22,11 @@ from tierfetch.pipeline.layouts.aiven_manifest import (
     decode_manifest,
     metadata_of,
 )
-from tierfetch.pipeline.stores import StoreRef, open_store
-from tierfetch.pipeline.tier_plan import PlannedSplit, TierError
-from tierfetch.pipeline.worker import WORKER
+from tierfetch.pipeline.planning.tier_splits import PlannedSplit, TierError
 from tierfetch.plugins.local import DirectoryObjectStore, LocalTieredStorage
 from tierfetch.protocol.records import Record
 from tierfetch.protocol.topics import TopicIdPartition, uuid_from_text
-from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.remote.storage import IndexType, RemoteStorageError
 from tierfetch.remote.survey import survey
 from tierfetch.tests import samples
@@ -333,7 +333,7 @@ def test_an_object_that_became_too_short(tmp_path: Path) -> None:
 def test_a_plugin_that_keeps_its_objects_to_itself_cannot_have_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("tierfetch.pipeline.options.load_remote_storage", lambda *_, **__: object())
+    monkeypatch.setattr("tierfetch.pipeline.access.options.load_remote_storage", lambda *_, **__: object())
     with pytest.raises(RemoteStorageError, match="does not give its objects by key"):
         open_store(options_of(tmp_path, topics="t"), StoreRef(str(tmp_path), "aiven"))
 

@@ -13,13 +13,13 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
 
-from tierfetch.log.epochs import LeaderEpochCache
-from tierfetch.quorum import log_view, roles
-from tierfetch.quorum.config import RaftConfig
-from tierfetch.quorum.core import RaftCore
-from tierfetch.quorum.log_view import LogView
-from tierfetch.quorum.replica import Replica
-from tierfetch.quorum.state import ReplicaKey
+from tierfetch.log.core.epochs import LeaderEpochCache
+from tierfetch.quorum.core import log_view, roles
+from tierfetch.quorum.core.config import RaftConfig
+from tierfetch.quorum.core.log_view import LogView
+from tierfetch.quorum.core.machine import RaftCore
+from tierfetch.quorum.core.replica import Replica
+from tierfetch.quorum.core.state import ReplicaKey
 
 from ..cluster import endpoints_of, key_of
 from ..disk import MemoryDisk

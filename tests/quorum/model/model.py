@@ -26,8 +26,8 @@ What the model leaves out or makes coarser, and why that hides no violation of s
 * EndQuorumEpoch and the search for a leader by Fetch never arrive: both only make known, earlier, what Vote,
   BeginQuorumEpoch and Fetch answers make known, and start elections, which a tick may at any time.
 
-* A voter's listener answers at once who it is (`quorum.identity`): a Fetch that comes before that answer counts for
-  nothing, as if it came later.
+* A voter's listener answers at once who it is (`quorum.core.identity`): a Fetch that comes before that answer counts
+  for nothing, as if it came later.
 
 What makes worlds one:
 
@@ -45,13 +45,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.quorum.core import RaftCore
-from tierfetch.quorum.effects import Reply
-from tierfetch.quorum.election import is_up_to_date
-from tierfetch.quorum.events import Append, Event, RequestFailed, RequestReceived, ResponseReceived, TimerFired
-from tierfetch.quorum.messages import BeginQuorumEpochRequest, VoteResponse
-from tierfetch.quorum.roles import Candidate
-from tierfetch.quorum.state import LeaderAndEpoch, RaftState
+from tierfetch.quorum.core.effects import Reply
+from tierfetch.quorum.core.election import is_up_to_date
+from tierfetch.quorum.core.events import Append, Event, RequestFailed, RequestReceived, ResponseReceived, TimerFired
+from tierfetch.quorum.core.machine import RaftCore
+from tierfetch.quorum.core.messages import BeginQuorumEpochRequest, VoteResponse
+from tierfetch.quorum.core.roles import Candidate
+from tierfetch.quorum.core.state import LeaderAndEpoch, RaftState
 
 from ..cluster import InvariantBroken, voters_of
 from ..disk import Entry, MemoryDisk

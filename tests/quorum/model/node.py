@@ -12,8 +12,7 @@ from itertools import permutations
 from typing import Any
 
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.quorum.core import RaftCore
-from tierfetch.quorum.effects import (
+from tierfetch.quorum.core.effects import (
     AppendRecords,
     BecameLeader,
     DataBatch,
@@ -26,8 +25,9 @@ from tierfetch.quorum.effects import (
     Reply,
     Send,
 )
-from tierfetch.quorum.events import Event, LogCompleted, RequestFailed, ResponseReceived, Started, StatePersisted
-from tierfetch.quorum.messages import (
+from tierfetch.quorum.core.events import Event, LogCompleted, RequestFailed, ResponseReceived, Started, StatePersisted
+from tierfetch.quorum.core.machine import RaftCore
+from tierfetch.quorum.core.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     FetchRequest,
@@ -38,8 +38,8 @@ from tierfetch.quorum.messages import (
     VoteRequest,
     VoteResponse,
 )
-from tierfetch.quorum.roles import Unattached
-from tierfetch.quorum.state import NO_DIRECTORY_ID, LeaderAndEpoch
+from tierfetch.quorum.core.roles import Unattached
+from tierfetch.quorum.core.state import NO_DIRECTORY_ID, LeaderAndEpoch
 
 from ..cluster import InvariantBroken
 from ..disk import Entry, MemoryDisk

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from unittest.mock import patch
 
-from tierfetch.broker.cluster_view import ClusterImage
-from tierfetch.broker.replica_manager import ReplicaManager
-from tierfetch.fetcher.leader_replicas import LeaderReplicas
-from tierfetch.log.manager import LogManager
+from tierfetch.broker.cluster.view import ClusterImage
+from tierfetch.broker.replicas.manager import ReplicaManager
+from tierfetch.fetcher.core.leader_replicas import LeaderReplicas
+from tierfetch.log.keeper.manager import LogManager
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.sim.schedule import FaultKind
+from tierfetch.sim.faults.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
 
 @planted(
     "a follower outside of the ISR counts",
-    file="fetcher/leader_replicas.py",
+    file="fetcher/core/leader_replicas.py",
     scenario="governed",
     faults=(FaultKind.SLOW_LINK, FaultKind.PAUSE, FaultKind.PARTITION, FaultKind.PROCESS_CRASH),
     replication_factor=(3,),
@@ -35,7 +35,7 @@ def outsider_counts() -> Iterator[None]:
 
 @planted(
     "the wrong incarnation of a topic is deleted from the tier",
-    file="broker/replica_manager.py",
+    file="broker/replicas/manager.py",
     scenario="governed",
     faults=(FaultKind.REPLACE_TOPIC,),
     administrator_pace_ms=(400,),
@@ -55,7 +55,7 @@ def wrong_incarnation_deleted() -> Iterator[None]:
 
 @planted(
     "the log of an earlier incarnation is taken for the topic's",
-    file="log/manager.py",
+    file="log/keeper/manager.py",
     scenario="governed",
     faults=(FaultKind.REPLACE_TOPIC, FaultKind.PROCESS_CRASH),
     administrator_pace_ms=(400,),

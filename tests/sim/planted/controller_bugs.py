@@ -7,27 +7,27 @@ from typing import Any
 from unittest.mock import patch
 from uuid import NAMESPACE_OID, uuid5
 
-from tierfetch.controller import (
+from tierfetch.controller import prober
+from tierfetch.controller.core import (
     alter_partition,
     broker_changes,
     broker_heartbeat,
     broker_registration,
     cluster,
-    core,
     fast_failover,
     partition_change,
-    prober,
     reassignment_replicas,
     state,
     topics,
 )
-from tierfetch.controller.indexes import PartitionIndexes
-from tierfetch.controller.partition_change import Election, PartitionChange
+from tierfetch.controller.core import machine as core
+from tierfetch.controller.core.partition_change import Election, PartitionChange
+from tierfetch.controller.core.state import ControllerResult, ControllerState
+from tierfetch.controller.image.indexes import PartitionIndexes
+from tierfetch.controller.image.registrations import PartitionKey, PartitionRegistration
 from tierfetch.controller.records import ProducerIdsRecord
-from tierfetch.controller.registrations import PartitionKey, PartitionRegistration
-from tierfetch.controller.state import ControllerResult, ControllerState
-from tierfetch.sim.governed_options import FREQUENT_BYTES
-from tierfetch.sim.schedule import FaultKind
+from tierfetch.sim.faults.schedule import FaultKind
+from tierfetch.sim.scenarios.cluster_options import FREQUENT_BYTES
 from tierfetch.tests.sim.planted.registry import planted
 
 CONTROLLER_MODEL = "tests/controller/test_model.py"
@@ -35,7 +35,7 @@ CONTROLLER_MODEL = "tests/controller/test_model.py"
 
 @planted(
     "a stale AlterPartition is accepted",
-    file="controller/alter_partition.py",
+    file="controller/core/alter_partition.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.PROCESS_CRASH, FaultKind.PARTITION),
@@ -47,7 +47,7 @@ def stale_alter_partition() -> Iterator[None]:
 
 @planted(
     "a leader is elected out of the ISR",
-    file="controller/partition_change.py",
+    file="controller/core/partition_change.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH),
@@ -66,7 +66,7 @@ def elected_out_of_isr() -> Iterator[None]:
 
 @planted(
     "unclean elections without being allowed",
-    file="controller/broker_changes.py",
+    file="controller/core/broker_changes.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.PROCESS_CRASH,),
@@ -78,7 +78,7 @@ def unclean_by_default() -> Iterator[None]:
 
 @planted(
     "the leader epoch is forgotten",
-    file="controller/registrations.py",
+    file="controller/image/registrations.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.MOVE_LEADER,),
@@ -95,7 +95,7 @@ def forgotten_leader_epoch() -> Iterator[None]:
 
 @planted(
     "the partition epoch is forgotten when only the ISR changes",
-    file="controller/registrations.py",
+    file="controller/image/registrations.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.PARTITION,),
@@ -113,7 +113,7 @@ def forgotten_partition_epoch() -> Iterator[None]:
 
 @planted(
     "the epoch stays when a replica is taken off the list",
-    file="controller/partition_change.py",
+    file="controller/core/partition_change.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     needs_quiet=True,
@@ -130,7 +130,7 @@ def no_bump_for_removed_replicas() -> Iterator[None]:
 
 @planted(
     "a reassignment is lost in the snapshot",
-    file="controller/registrations.py",
+    file="controller/image/registrations.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.MOVE_REPLICA, FaultKind.PROCESS_CRASH),
@@ -149,7 +149,7 @@ def lost_reassignment() -> Iterator[None]:
 
 @planted(
     "a reassignment ends before its new replicas are in sync",
-    file="controller/partition_change.py",
+    file="controller/core/partition_change.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.SLOW_LINK,),
@@ -166,7 +166,7 @@ def early_end_of_reassignment() -> Iterator[None]:
 
 @planted(
     "a live broker is fenced",
-    file="controller/sessions.py",
+    file="controller/core/sessions.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.PAUSE,),
@@ -177,7 +177,7 @@ def impatient_session() -> Iterator[None]:
         session = self.get(broker.broker_id)
         return self.active_since_ms + timeout_ms if session is None else session.last_contact_ms + timeout_ms // 2
 
-    with patch("tierfetch.controller.sessions.BrokerSessions.expiry_ms", expiry_ms):
+    with patch("tierfetch.controller.core.sessions.BrokerSessions.expiry_ms", expiry_ms):
         yield
 
 
@@ -202,7 +202,7 @@ def any_failure_is_a_refusal() -> Iterator[None]:
 
 @planted(
     "one refused connect is taken for proof",
-    file="controller/fast_failover.py",
+    file="controller/core/fast_failover.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.DISCONNECT,),
@@ -215,7 +215,7 @@ def one_refusal() -> Iterator[None]:
 
 @planted(
     "fast failover fences a majority",
-    file="controller/fast_failover.py",
+    file="controller/core/fast_failover.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.PROCESS_CRASH,),
@@ -234,7 +234,7 @@ def no_minority_rule() -> Iterator[None]:
 
 @planted(
     "a new controller fences before it hears most of the brokers",
-    file="controller/fast_failover.py",
+    file="controller/core/fast_failover.py",
     scenario="governed",
     faults=(FaultKind.PROCESS_CRASH,),
     fast_failover=(True,),
@@ -252,7 +252,7 @@ def fences_unheard() -> Iterator[None]:
 
 @planted(
     "a wiped replica counts as what it was",
-    file="controller/broker_registration.py",
+    file="controller/core/broker_registration.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.WIPE, FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH),
@@ -265,7 +265,7 @@ def wiped_replica_stays() -> Iterator[None]:
 
 @planted(
     "the last member leaves the ISR after an unclean stop",
-    file="controller/broker_registration.py",
+    file="controller/core/broker_registration.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.POWER_FAILURE,),
@@ -277,7 +277,7 @@ def last_member_leaves() -> Iterator[None]:
 
 @planted(
     "a fenced broker stays in its ISRs",
-    file="controller/broker_heartbeat.py",
+    file="controller/core/broker_heartbeat.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.PARTITION,),
@@ -298,7 +298,7 @@ def fenced_broker_stays() -> Iterator[None]:
 
 @planted(
     "a fenced broker joins an ISR",
-    file="controller/alter_partition.py",
+    file="controller/core/alter_partition.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.CRASH_JOINER,),
@@ -310,7 +310,7 @@ def fenced_broker_joins() -> Iterator[None]:
 
 @planted(
     "a thin replica leads while a full one lives",
-    file="controller/state.py",
+    file="controller/core/state.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.WIPE, FaultKind.MOVE_LEADER),
@@ -326,7 +326,7 @@ def thin_replica_leads() -> Iterator[None]:
 
 @planted(
     "a topic created again has the id of the old one",
-    file="controller/topics.py",
+    file="controller/core/topics.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.REPLACE_TOPIC,),
@@ -345,7 +345,7 @@ def reused_topic_id() -> Iterator[None]:
 
 @planted(
     "a broker of the past is believed",
-    file="controller/broker_heartbeat.py",
+    file="controller/core/broker_heartbeat.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.GHOST,),
@@ -363,7 +363,7 @@ def stale_broker_epoch() -> Iterator[None]:
 
 @planted(
     "two brokers are given the same producer ids",
-    file="controller/cluster.py",
+    file="controller/core/cluster.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
     producers=(2,),
@@ -384,7 +384,7 @@ def same_producer_ids() -> Iterator[None]:
 
 @planted(
     "the index keeps brokers that left an ISR",
-    file="controller/indexes.py",
+    file="controller/image/indexes.py",
     scenario="governed",
     shown_by=CONTROLLER_MODEL,
 )

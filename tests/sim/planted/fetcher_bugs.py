@@ -6,27 +6,28 @@ from collections.abc import Iterator
 from dataclasses import replace
 from unittest.mock import patch
 
-from tierfetch.broker.delayed import OffsetWaiters
 from tierfetch.broker.handlers import offsets
-from tierfetch.broker.partition import Partition
-from tierfetch.fetcher import aux_state, epoch_fetch, leader_offsets
-from tierfetch.fetcher.bootstrap import ResumeFetch, Trigger
-from tierfetch.fetcher.epoch_fetch import FetchIsolation, LeaderView
-from tierfetch.fetcher.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP
-from tierfetch.fetcher.leader_replicas import LeaderReplicas
+from tierfetch.broker.replicas.delayed import OffsetWaiters
+from tierfetch.broker.replicas.partition import Partition
+from tierfetch.fetcher import aux_state
+from tierfetch.fetcher.core import epoch_fetch, leader_offsets
+from tierfetch.fetcher.core.bootstrap import ResumeFetch, Trigger
+from tierfetch.fetcher.core.epoch_fetch import FetchIsolation, LeaderView
+from tierfetch.fetcher.core.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP
+from tierfetch.fetcher.core.leader_replicas import LeaderReplicas
 from tierfetch.fetcher.replica_fetcher import ReplicaFetcher
-from tierfetch.log import adopt
-from tierfetch.log.epochs import EpochEntry, LeaderEpochCache
-from tierfetch.log.producers import ProducerStateManager
-from tierfetch.remote.lineage import OffsetAndEpoch
-from tierfetch.sim.governed_options import SMALL_FETCH_BYTES
-from tierfetch.sim.schedule import FaultKind
+from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.log.core.producers import ProducerStateManager
+from tierfetch.log.keeper import replace_replica as adopt
+from tierfetch.remote.core.lineage import OffsetAndEpoch
+from tierfetch.sim.faults.schedule import FaultKind
+from tierfetch.sim.scenarios.cluster_options import SMALL_FETCH_BYTES
 from tierfetch.tests.sim.planted.registry import planted
 
 
 @planted(
     "a follower truncates to its high watermark (before KIP-101)",
-    file="fetcher/bootstrap.py",
+    file="fetcher/core/bootstrap.py",
     scenario="governed",
     needs_quiet=True,
     faults=(FaultKind.MOVE_LEADER,),
@@ -48,7 +49,7 @@ def truncate_to_high_watermark() -> Iterator[None]:
 
 @planted(
     "the leader overlooks a diverging log that is not longer",
-    file="fetcher/epoch_fetch.py",
+    file="fetcher/core/epoch_fetch.py",
     scenario="governed",
     faults=(FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.MOVE_LEADER),
     weak_producers=(1,),
@@ -66,7 +67,7 @@ def overlooked_divergence() -> Iterator[None]:
 
 @planted(
     "consumers read past the high watermark",
-    file="fetcher/epoch_fetch.py",
+    file="fetcher/core/epoch_fetch.py",
     scenario="governed",
     faults=(FaultKind.PARTITION, FaultKind.PROCESS_CRASH, FaultKind.PAUSE),
 )
@@ -84,7 +85,7 @@ def read_past_high_watermark() -> Iterator[None]:
 
 @planted(
     "acks=all is answered before the high watermark",
-    file="broker/partition.py",
+    file="broker/replicas/partition.py",
     scenario="governed",
     faults=(FaultKind.PARTITION, FaultKind.PROCESS_CRASH, FaultKind.PAUSE),
 )
@@ -95,7 +96,7 @@ def answered_too_early() -> Iterator[None]:
 
 @planted(
     "the high watermark is that of a majority, not of the ISR",
-    file="fetcher/leader_replicas.py",
+    file="fetcher/core/leader_replicas.py",
     scenario="governed",
     faults=(FaultKind.SLOW_LINK, FaultKind.PAUSE, FaultKind.SLOW_DISK),
     replication_factor=(3,),
@@ -114,7 +115,7 @@ def majority_of_isr() -> Iterator[None]:
 
 @planted(
     "a replica joins the ISR before it has caught up",
-    file="fetcher/leader_replicas.py",
+    file="fetcher/core/leader_replicas.py",
     scenario="governed",
     needs_quiet=True,
     faults=(FaultKind.PROCESS_CRASH,),
@@ -180,7 +181,7 @@ def foreign_epoch_index() -> Iterator[None]:
 
 @planted(
     "half a bootstrap is committed: the epochs are missing",
-    file="log/adopt.py",
+    file="log/keeper/replace_replica.py",
     scenario="governed",
     needs_quiet=True,
     faults=(FaultKind.MOVE_LEADER,),
@@ -202,7 +203,7 @@ def half_a_bootstrap() -> Iterator[None]:
 
 @planted(
     "a shrunk ISR counts before it is accepted",
-    file="fetcher/leader_replicas.py",
+    file="fetcher/core/leader_replicas.py",
     scenario="governed",
     faults=(FaultKind.PARTITION,),
 )
@@ -216,7 +217,7 @@ def shrunk_too_early() -> Iterator[None]:
 
 @planted(
     "who waits for acks=all is answered when leadership ends",
-    file="broker/delayed.py",
+    file="broker/replicas/delayed.py",
     scenario="governed",
     faults=(FaultKind.DEPOSE_LEADERS,),
     needs_quiet=True,
@@ -232,7 +233,7 @@ def answered_at_the_end() -> Iterator[None]:
 
 @planted(
     "a member that is not level at this moment leaves the ISR",
-    file="fetcher/leader_replicas.py",
+    file="fetcher/core/leader_replicas.py",
     scenario="governed",
     needs_quiet=True,
     faults=(FaultKind.SLOW_LINK,),
@@ -250,7 +251,7 @@ def no_lag_allowed() -> Iterator[None]:
 
 @planted(
     "the earliest offset is that of the local log",
-    file="fetcher/leader_offsets.py",
+    file="fetcher/core/leader_offsets.py",
     scenario="governed",
     local_retention_ms=(500,),
 )
@@ -266,7 +267,7 @@ def earliest_is_local() -> Iterator[None]:
 
 @planted(
     "the latest offset is the end of the leader's log",
-    file="fetcher/leader_offsets.py",
+    file="fetcher/core/leader_offsets.py",
     scenario="governed",
     faults=(FaultKind.SLOW_LINK, FaultKind.PAUSE),
 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from unittest.mock import patch
 
-from tierfetch.log import recovery
-from tierfetch.sim.schedule import FaultKind
+from tierfetch.log.replica import recovery
+from tierfetch.sim.faults.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
 
 @planted(
     "a second fsync is believed where the first has failed",
-    file="log/recovery.py",
+    file="log/replica/recovery.py",
     scenario="governed",
     faults=(FaultKind.FAILED_FSYNC,),
     flush_messages=(1, 5),
@@ -27,7 +27,7 @@ def second_fsync_believed() -> Iterator[None]:
 
 @planted(
     "the quorum believes a second fsync where the first has failed",
-    file="quorum/metadata_log.py",
+    file="quorum/storage/metadata_log.py",
     scenario="quorum",
     faults=(FaultKind.FAILED_FSYNC,),
 )

@@ -6,23 +6,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 from unittest.mock import patch
 
-from tierfetch.log import producer_state
-from tierfetch.log.appender import Appender, LogAppendInfo
-from tierfetch.log.epochs import LeaderEpochCache
-from tierfetch.log.flusher import Flusher
-from tierfetch.log.producer_state import BatchMetadata, ProducerStateEntry
-from tierfetch.log.producers import ProducerStateManager
-from tierfetch.log.state import LogState
-from tierfetch.log.truncation import Truncation
+from tierfetch.log.core import producer_state
+from tierfetch.log.core.epochs import LeaderEpochCache
+from tierfetch.log.core.producer_state import BatchMetadata, ProducerStateEntry
+from tierfetch.log.core.producers import ProducerStateManager
+from tierfetch.log.replica.appender import Appender, LogAppendInfo
+from tierfetch.log.replica.flusher import Flusher
+from tierfetch.log.replica.state import LogState
+from tierfetch.log.replica.truncation import Truncation
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import BatchHeader
-from tierfetch.sim.schedule import FaultKind
+from tierfetch.sim.faults.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
 
 @planted(
     "acknowledge before fsync",
-    file="log/flusher.py",
+    file="log/replica/flusher.py",
     scenario="governed",
     faults=(FaultKind.POWER_FAILURE, FaultKind.MACHINE_CRASH),
     flush_messages=(1,),
@@ -40,7 +40,7 @@ def acknowledge_before_fsync() -> Iterator[None]:
 
 @planted(
     "a flush counts what was appended while it ran",
-    file="log/flusher.py",
+    file="log/replica/flusher.py",
     scenario="governed",
     faults=(FaultKind.SLOW_DISK, FaultKind.POWER_FAILURE),
     flush_messages=(1,),
@@ -58,7 +58,7 @@ def counted_too_far() -> Iterator[None]:
 
 @planted(
     "a truncation leaves the leader epochs as they are",
-    file="log/epochs.py",
+    file="log/core/epochs.py",
     scenario="governed",
     faults=(FaultKind.DEPOSE_LEADERS, FaultKind.MOVE_LEADER),
     weak_producers=(1,),
@@ -70,7 +70,7 @@ def epochs_not_truncated() -> Iterator[None]:
 
 @planted(
     "a truncation leaves the producers as they are",
-    file="log/truncation.py",
+    file="log/replica/truncation.py",
     scenario="governed",
     faults=(FaultKind.DEPOSE_LEADERS, FaultKind.MOVE_LEADER),
     weak_producers=(1,),
@@ -91,7 +91,7 @@ def producers_not_truncated() -> Iterator[None]:
 
 @planted(
     "a new leader's epoch begins one record early",
-    file="log/appender.py",
+    file="log/replica/appender.py",
     scenario="governed",
     faults=(FaultKind.MOVE_LEADER,),
 )
@@ -109,7 +109,7 @@ def epoch_begins_early() -> Iterator[None]:
 
 @planted(
     "the high watermark is taken for the last stable offset",
-    file="log/state.py",
+    file="log/replica/state.py",
     scenario="governed",
     transactional_producers=(1,),
 )
@@ -120,7 +120,7 @@ def no_last_stable_offset() -> Iterator[None]:
 
 @planted(
     "a batch that is sent again is appended again",
-    file="log/producers.py",
+    file="log/core/producers.py",
     scenario="governed",
     faults=(FaultKind.ONE_WAY, FaultKind.PARTITION, FaultKind.PROCESS_CRASH),
 )
@@ -140,7 +140,7 @@ def sent_again() -> Iterator[None]:
 
 @planted(
     "a leader counts what it has not flushed yet",
-    file="log/state.py",
+    file="log/replica/state.py",
     scenario="governed",
     faults=(FaultKind.POWER_FAILURE, FaultKind.MACHINE_CRASH),
     flush_messages=(1,),
@@ -152,7 +152,7 @@ def unflushed_counts() -> Iterator[None]:
 
 @planted(
     "a sequence out of order is accepted",
-    file="log/producer_state.py",
+    file="log/core/producer_state.py",
     scenario="governed",
     faults=(FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.PAUSE, FaultKind.DEPOSE_LEADERS),
     pipelined=(True,),
@@ -172,7 +172,7 @@ def out_of_order() -> Iterator[None]:
 
 @planted(
     "the last stable offset goes above the high watermark",
-    file="log/state.py",
+    file="log/replica/state.py",
     scenario="governed",
     faults=(FaultKind.DEPOSE_LEADERS, FaultKind.PAUSE, FaultKind.PARTITION),
     transactional_producers=(1,),
@@ -190,7 +190,7 @@ def stable_above_watermark() -> Iterator[None]:
 
 @planted(
     "a batch that is sent again is answered without its offset",
-    file="log/appender.py",
+    file="log/replica/appender.py",
     scenario="governed",
     faults=(FaultKind.DISCONNECT, FaultKind.SLOW_LINK, FaultKind.ONE_WAY),
 )
@@ -206,7 +206,7 @@ def duplicate_without_offset() -> Iterator[None]:
 
 @planted(
     "only the last batch of a producer is told from a new one",
-    file="log/producer_state.py",
+    file="log/core/producer_state.py",
     scenario="governed",
     faults=(FaultKind.DISCONNECT, FaultKind.SLOW_LINK, FaultKind.ONE_WAY),
     pipelined=(True,),

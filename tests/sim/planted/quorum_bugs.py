@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from unittest.mock import patch
 
-from tierfetch.fetcher.epoch_fetch import DivergingEpoch, Serve, validate_fetch
-from tierfetch.quorum import follower, leader_fetch, log_owner
-from tierfetch.quorum.election_file import ElectionFile
-from tierfetch.quorum.events import LogCompleted
+from tierfetch.fetcher.core.epoch_fetch import DivergingEpoch, Serve, validate_fetch
+from tierfetch.quorum import log_owner
+from tierfetch.quorum.core import follower, leader_fetch
+from tierfetch.quorum.core.events import LogCompleted
 from tierfetch.quorum.peers import Peers
-from tierfetch.sim.schedule import FaultKind
+from tierfetch.quorum.storage.election_file import ElectionFile
+from tierfetch.sim.faults.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
 
 @planted(
     "the vote is not written to quorum-state",
-    file="quorum/election_file.py",
+    file="quorum/storage/election_file.py",
     scenario="quorum",
     needs_quiet=True,
     faults=(FaultKind.CRASH_VOTER,),
@@ -49,7 +50,7 @@ def acknowledged_before_fsync() -> Iterator[None]:
 
 @planted(
     "the quorum's leader overlooks a diverging log that is not longer",
-    file="quorum/leader_fetch.py",
+    file="quorum/core/leader_fetch.py",
     scenario="quorum",
     faults=(FaultKind.PARTITION, FaultKind.PAUSE),
 )
@@ -64,7 +65,7 @@ def overlooked_divergence() -> Iterator[None]:
         yield
 
 
-@planted("a follower's high watermark goes beyond its own log", file="quorum/follower.py", scenario="quorum")
+@planted("a follower's high watermark goes beyond its own log", file="quorum/core/follower.py", scenario="quorum")
 def watermark_beyond_log() -> Iterator[None]:
     def advance(replica, role):
         replica.advance_high_watermark(min(role.leader_high_watermark, replica.log.end_offset + 1))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from unittest.mock import patch
 
-from tierfetch.quorum import election, follower, leader
-from tierfetch.quorum.effects import Flush, PersistState
-from tierfetch.quorum.high_watermark import advanced_high_watermark, majority_reached
-from tierfetch.quorum.log_view import LogView
-from tierfetch.quorum.replica import Replica
-from tierfetch.quorum.roles import Candidate, Prospective, Unattached
-from tierfetch.quorum.voters import VoterSet
-from tierfetch.sim.schedule import FaultKind
+from tierfetch.quorum.core import election, follower, leader
+from tierfetch.quorum.core.effects import Flush, PersistState
+from tierfetch.quorum.core.high_watermark import advanced_high_watermark, majority_reached
+from tierfetch.quorum.core.log_view import LogView
+from tierfetch.quorum.core.replica import Replica
+from tierfetch.quorum.core.roles import Candidate, Prospective, Unattached
+from tierfetch.quorum.core.voters import VoterSet
+from tierfetch.sim.faults.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
 MODEL = "tests/quorum/model/test_model.py"
@@ -22,7 +22,7 @@ LOG_VIEW = "tests/quorum/test_log_view.py"
 
 @planted(
     "the vote is not persisted",
-    file="quorum/replica.py",
+    file="quorum/core/replica.py",
     scenario="quorum",
     shown_by=MODEL,
     needs_quiet=True,
@@ -41,7 +41,7 @@ def forgotten_vote() -> Iterator[None]:
 
 @planted(
     "a vote leaves before it is on disk",
-    file="quorum/replica.py",
+    file="quorum/core/replica.py",
     scenario="quorum",
     shown_by=MODEL,
     needs_quiet=True,
@@ -59,7 +59,7 @@ def open_gate() -> Iterator[None]:
 
 @planted(
     "votes twice in an epoch",
-    file="quorum/election.py",
+    file="quorum/core/election.py",
     scenario="quorum",
     shown_by=MODEL,
     needs_quiet=True,
@@ -81,7 +81,7 @@ def votes_twice() -> Iterator[None]:
 
 @planted(
     "a candidate votes for another candidate of its epoch",
-    file="quorum/election.py",
+    file="quorum/core/election.py",
     scenario="quorum",
     shown_by=MODEL,
     needs_quiet=True,
@@ -104,7 +104,7 @@ def candidate_votes() -> Iterator[None]:
 
 @planted(
     "a shorter log of the same epoch gets the vote",
-    file="quorum/election.py",
+    file="quorum/core/election.py",
     scenario="quorum",
     shown_by=MODEL,
     faults=(FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.PAUSE),
@@ -116,7 +116,7 @@ def shorter_log() -> Iterator[None]:
 
 @planted(
     "the longer log gets the vote, whatever its epoch",
-    file="quorum/election.py",
+    file="quorum/core/election.py",
     scenario="quorum",
     shown_by=MODEL,
     needs_quiet=True,
@@ -131,7 +131,7 @@ def longer_log() -> Iterator[None]:
 
 @planted(
     "votes for an earlier epoch are counted",
-    file="quorum/election.py",
+    file="quorum/core/election.py",
     scenario="quorum",
     shown_by=MODEL,
     needs_quiet=True,
@@ -150,7 +150,7 @@ def stale_votes() -> Iterator[None]:
 
 @planted(
     "half of the voters are a majority",
-    file="quorum/voters.py",
+    file="quorum/core/voters.py",
     scenario="quorum",
     shown_by=MODEL,
     faults=(FaultKind.PARTITION, FaultKind.PROCESS_CRASH),
@@ -162,7 +162,7 @@ def half_is_enough() -> Iterator[None]:
 
 @planted(
     "high watermark from an entry of an old epoch",
-    file="quorum/high_watermark.py",
+    file="quorum/core/high_watermark.py",
     scenario="quorum",
     shown_by=MODEL,
     needs_quiet=True,
@@ -179,7 +179,7 @@ def old_epochs_entry() -> Iterator[None]:
 
 @planted(
     "a fetch from an observer counts",
-    file="quorum/leader.py",
+    file="quorum/core/leader.py",
     scenario="quorum",
     shown_by=TRANSCRIPTS,
     faults=(FaultKind.PARTITION, FaultKind.MACHINE_CRASH),
@@ -202,7 +202,7 @@ def observer_counts() -> Iterator[None]:
 
 @planted(
     "a follower acknowledges before its flush",
-    file="quorum/log_view.py",
+    file="quorum/core/log_view.py",
     scenario="quorum",
     shown_by=TRANSCRIPTS,
     faults=(FaultKind.POWER_FAILURE, FaultKind.MACHINE_CRASH),
@@ -217,7 +217,7 @@ def early_acknowledgement() -> Iterator[None]:
 
 @planted(
     "the leader counts what it has written, not flushed",
-    file="quorum/leader.py",
+    file="quorum/core/leader.py",
     scenario="quorum",
     shown_by=TRANSCRIPTS,
     faults=(FaultKind.POWER_FAILURE, FaultKind.MACHINE_CRASH),
@@ -237,7 +237,7 @@ def leader_counts_unflushed() -> Iterator[None]:
 
 @planted(
     "a truncated tail still counts as flushed",
-    file="quorum/log_view.py",
+    file="quorum/core/log_view.py",
     scenario="quorum",
     shown_by=LOG_VIEW,
     needs_quiet=True,
@@ -257,7 +257,7 @@ def stale_flush() -> Iterator[None]:
 
 @planted(
     "DivergingEpoch is overlooked",
-    file="quorum/follower.py",
+    file="quorum/core/follower.py",
     scenario="quorum",
     shown_by=TRANSCRIPTS,
     needs_quiet=True,
@@ -270,7 +270,7 @@ def no_truncation() -> Iterator[None]:
 
 @planted(
     "no check-quorum",
-    file="quorum/leader.py",
+    file="quorum/core/leader.py",
     scenario="quorum",
     shown_by=TRANSCRIPTS,
     needs_quiet=True,
@@ -283,7 +283,7 @@ def no_check_quorum() -> Iterator[None]:
 
 @planted(
     "pre-votes are granted although the leader is heard",
-    file="quorum/election.py",
+    file="quorum/core/election.py",
     scenario="quorum",
     shown_by=TRANSCRIPTS,
     needs_quiet=True,

@@ -1,6 +1,6 @@
 """Bugs that the simulator must find. Each is a context manager that replaces one function of the production code.
 
-    @planted("acknowledge before fsync", file="log/flusher.py", scenario="governed")
+    @planted("acknowledge before fsync", file="log/replica/flusher.py", scenario="governed")
     def acknowledge_before_fsync() -> Iterator[None]:
         with patch.object(Flusher, "is_due", ...):
             yield
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from tierfetch.sim.schedule import FaultKind
+from tierfetch.sim.faults.schedule import FaultKind
 
 KNOWN_FILE = Path(__file__).parent / "known.json"
 

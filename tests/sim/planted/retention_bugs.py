@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from unittest.mock import patch
 
-from tierfetch.log.config import UNLIMITED
-from tierfetch.remote.segment import RemoteLogSegmentState
-from tierfetch.rlm import partition_task, plan
-from tierfetch.sim.schedule import FaultKind
+from tierfetch.log.core.config import UNLIMITED
+from tierfetch.remote.core.segment import RemoteLogSegmentState
+from tierfetch.rlm import partition_task
+from tierfetch.rlm.core import plan
+from tierfetch.sim.faults.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
 BY_SIZE = (4_000, 12_000)
@@ -18,7 +19,7 @@ BY_TIME = (3_000, 6_000)
 
 @planted(
     "retention by size takes the segment that crosses the limit, too",
-    file="rlm/retention.py",
+    file="rlm/core/retention.py",
     scenario="governed",
     needs_quiet=True,
     retention_bytes=BY_SIZE,
@@ -37,7 +38,7 @@ def crosses_the_limit() -> Iterator[None]:
 
 @planted(
     "retention by time takes one segment too many",
-    file="rlm/retention.py",
+    file="rlm/core/retention.py",
     scenario="governed",
     needs_quiet=True,
     retention_ms=BY_TIME,
@@ -55,7 +56,7 @@ def one_too_many() -> Iterator[None]:
 
 @planted(
     "retention by size is not looked at where there is none by time",
-    file="rlm/retention.py",
+    file="rlm/core/retention.py",
     scenario="governed",
     needs_quiet=True,
     retention_bytes=BY_SIZE,
@@ -74,7 +75,7 @@ def size_alone_is_overlooked() -> Iterator[None]:
 
 @planted(
     "expired segments go before the log start has risen",
-    file="rlm/plan.py",
+    file="rlm/core/plan.py",
     scenario="governed",
     faults=(FaultKind.SLOW_DISK, FaultKind.PROCESS_CRASH, FaultKind.MOVE_LEADER),
     retention_bytes=BY_SIZE,
@@ -97,7 +98,7 @@ def deleted_first() -> Iterator[None]:
 
 @planted(
     "expired segments go before the ISR has the raised log start",
-    file="rlm/plan.py",
+    file="rlm/core/plan.py",
     scenario="governed",
     faults=(FaultKind.PAUSE, FaultKind.SLOW_LINK, FaultKind.SLOW_DISK, FaultKind.PARTITION),
     retention_bytes=BY_SIZE,
@@ -114,7 +115,7 @@ def not_waited_for_the_isr() -> Iterator[None]:
 
 @planted(
     "a follower applies retention by itself",
-    file="rlm/plan.py",
+    file="rlm/core/plan.py",
     scenario="governed",
     needs_quiet=True,
     retention_bytes=BY_SIZE,
@@ -133,7 +134,7 @@ def follower_expires() -> Iterator[None]:
 
 @planted(
     "the last segment that has expired is left in the tier",
-    file="rlm/plan.py",
+    file="rlm/core/plan.py",
     scenario="governed",
     needs_quiet=True,
     retention_bytes=BY_SIZE,
@@ -156,7 +157,7 @@ def expired_and_left() -> Iterator[None]:
 
 @planted(
     "uploads that were given up are never cleaned away",
-    file="rlm/plan.py",
+    file="rlm/core/plan.py",
     scenario="governed",
     faults=(FaultKind.HALF_UPLOADS, FaultKind.STORE_ERRORS, FaultKind.PROCESS_CRASH),
     copy_timeout_ms=(1_500,),

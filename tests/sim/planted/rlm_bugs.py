@@ -10,19 +10,20 @@ from uuid import UUID
 
 from tierfetch.broker import metadata_topic
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.remote.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from tierfetch.rlm import copier, partition_task, plan
+from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from tierfetch.rlm import copier, partition_task
 from tierfetch.rlm.copier import SegmentCopier
+from tierfetch.rlm.core import plan
 from tierfetch.rlm.expiry import RemoteSegmentDeleter
 from tierfetch.rlm.pending_deletions import PendingDeletions
 from tierfetch.rlm.reader import RemoteLogReader, RemoteRead
-from tierfetch.sim.schedule import FaultKind
+from tierfetch.sim.faults.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
 
 @planted(
     "local segments go before their upload is finished",
-    file="rlm/plan.py",
+    file="rlm/core/plan.py",
     scenario="governed",
     faults=(FaultKind.STORE_OUTAGE, FaultKind.STORE_ERRORS),
     local_retention_ms=(500,),
@@ -34,7 +35,7 @@ def deleted_before_uploaded() -> Iterator[None]:
 
 @planted(
     "segments above the last stable offset are tiered",
-    file="rlm/plan.py",
+    file="rlm/core/plan.py",
     scenario="governed",
     faults=(FaultKind.PARTITION, FaultKind.PROCESS_CRASH),
     transactional_producers=(1,),

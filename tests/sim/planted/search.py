@@ -24,11 +24,11 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from tierfetch.sim.chance import derived
-from tierfetch.sim.governed_options import GovernedOptions
-from tierfetch.sim.quorum import QuorumOptions
-from tierfetch.sim.runner import run_seed
-from tierfetch.sim.schedule import SCENE_KINDS, FaultKind
+from tierfetch.sim.faults.schedule import SCENE_KINDS, FaultKind
+from tierfetch.sim.machine.chance import derived
+from tierfetch.sim.scenarios.cluster_options import GovernedOptions
+from tierfetch.sim.scenarios.quorum import QuorumOptions
+from tierfetch.sim.scenarios.runner import run_seed
 from tierfetch.tests.sim.planted import (
     broker_bugs,
     controller_bugs,

@@ -1,0 +1,96 @@
+"""Questions to the active controller: found by what this node's replica of the metadata log knows, asked again until
+answered.
+
+| what comes back | next |
+|---|---|
+| an answer | done |
+| NOT_CONTROLLER, anywhere in it | another controller: as the metadata log says by then, else the next one in turn |
+| no connection, no answer in time | the same |
+
+Until the deadline, with a pause that grows. After a failover all brokers ask at once, so pauses are drawn at random.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import Any, Final
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.net.client import Address, KafkaClient
+from ...remote.backoff import Backoff
+
+RETRY_MIN_MS: Final = 20
+RETRY_MAX_MS: Final = 1_000
+JITTER: Final = 0.2
+ATTEMPT_TIMEOUT_S: Final = 5.0
+_PARTS: Final = ("topics", "results", "responses")
+"""Where responses without an error of their own keep those of their parts."""
+
+
+class ControllerUnavailableError(OSError):
+    """No controller has answered within the deadline. Whether one has done what was asked is not known."""
+
+
+class ControllerChannel:
+    """`leader` gives the active controller's address if it is known; `others` are all controllers."""
+
+    def __init__(
+        self,
+        client: KafkaClient,
+        rng: Random,
+        *,
+        leader: Callable[[], Address | None],
+        others: Callable[[], Sequence[Address]],
+    ) -> None:
+        self._client = client
+        self._rng = rng
+        self._leader = leader
+        self._others = others
+        self._turn = 0
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def request(self, api: ApiKey, body: Any, *, timeout_s: float, max_version: int | None = None) -> Any:
+        """The active controller's response. ControllerUnavailableError names what came last."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        backoff = Backoff(RETRY_MIN_MS, RETRY_MAX_MS, JITTER, self._rng)
+        failure = "no controller is known"
+        while (left_s := deadline_s - loop.time()) > 0:
+            for address in self._candidates():
+                try:
+                    response = await self._client.request(
+                        address, api, body, max_version=max_version, timeout_s=min(left_s, ATTEMPT_TIMEOUT_S)
+                    )
+                except (OSError, KafkaError) as error:
+                    failure = f"{address}: {error}"
+                    continue
+                if not is_from_another(response):
+                    return response
+                failure = f"{address} is not the active controller"
+            await asyncio.sleep(min(backoff.next_delay_ms() / 1000, max(0.0, deadline_s - loop.time())))
+        raise ControllerUnavailableError(f"{api.name} was not answered within {timeout_s:g} s: {failure}")
+
+    def _candidates(self) -> Iterator[Address]:
+        """The one that is known to lead, or one more of all of them in turn."""
+        leader = self._leader()
+        if leader is not None:
+            yield leader
+            return
+        others = self._others()
+        if others:
+            self._turn += 1
+            yield others[self._turn % len(others)]
+
+
+def is_from_another(response: Any) -> bool:
+    """Whether a controller answers that another one is active."""
+    code = getattr(response, "error_code", None)
+    if code is not None and code is not ErrorCode.none:
+        return code is ErrorCode.not_controller
+    parts = [part for name in _PARTS for part in getattr(response, name, ())]
+    return any(getattr(part, "error_code", None) is ErrorCode.not_controller for part in parts)

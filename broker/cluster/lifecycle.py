@@ -1,0 +1,302 @@
+"""A broker's life in its cluster: registered, alive, serving, leaving (KIP-500, KIP-631).
+
+| state | heartbeats say | next |
+|---|---|---|
+| UNREGISTERED | none are sent | registered with a new incarnation id: STARTING |
+| STARTING | wants to stay fenced | `serve`: RUNNING |
+| RUNNING | wants to be unfenced; the controller does it once this node has replayed its own registration | |
+| PAUSED | wants to be fenced: whoever can takes over its leaderships | fenced: RUNNING |
+| LEAVING | wants to shut down: leaderships move | told to go, or out of time: LEFT |
+
+Any state but LEFT: STALE_BROKER_EPOCH or BROKER_ID_NOT_REGISTERED means that the registration is not ours any more: a
+new one is made, under the same intent. A broker that could not be heard for a session timeout was fenced and its next
+heartbeat unfences it, with no memory of ISRs that it left.
+
+Registration repeats while another incarnation of the broker has a live session (after kill -9), and until `deadline_s`
+for everything else that may pass; what an operator has to mend (a wrong cluster id, an unsupported feature level) is an
+error at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+from typing import Any, Final
+from uuid import UUID
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.extensions import ThinReplica
+from .controller_channel import ControllerChannel, ControllerUnavailableError
+
+REGISTRATION_RETRY_S: Final = 0.1
+LEAVING_INTERVAL_S: Final = 0.05
+NO_PREVIOUS_EPOCH: Final = -1
+_LOST_REGISTRATION: Final = frozenset({ErrorCode.stale_broker_epoch, ErrorCode.broker_id_not_registered})
+_PASSING: Final = frozenset({ErrorCode.duplicate_broker_registration, ErrorCode.not_controller})
+
+_ALIVE: Final = "a broker with this node.id is alive; unless it has just died, one of the two needs another id"
+
+_log = logging.getLogger(__name__)
+
+
+class BrokerState(Enum):
+    """See the module's table."""
+
+    UNREGISTERED = "unregistered"
+    STARTING = "starting"
+    RUNNING = "running"
+    PAUSED = "paused"
+    LEAVING = "leaving"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerIdentity:
+    """What a registration says. `features`: name, lowest and highest level supported."""
+
+    broker_id: int
+    cluster_id: str
+    listener_name: str
+    host: str
+    port: int
+    rack: str | None
+    directory_ids: tuple[UUID, ...]
+    features: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleTimes:
+    """`registration_s`: how long a start tries; `leaving_s`: how long a stop waits for its leaderships to move."""
+
+    heartbeat_interval_s: float = 2.0
+    request_timeout_s: float = 4.5
+    registration_s: float = 60.0
+    leaving_s: float = 30.0
+
+
+class BrokerLifecycle:
+    """`register`, `serve`, `leave`; then `close`. `replayed_offset` is the last offset this node has applied."""
+
+    def __init__(
+        self, channel: ControllerChannel, rng: Random, replayed_offset: Callable[[], int], times: LifecycleTimes
+    ) -> None:
+        self.state = BrokerState.UNREGISTERED
+        self.broker_epoch = -1
+        self._channel = channel
+        self._rng = rng
+        self._replayed_offset = replayed_offset
+        self._times = times
+        self._identity: BrokerIdentity | None = None
+        self.incarnation_id = UUID(int=rng.getrandbits(128), version=4)
+        """Of this process."""
+        self._previous_epoch = NO_PREVIOUS_EPOCH
+        self._beating: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._changed = asyncio.Condition()
+        self.thin_replicas: Callable[[], Sequence[ThinReplica]] = tuple
+        """What heartbeats report (see `thin_replicas`)."""
+        self.offline_directories: Callable[[], Sequence[UUID]] = tuple
+        """The same; `report` when there are more."""
+        self._is_fenced = True
+        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Done, with the reason, when this broker can tell nobody any more that it lives, or has nowhere to store."""
+
+    async def register(self, identity: BrokerIdentity, previous_epoch: int) -> int:
+        """The broker's epoch. `previous_epoch`: of the run before if it ended in order, else -1. KafkaError for what
+        an operator has to mend, ControllerUnavailableError if no controller took it in time.
+        """
+        self._identity, self._previous_epoch = identity, previous_epoch
+        await self._register()
+        self._beating = asyncio.create_task(self._beat(), name="broker-heartbeats")
+        self._beating.add_done_callback(self._beating_ended)
+        return self.broker_epoch
+
+    async def serve(self) -> None:
+        """This broker is ready: returns once the controller lets it lead and join ISRs."""
+        await self._until_fenced(BrokerState.RUNNING, is_fenced=False)
+
+    def report(self) -> None:
+        """More directories are offline: send the next heartbeat now. Without any that is left the broker had better
+        end: nothing that it is given can be stored, and nobody would take over what is not assigned to a directory yet.
+        """
+        identity = self._identity
+        if identity is not None and set(identity.directory_ids) <= set(self.offline_directories()):
+            self._fail("none of its log directories can be used any more")
+        self._wake.set()
+
+    def controller_changed(self) -> None:
+        """The one that is active now has not heard this broker yet: send the next heartbeat now."""
+        self._wake.set()
+
+    def _fail(self, reason: str) -> None:
+        if not self.failed.done():
+            self.failed.set_result(reason)
+
+    async def hand_over(self) -> None:
+        """Give up every leadership and come back: for a log that had to be opened anew. Returns at once where that is
+        under way already, and stays away if the broker is told to leave meanwhile. ControllerUnavailableError if it
+        was not heard in time.
+        """
+        if self.state is not BrokerState.RUNNING:
+            return
+        try:
+            async with asyncio.timeout(self._times.leaving_s):
+                if await self._until_fenced(BrokerState.PAUSED, is_fenced=True):
+                    await self._until_fenced(BrokerState.RUNNING, is_fenced=False)
+        except TimeoutError:
+            self._end_pause()
+            raise ControllerUnavailableError(
+                f"leaderships could not be handed over within {self._times.leaving_s:g} s"
+            ) from None
+
+    def _end_pause(self) -> None:
+        if self.state is BrokerState.PAUSED:
+            self._set_state(BrokerState.RUNNING)
+
+    async def leave(self) -> None:
+        """Move what it leads to others, as far as time allows (controlled shutdown). Idempotent."""
+        if self._beating is None or self.state is BrokerState.LEFT:
+            return
+        self._set_state(BrokerState.LEAVING)
+        try:
+            async with asyncio.timeout(self._times.leaving_s), self._changed:
+                await self._changed.wait_for(lambda: self.state is BrokerState.LEFT)
+        except TimeoutError:
+            _log.warning("the controller did not let the broker go within %g s", self._times.leaving_s)
+
+    async def close(self) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+
+    def _set_state(self, state: BrokerState) -> None:
+        _log.info("broker is %s", state.value)
+        self.state = state
+        self._wake.set()
+
+    async def _until_fenced(self, state: BrokerState, *, is_fenced: bool) -> bool:
+        """Whether it came to that, before another state was wanted."""
+        self._set_state(state)
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._is_fenced is is_fenced or self.state is not state)
+        return self.state is state
+
+    # Registration.
+
+    async def _register(self) -> None:
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._times.registration_s
+        body = self._registration()
+        told: ErrorCode | None = None
+        while True:
+            left_s = deadline_s - loop.time()
+            response = await self._channel.request(ApiKey.BROKER_REGISTRATION, body, timeout_s=max(left_s, 0.001))
+            code: ErrorCode = response.error_code
+            if code is ErrorCode.none:
+                break
+            if code not in _PASSING or loop.time() >= deadline_s:
+                raise KafkaError(code, _explanation(code, body))
+            if code is not told:
+                told = code
+                why = _ALIVE if code is ErrorCode.duplicate_broker_registration else "another controller is active"
+                _log.warning("not registered yet, trying again for %.0f s: %s", left_s, why)
+            await asyncio.sleep(REGISTRATION_RETRY_S * self._rng.uniform(0.5, 1.0))
+        self.broker_epoch = response.broker_epoch
+        self._is_fenced = True
+        _log.info("registered with broker epoch %d", self.broker_epoch)
+        if self.state is BrokerState.UNREGISTERED:
+            self._set_state(BrokerState.STARTING)
+
+    def _registration(self) -> dict[str, Any]:
+        identity = self._identity
+        assert identity is not None, self.state
+        return {
+            "broker_id": identity.broker_id,
+            "cluster_id": identity.cluster_id,
+            "incarnation_id": self.incarnation_id,
+            "listeners": [
+                {"name": identity.listener_name, "host": identity.host, "port": identity.port, "security_protocol": 0}
+            ],
+            "features": [
+                {"name": name, "min_supported_version": low, "max_supported_version": high}
+                for name, low, high in identity.features
+            ],
+            "rack": identity.rack,
+            "is_migrating_zk_broker": False,
+            "log_dirs": identity.directory_ids,
+            "previous_broker_epoch": self._previous_epoch,
+        }
+
+    # Heartbeats.
+
+    def _beating_ended(self, task: asyncio.Task[None]) -> None:
+        """The supervisor of the heartbeats: a broker without them is fenced for good, and had better end."""
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        _log.error("a fault of ours has ended the heartbeats", exc_info=error)
+        self._fail(f"its heartbeats have ended: {error!r}")
+
+    async def _beat(self) -> None:
+        while self.state is not BrokerState.LEFT:
+            self._wake.clear()
+            try:
+                await self._beat_once()
+            except ControllerUnavailableError as error:
+                _log.warning("no heartbeat: %s", error)
+            except KafkaError as error:
+                _log.error("the controller refuses this broker: %s", error)
+            pause = asyncio.get_running_loop().call_later(self._pause_s(), self._wake.set)
+            try:
+                await self._wake.wait()
+            finally:
+                pause.cancel()
+
+    def _pause_s(self) -> float:
+        """While something is awaited it is asked for more often: it takes as long as the log takes to replay."""
+        is_waiting = self._is_fenced is (self.state is BrokerState.RUNNING) or self.state is BrokerState.LEAVING
+        return LEAVING_INTERVAL_S if is_waiting else self._times.heartbeat_interval_s
+
+    async def _beat_once(self) -> None:
+        assert self._identity is not None, self.state
+        state = self.state
+        body = {
+            "broker_id": self._identity.broker_id,
+            "broker_epoch": self.broker_epoch,
+            "current_metadata_offset": self._replayed_offset(),
+            "want_fence": state in (BrokerState.STARTING, BrokerState.PAUSED),
+            "want_shut_down": state is BrokerState.LEAVING,
+            "offline_log_dirs": self.offline_directories(),
+            "thin_replicas": self.thin_replicas(),
+        }
+        response = await self._channel.request(ApiKey.BROKER_HEARTBEAT, body, timeout_s=self._times.request_timeout_s)
+        code: ErrorCode = response.error_code
+        if code in _LOST_REGISTRATION:
+            _log.warning("the registration is not ours any more (%s): registering anew", code.name)
+            await self._register()
+        elif code is not ErrorCode.none:
+            raise KafkaError(code, f"heartbeat of broker {self._identity.broker_id}")
+        else:
+            await self._note(response)
+
+    async def _note(self, response: Any) -> None:
+        async with self._changed:
+            self._is_fenced = response.is_fenced
+            if self.state is BrokerState.LEAVING and response.should_shut_down:
+                self.state = BrokerState.LEFT
+            self._changed.notify_all()
+
+
+def _explanation(code: ErrorCode, body: dict[str, Any]) -> str:
+    broker = f"broker {body['broker_id']}"
+    if code is ErrorCode.duplicate_broker_registration:
+        return f"{broker} is registered by another process that is alive: two brokers must not have one node.id"
+    if code is ErrorCode.inconsistent_cluster_id:
+        return f"{broker} belongs to cluster {body['cluster_id']}, the controller to another: check the log directories"
+    if code is ErrorCode.unsupported_version:
+        return f"{broker} does not support a feature level that the cluster has finalized: use a newer release"
+    return f"{broker} was refused by the controller"

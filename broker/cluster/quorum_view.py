@@ -1,0 +1,390 @@
+"""The cluster as the controllers' metadata log tells it: `ClusterView` over an observer of the quorum.
+
+    metadata log --observer--> MetadataView --image--> listeners of this broker
+    requests     --ControllerChannel--> active controller --records--> metadata log --> the image
+
+What this broker asks for comes back twice: as the answer, and as records. Its parts act on the image: a call that
+changes something returns with the answer, and what hangs on it happens when the log says so.
+
+Start: cluster id (from `meta.properties`, else asked of a controller, and the directory is formatted with a new
+directory id: a wiped broker is another one) -> observer -> caught up once with what the leader has committed.
+`register` announces this incarnation, `serve` has it unfenced, `leave` hands its leaderships over.
+
+In a process that is a controller too the view listens to the controller's replica instead (`share`, before that starts,
+and `attach`): one node has one replica of the log.
+
+What fails of itself completes `failed`: the observer (its disk, mostly), and the heartbeats by a fault of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+from uuid import UUID
+
+from ...controller.core.config import SUPPORTED_FEATURES
+from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
+from ...log.disk.durable_directory import make_directory_durably
+from ...log.disk.port import Disk
+from ...log.keeper.log_directory import HeldLock
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.net.client import Address, KafkaClient
+from ...protocol.net.service import cancelled
+from ...protocol.requests import CONTROLLER_ENDPOINTS, cluster_of
+from ...protocol.topics import TopicIdPartition
+from ...quorum.controller_config import QuorumKeys
+from ...quorum.core.state import LeaderAndEpoch, ReplicaKey
+from ...quorum.delivery import CommittedBatch, SnapshotContent
+from ...quorum.node import QuorumNode
+from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
+from ..core.metadata_view import MetadataView
+from .controller_channel import ControllerChannel
+from .directory_assignments import DirectoryAssignments
+from .isr_changes import IsrChanges
+from .lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
+from .view import (
+    NO_EPOCHS,
+    BrokerRegistration,
+    ClusterImage,
+    ImageListener,
+    NewTopic,
+    PartitionRegistration,
+    ProducerIdBlock,
+    TopicImage,
+)
+
+CATCH_UP_TIMEOUT_S: Final = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+class QuorumClusterView:
+    """`lock` is held for the metadata directory from `start` to `close`; `make_client` gives clients of its own."""
+
+    def __init__(
+        self,
+        keys: QuorumKeys,
+        *,
+        node_id: int,
+        listener_name: str,
+        directory: Path,
+        disk: Disk,
+        rng: Random,
+        now_ms: Callable[[], int],
+        lock: Callable[[Path], HeldLock],
+        make_client: Callable[[], KafkaClient],
+        times: LifecycleTimes,
+        request_timeout_s: float,
+    ) -> None:
+        self._keys = keys
+        self._node_id = node_id
+        self._listener_name = listener_name
+        self._directory = directory
+        self._disk = disk
+        self._rng = rng
+        self._now_ms = now_ms
+        self._lock = lock
+        self._request_timeout_s = request_timeout_s
+        self._listeners: list[ImageListener] = []
+        self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+        self._stack = AsyncExitStack()
+        self._node: QuorumNode | None = None
+        self._is_sharing = False
+        self._metadata = MetadataView("", listener_name)
+        self.channel = ControllerChannel(make_client(), rng, leader=self._leader, others=self._controllers)
+        heartbeats = ControllerChannel(make_client(), rng, leader=self._leader, others=self._controllers)
+        self.lifecycle = BrokerLifecycle(heartbeats, rng, self.replayed_offset, times)
+        self._isr_changes = IsrChanges(self.channel, node_id, lambda: self.lifecycle.broker_epoch)
+        self._directories = DirectoryAssignments(self._assign_directories, rng)
+        self._stack.push_async_callback(self.channel.close)
+        self._stack.push_async_callback(heartbeats.close)
+
+    # The port: looking.
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._metadata.cluster
+
+    @property
+    def broker_epoch(self) -> int:
+        """Of this broker's registration; -1 before it has one."""
+        return self.lifecycle.broker_epoch
+
+    @property
+    def failed(self) -> asyncio.Future[str]:
+        """Done, with the reason, when this broker cannot follow the metadata log, or say that it lives, any more."""
+        return self.lifecycle.failed
+
+    @property
+    def incarnation_id(self) -> UUID:
+        """Of this process; another one of the same broker has another."""
+        return self.lifecycle.incarnation_id
+
+    def kraft_version(self) -> int:
+        """Whether voters are in the log (1), as far as this broker has it."""
+        return 0 if self._node is None else self._node.voters.kraft_version
+
+    def subscribe(self, listener: ImageListener) -> None:
+        self._listeners.append(listener)
+
+    def share(self, cluster_id: str) -> None:
+        """This view will be a listener of a replica that somebody else runs."""
+        self._is_sharing = True
+        self._metadata = MetadataView(cluster_id, self._listener_name)
+
+    def attach(self, node: QuorumNode) -> None:
+        """The replica that it listens to, which has started."""
+        self._node = node
+        node.failed.add_done_callback(self._node_failed)
+
+    async def start(self) -> None:
+        """QuorumStartError, LogDirectoryLockedError, OSError without a quorum."""
+        if not self._is_sharing:
+            await self._observe()
+        await self._until(
+            self._is_caught_up,
+            CATCH_UP_TIMEOUT_S,
+            f"no controller quorum could be followed: are {', '.join(map(str, self._controllers()))} running?",
+        )
+
+    async def _observe(self) -> None:
+        """With a replica of its own."""
+        await make_directory_durably(self._disk, self._directory)
+        self._stack.callback(self._lock(self._directory).release)
+        _log.info("asking the controllers %s", ", ".join(map(str, self._controllers())))
+        cluster_id = await self._find_cluster_id()
+        self._metadata = MetadataView(cluster_id, self._listener_name)
+        node = QuorumNode(
+            self._keys.raft_config(self._node_id, ()),
+            log_dir=self._directory,
+            disk=self._disk,
+            rng=self._rng,
+            now_ms=self._now_ms,
+            static_voters=self._keys.static_voters,
+            log_config=self._keys.log_config,
+            lock=None,
+        )
+        node.add_listener(self)
+        self.attach(node)
+        self._stack.push_async_callback(node.stop)
+        await node.start()
+
+    def _node_failed(self, failed: asyncio.Future[str]) -> None:
+        if not (failed.cancelled() or self.lifecycle.failed.done()):
+            self.lifecycle.failed.set_result(failed.result())
+
+    async def close(self) -> None:
+        await self._directories.close()
+        await self._isr_changes.close()
+        await self.lifecycle.close()
+        await self._stack.aclose()
+
+    def _is_caught_up(self) -> bool:
+        """As far as the quorum has told; what it holds by now is known once this broker is registered."""
+        node = self._node
+        return node is not None and 0 < node.high_watermark <= node.applied_offset and self._leader() is not None
+
+    # The port: this broker's life.
+
+    async def register(self, broker: BrokerRegistration) -> None:
+        """Returns when this broker's own registration is part of the image, and with it all that was decided before."""
+        identity = BrokerIdentity(
+            broker_id=broker.id,
+            cluster_id=self.image.cluster_id,
+            listener_name=self._listener_name,
+            host=broker.host,
+            port=broker.port,
+            rack=broker.rack,
+            directory_ids=broker.directory_ids,
+            features=tuple((name, low, high) for name, (low, high) in sorted(SUPPORTED_FEATURES.items())),
+        )
+        epoch = await self.lifecycle.register(identity, broker.epoch)
+        await self._until_image(
+            lambda image: broker.id in image.brokers and image.brokers[broker.id].epoch >= epoch, CATCH_UP_TIMEOUT_S
+        )
+
+    async def serve(self) -> None:
+        """OSError if this broker cannot go on before the controller lets it lead."""
+        serving = asyncio.create_task(self.lifecycle.serve(), name="unfencing")
+        try:
+            either: list[asyncio.Future[Any]] = [serving, self.failed]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not serving.done():
+                raise OSError(self.failed.result())
+            await serving
+        finally:
+            await cancelled(serving)
+
+    async def leave(self) -> None:
+        await self.lifecycle.leave()
+
+    # The port: changes.
+
+    async def alter_partition(
+        self,
+        partition: TopicIdPartition,
+        *,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: Sequence[int],
+        stated_epochs: Mapping[int, int] = NO_EPOCHS,
+    ) -> PartitionRegistration:
+        epochs = {**stated_epochs, self._node_id: self.broker_epoch}
+        return await self._isr_changes.alter(
+            partition,
+            leader_epoch=leader_epoch,
+            partition_epoch=partition_epoch,
+            isr=[(member, epochs.get(member, -1)) for member in isr],
+        )
+
+    def assign_directory(self, partition: TopicIdPartition, directory_id: UUID) -> None:
+        self._directories.tell(partition, directory_id)
+
+    async def _assign_directories(self, directories: list[dict[str, Any]]) -> Any:
+        body = {"broker_id": self._node_id, "broker_epoch": self.broker_epoch, "directories": directories}
+        return await self._ask(ApiKey.ASSIGN_REPLICAS_TO_DIRS, body)
+
+    async def renew_leadership(self, partition: TopicIdPartition, leader_epoch: int) -> None:
+        """A controller renews epochs only of brokers that come and go, so this one does, once for all its partitions
+        that ask meanwhile. Returns when the image says that the epoch is over.
+        """
+
+        def is_over(image: ClusterImage) -> bool:
+            if image.topic_names.get(partition.topic_id) != partition.topic:
+                return True
+            registration = image.partition(partition.topic_partition)
+            return registration is None or registration.leader_epoch > leader_epoch
+
+        if not is_over(self.image):
+            await self.lifecycle.hand_over()
+            await self._until_image(is_over)
+
+    async def create_topic(self, topic: NewTopic) -> TopicImage:
+        assignments = [
+            {"partition_index": number, "broker_ids": replicas} for number, replicas in enumerate(topic.assignments)
+        ]
+        body = {
+            "topics": [
+                {
+                    "name": topic.name,
+                    "num_partitions": -1 if assignments else topic.partitions,
+                    "replication_factor": -1 if assignments else topic.replication_factor,
+                    "assignments": assignments,
+                    "configs": [{"name": name, "value": value} for name, value in topic.configs.items()],
+                }
+            ],
+            "timeout_ms": int(self._request_timeout_s * 1000),
+            "validate_only": False,
+        }
+        response = await self._ask(ApiKey.CREATE_TOPICS, body)
+        (answer,) = response.topics
+        _check(answer, f"topic {topic.name}")
+        await self._until_image(lambda image: topic.name in image.topics)
+        return self.image.topics[topic.name]
+
+    async def allocate_producer_ids(self) -> ProducerIdBlock:
+        body = {"broker_id": self._node_id, "broker_epoch": self.broker_epoch}
+        answer = await self._ask(ApiKey.ALLOCATE_PRODUCER_IDS, body)
+        _check(answer, "a block of producer ids")
+        return ProducerIdBlock(answer.producer_id_start, answer.producer_id_len)
+
+    async def _ask(self, api: ApiKey, body: Any) -> Any:
+        return await self.channel.request(api, body, timeout_s=self._request_timeout_s)
+
+    # From the quorum.
+
+    def on_commit(self, batch: CommittedBatch) -> None:
+        before = self.image
+        if self._metadata.apply(batch.records):
+            self._publish(before)
+        self._wake()
+
+    def on_load_snapshot(self, snapshot: SnapshotContent) -> None:
+        before = self.image
+        self._metadata.load(snapshot.batches)
+        self._publish(before)
+        self._wake()
+
+    def on_leader_change(self, leader: LeaderAndEpoch) -> None:
+        _log.info("controller %s is active in epoch %d", leader.leader_id, leader.epoch)
+        if leader.leader_id is not None:
+            self.lifecycle.controller_changed()
+        self._wake()
+
+    def _publish(self, before: ClusterImage) -> None:
+        for listener in self._listeners:
+            listener(before, self.image)
+
+    def _wake(self) -> None:
+        """The replica counts a batch as applied after it has told the listeners, so look a moment later."""
+        asyncio.get_running_loop().call_soon(self._look)
+
+    def _look(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for condition, reached in waiting:
+            if reached.done():
+                continue
+            if condition():
+                reached.set_result(None)
+            else:
+                self._waiting.append((condition, reached))
+
+    async def _until_image(self, condition: Callable[[ClusterImage], bool], timeout_s: float | None = None) -> None:
+        await self._until(
+            lambda: condition(self.image),
+            timeout_s or self._request_timeout_s,
+            "the metadata log did not bring what the controller said has happened",
+        )
+
+    async def _until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+        """OSError that says `what`, if the condition does not hold in time, or why the log is not followed any more."""
+        reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((condition, reached))
+        self._look()
+        try:
+            either: list[asyncio.Future[Any]] = [reached, self.failed]
+            await asyncio.wait(either, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if not reached.done():
+                raise OSError(f"{what} ({self.failed.result() if self.failed.done() else f'{timeout_s:g} s'})")
+        finally:
+            reached.cancel()
+
+    # Finding controllers.
+
+    def _leader(self) -> Address | None:
+        endpoint = None if self._node is None else self._node.leader_endpoint
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
+
+    def _controllers(self) -> list[Address]:
+        keys = self._keys
+        named = [*keys.controller_quorum_bootstrap_servers, *keys.controller_quorum_voters.values()]
+        return [Address(host, port) for host, port in named]
+
+    def replayed_offset(self) -> int:
+        """The last offset of the metadata log that this broker has applied; -1 for none."""
+        return -1 if self._node is None else self._node.applied_offset - 1
+
+    async def _find_cluster_id(self) -> str:
+        path = self._directory / META_PROPERTIES
+        if await self._disk.exists(path):
+            return decode_meta_properties(await self._disk.read_file(path), name=str(path)).cluster_id
+        body = cluster_of(CONTROLLER_ENDPOINTS)
+        answer = await self.channel.request(ApiKey.DESCRIBE_CLUSTER, body, timeout_s=CATCH_UP_TIMEOUT_S)
+        _check(answer, "the cluster id")
+        key = ReplicaKey(self._node_id, new_directory_id(self._rng))
+        order = FormatOrder(answer.cluster_id, key, [self._directory])
+        await format_directories(self._disk, order, ignore_formatted=True, rng=self._rng, now_ms=self._now_ms)
+        _log.info("%s is new: formatted for cluster %s", self._directory, answer.cluster_id)
+        return str(answer.cluster_id)
+
+
+def _check(answer: Any, what: str) -> None:
+    code: ErrorCode = answer.error_code
+    if code is not ErrorCode.none:
+        raise KafkaError(code, getattr(answer, "error_message", None) or what)

@@ -1,0 +1,391 @@
+"""A broker's configuration: Kafka's `.properties` keys with Kafka's names, defaults and units.
+
+Rules of this file:
+
+* A field is the Kafka key with dots as underscores: `log_retention_ms` is `log.retention.ms`. The few keys of our own
+  are `bootstrap.*`, `thin.replica.*`, `remote.log.storage.manager.plugin` and `metrics.*`.
+* An unknown key is a warning with the nearest known key; a key of Kafka's that has no effect here is a warning that
+  says so; a wrong value is a `ConfigError` that names key, value and what is expected. Nothing is guessed.
+* Dynamic keys (`DYNAMIC_KEYS`) may also come from the cluster's broker configs, the default for all brokers first, then
+  this broker's own; `with_dynamic` gives the configuration in force. All others need a restart.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from ...fetcher.core.policies import bootstrap_policy
+from ...log.core.properties import (
+    INT32_MAX,
+    INT64_MAX,
+    Boolean,
+    ConfigError,
+    Listener,
+    NaturalInt,
+    Paths,
+    PositiveInt,
+    PositiveLong,
+    PropertyKeys,
+    Unlimited,
+    as_text,
+    boolean,
+    comma_list,
+    keys_of,
+    parse_listener,
+    read_properties,
+    unknown_key,
+    validated,
+)
+from ...quorum.controller_config import QuorumKeys
+from ..core.read_replicas import SELECTORS
+
+__all__ = ["DEFAULT_PROPERTIES", "DYNAMIC_KEYS", "KEYS", "BrokerConfig", "ConfigError", "Listener", "load", "parse"]
+
+_PLUGIN_OF_CLASS = {
+    "org.apache.kafka.server.log.remote.storage.LocalTieredStorage": "local",
+}
+_METADATA_PLUGIN_OF_CLASS = {
+    "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager": "topic",
+}
+_WITHOUT_EFFECT = re.compile(
+    r"(process\.roles|controller\..*|listener\.security\.protocol\.map|inter\.broker\..*|security\..*|ssl\..*|sasl\..*"
+    r"|num\.(network|io)\.threads|background\.threads|num\.recovery\.threads\..*|socket\.(send|receive)\.buffer\.bytes"
+    r"|offsets\.load\..*|group\.(consumer|coordinator|share|streams)\..*|transaction\..*|share\..*"
+    r"|log\.cleaner\.(threads|io\.buffer\..*)|leader\.imbalance\..*|auto\.leader\..*|log\.dir\.failure\.timeout\.ms"
+    r"|max\.connection\.creation\.rate|compression\.(gzip|lz4|zstd)\.level|log\.roll\.jitter\..*"
+    r"|(delete\.topic|unclean\.leader\.election)\.enable|config\.providers.*|client\.quota\..*|kafka\.metrics\..*"
+    r"|log\.flush\.(offset|start\.offset)\.checkpoint\.interval\.ms|producer\.id\.expiration\..*|queued\.max\..*"
+    r"|remote\.log\.metadata\.manager\.listener\.name|metric\.reporters|zookeeper\..*|.*\.quota\..*)"
+)
+
+
+def _listener(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    listener = parse_listener(value)
+    if listener.name != "PLAINTEXT":
+        raise ValueError("expected a PLAINTEXT listener: other security protocols are not supported")
+    return listener
+
+
+def _policy(value: object) -> object:
+    if isinstance(value, str):
+        bootstrap_policy(value)
+    return value
+
+
+def _plugin(value: object) -> object:
+    return _PLUGIN_OF_CLASS.get(value, value) if isinstance(value, str) else value
+
+
+def _selector(value: str) -> str:
+    if value not in SELECTORS:
+        raise ValueError(f"expected one of {', '.join(sorted(SELECTORS))}")
+    return value
+
+
+def _metadata_plugin(value: object) -> object:
+    return _METADATA_PLUGIN_OF_CLASS.get(value, value) if isinstance(value, str) else value
+
+
+UnlimitedOrInherit = Annotated[int, Field(ge=-2, le=INT64_MAX)]
+"""-1 means without a limit, -2 the value of the whole log."""
+Names = Annotated[frozenset[Literal["delete", "compact"]], BeforeValidator(comma_list)]
+
+
+class NodeKeys(PropertyKeys):
+    """Who the broker is, where it listens and where its data lies."""
+
+    node_id: NaturalInt
+    broker_rack: str | None = None
+    listeners: Annotated[Listener, BeforeValidator(_listener)] = Listener("PLAINTEXT", "127.0.0.1", 9092)
+    advertised_listeners: Annotated[Listener, BeforeValidator(_listener)] | None = None
+    log_dirs: Paths
+    process_roles: Annotated[tuple[Literal["broker", "controller"], ...], BeforeValidator(comma_list)] = ("broker",)
+    controller_listener_names: Annotated[tuple[str, ...], BeforeValidator(comma_list)] = ("CONTROLLER",)
+    broker_heartbeat_interval_ms: PositiveInt = 2000
+    initial_broker_registration_timeout_ms: PositiveInt = 60_000
+    controlled_shutdown_timeout_ms: NaturalInt = 30_000
+    """How long a stop waits for others to take over what this broker leads."""
+    metrics_host: str = "127.0.0.1"
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """Prometheus endpoint; absent: none; 0: the system chooses."""
+    max_connections: PositiveInt = 10_000
+    connections_max_idle_ms: PositiveLong = 600_000
+    socket_request_max_bytes: PositiveInt = 100 * 1024 * 1024
+    socket_send_buffer_bytes: Annotated[int, Field(ge=-1, le=INT32_MAX)] = 1024 * 1024
+    """Of a connection; -1: the kernel decides. What is on its way should fit into the processor's cache."""
+    request_timeout_ms: PositiveInt = 30_000
+    fetch_max_bytes: Annotated[int, Field(ge=1024, le=INT32_MAX)] = 55 * 1024 * 1024
+    max_incremental_fetch_session_cache_slots: NaturalInt = 1000
+    auto_create_topics_enable: Annotated[Literal[False], BeforeValidator(boolean)] = False
+    num_partitions: PositiveInt = 1
+    default_replication_factor: Annotated[int, Field(ge=1, le=32767)] = 1
+
+
+class LogKeys(PropertyKeys):
+    """Defaults of the topics' configs, and the upkeep of the log directories."""
+
+    log_segment_bytes: Annotated[int, Field(ge=1024 * 1024, le=INT32_MAX)] = 1024 * 1024 * 1024
+    log_roll_hours: PositiveInt = 168
+    log_roll_ms: PositiveLong | None = None
+    log_index_size_max_bytes: Annotated[int, Field(ge=4, le=INT32_MAX)] = 10 * 1024 * 1024
+    log_index_interval_bytes: NaturalInt = 4096
+    log_retention_hours: Annotated[int, Field(ge=-1, le=INT32_MAX)] = 168
+    log_retention_minutes: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
+    log_retention_ms: Unlimited | None = None
+    log_retention_bytes: Unlimited = -1
+    log_local_retention_ms: UnlimitedOrInherit = -2
+    log_local_retention_bytes: UnlimitedOrInherit = -2
+    log_retention_check_interval_ms: PositiveLong = 300_000
+    log_flush_interval_messages: PositiveLong = INT64_MAX
+    log_flush_interval_ms: PositiveLong | None = None
+    log_cleanup_policy: Names = frozenset({"delete"})
+    log_cleaner_enable: Boolean = True
+    log_cleaner_backoff_ms: Annotated[int, Field(ge=0, le=INT64_MAX)] = 15_000
+    log_cleaner_dedupe_buffer_size: PositiveLong = 128 * 1024 * 1024
+    log_cleaner_io_max_bytes_per_second: Annotated[float, Field(gt=0)] = sys.float_info.max
+    log_cleaner_min_cleanable_ratio: Annotated[float, Field(ge=0, le=1)] = 0.5
+    log_cleaner_min_compaction_lag_ms: Annotated[int, Field(ge=0, le=INT64_MAX)] = 0
+    log_cleaner_max_compaction_lag_ms: PositiveLong = INT64_MAX
+    log_cleaner_delete_retention_ms: Annotated[int, Field(ge=0, le=INT64_MAX)] = 24 * 3_600_000
+    log_message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
+    log_message_timestamp_before_max_ms: Annotated[int, Field(ge=0, le=INT64_MAX)] = INT64_MAX
+    log_message_timestamp_after_max_ms: Annotated[int, Field(ge=0, le=INT64_MAX)] = 3_600_000
+    log_preallocate: Boolean = False
+    log_segment_delete_delay_ms: NaturalInt = 60_000
+    message_max_bytes: NaturalInt = 1024 * 1024 + 12
+    compression_type: Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"] = "producer"
+    min_insync_replicas: PositiveInt = 1
+
+    @property
+    def retention_ms(self) -> int:
+        """`ms` wins over `minutes`, `minutes` over `hours`; -1 without limit."""
+        if self.log_retention_ms is not None:
+            return self.log_retention_ms
+        if self.log_retention_minutes is not None:
+            return -1 if self.log_retention_minutes < 0 else self.log_retention_minutes * 60_000
+        return -1 if self.log_retention_hours < 0 else self.log_retention_hours * 3_600_000
+
+    @property
+    def roll_ms(self) -> int:
+        return self.log_roll_ms if self.log_roll_ms is not None else self.log_roll_hours * 3_600_000
+
+
+class ReplicaKeys(PropertyKeys):
+    """How this broker follows others and judges its followers."""
+
+    replica_fetch_max_bytes: NaturalInt = 4 * 1024 * 1024
+    replica_fetch_response_max_bytes: NaturalInt = 32 * 1024 * 1024
+    replica_fetch_min_bytes: NaturalInt = 1
+    replica_fetch_wait_max_ms: NaturalInt = 500
+    replica_fetch_backoff_ms: NaturalInt = 1000
+    replica_lag_time_max_ms: PositiveLong = 30_000
+    replica_socket_timeout_ms: PositiveInt = 30_000
+    replica_high_watermark_checkpoint_interval_ms: PositiveLong = 5000
+    num_replica_fetchers: PositiveInt = 1
+    leader_replication_throttled_rate: Annotated[int, Field(ge=0, le=INT64_MAX)] = INT64_MAX
+    follower_replication_throttled_rate: Annotated[int, Field(ge=0, le=INT64_MAX)] = INT64_MAX
+    """Bytes for each second of the replicas that topics' `*.replication.throttled.replicas` name."""
+    follower_fetch_last_tiered_offset_enable: Boolean = False
+    bootstrap_policy: Annotated[str, BeforeValidator(_policy)] = "tier-first"
+    bootstrap_bounded_local_bytes: Unlimited = -1
+    bootstrap_bounded_local_ms: Unlimited = -1
+    replica_selector_class: Annotated[str, AfterValidator(_selector)] | None = None
+    thin_replica_warm_bytes: PositiveLong = 256 * 1024 * 1024
+    thin_replica_warm_ms: PositiveLong = 600_000
+    """Until it holds so much, or has been in sync so long, a replica that began behind the tier says that it did."""
+    thin_replica_warmer_enable: Boolean = False
+    thin_replica_warmer_max_bytes_per_second: PositiveLong = 20 * 1024 * 1024
+
+    @model_validator(mode="after")
+    def _fetch_wait_is_below_lag(self) -> Self:
+        if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
+            raise ValueError(
+                f"replica.fetch.wait.max.ms ({self.replica_fetch_wait_max_ms}) must be at most replica.lag.time.max.ms "
+                f"({self.replica_lag_time_max_ms}): an idle follower would leave the ISR"
+            )
+        return self
+
+
+class GroupKeys(PropertyKeys):
+    """Consumer groups and their offsets."""
+
+    group_min_session_timeout_ms: PositiveInt = 6_000
+    group_max_session_timeout_ms: PositiveInt = 1_800_000
+    group_max_size: PositiveInt = INT32_MAX
+    group_initial_rebalance_delay_ms: NaturalInt = 3_000
+    offsets_topic_num_partitions: PositiveInt = 50
+    offsets_topic_replication_factor: Annotated[int, Field(ge=1, le=32767)] = 3
+    offsets_topic_segment_bytes: Annotated[int, Field(ge=1024 * 1024, le=INT32_MAX)] = 100 * 1024 * 1024
+    offsets_topic_compression_codec: Annotated[int, Field(ge=0, le=4)] = 0
+    """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+    offsets_commit_timeout_ms: PositiveInt = 5_000
+    offset_metadata_max_bytes: NaturalInt = 4_096
+    offsets_retention_minutes: PositiveInt = 7 * 24 * 60
+    offsets_retention_check_interval_ms: PositiveLong = 600_000
+
+    @model_validator(mode="after")
+    def _session_timeouts_leave_a_choice(self) -> Self:
+        if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
+            raise ValueError(
+                f"group.min.session.timeout.ms ({self.group_min_session_timeout_ms}) must be at most "
+                f"group.max.session.timeout.ms ({self.group_max_session_timeout_ms})"
+            )
+        return self
+
+
+class RemoteKeys(PropertyKeys):
+    """The remote log manager and its two plugins."""
+
+    remote_log_storage_system_enable: Boolean = False
+    remote_log_storage_manager_plugin: str | None = None
+    remote_log_storage_manager_class_name: Annotated[str | None, BeforeValidator(_plugin)] = None
+    remote_log_storage_manager_impl_prefix: str = "rsm.config."
+    remote_log_metadata_manager_class_name: Annotated[str, BeforeValidator(_metadata_plugin)] = "topic"
+    remote_log_metadata_manager_impl_prefix: str = "rlmm.config."
+    remote_log_metadata_custom_metadata_max_bytes: NaturalInt = 128
+    remote_log_manager_task_interval_ms: PositiveLong = 30_000
+    remote_log_manager_task_retry_backoff_ms: PositiveInt = 500
+    remote_log_manager_task_retry_backoff_max_ms: PositiveInt = 30_000
+    remote_log_manager_copier_thread_pool_size: PositiveInt = 10
+    remote_log_manager_expiration_thread_pool_size: PositiveInt = 10
+    remote_log_manager_copy_max_bytes_per_second: PositiveLong = INT64_MAX
+    remote_log_manager_fetch_max_bytes_per_second: PositiveLong = INT64_MAX
+    remote_log_manager_copy_timeout_ms: PositiveInt = 300_000
+    remote_log_index_file_cache_total_size_bytes: PositiveLong = 1024 * 1024 * 1024
+    remote_log_reader_threads: PositiveInt = 10
+    remote_fetch_max_wait_ms: PositiveInt = 500
+    remote_list_offsets_request_timeout_ms: PositiveLong = 30_000
+    rsm_config: dict[str, str] = Field(default_factory=dict, repr=False)
+    rlmm_config: dict[str, str] = Field(default_factory=dict, repr=False)
+
+    @property
+    def storage_plugin(self) -> str | None:
+        """The name of the storage plugin's entry point."""
+        return self.remote_log_storage_manager_plugin or self.remote_log_storage_manager_class_name
+
+    @model_validator(mode="after")
+    def _enabled_needs_a_plugin(self) -> Self:
+        if self.remote_log_storage_system_enable and self.storage_plugin is None:
+            raise ValueError(
+                "remote.log.storage.system.enable=true needs remote.log.storage.manager.plugin (local, s3, fsspec, or "
+                "the entry point of another plugin)"
+            )
+        return self
+
+
+class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, QuorumKeys):
+    """All keys of one broker, checked."""
+
+    @model_validator(mode="after")
+    def _belongs_to_one_cluster(self) -> Self:
+        if "broker" not in self.process_roles:
+            raise ValueError("process.roles does not name broker: this is a controller's configuration")
+        if not (self.controller_quorum_voters or self.controller_quorum_bootstrap_servers):
+            raise ValueError("controller.quorum.bootstrap.servers (or controller.quorum.voters) must say who governs")
+        if "controller" not in self.process_roles and self.node_id in self.controller_quorum_voters:
+            raise ValueError(
+                f"node.id={self.node_id} is that of a voter in controller.quorum.voters, which would take what this "
+                f"broker fetches for what the voter has: give the broker another node.id"
+            )
+        return self
+
+    @property
+    def advertised(self) -> Listener:
+        """What clients and other brokers are told."""
+        return self.advertised_listeners or self.listeners
+
+    def with_dynamic(self, *overrides: Mapping[str, str]) -> BrokerConfig:
+        """This configuration with dynamic keys replaced, later mappings winning; ConfigError for a value that is wrong.
+
+        Keys that are not dynamic are passed over: whoever accepted them reports them.
+        """
+        merged = {key: value for mapping in overrides for key, value in mapping.items() if key in DYNAMIC_KEYS}
+        if not merged:
+            return self
+        values = self.model_dump(by_alias=True, exclude_unset=True)
+        return validated(BrokerConfig, {**values, **merged}, "dynamic broker configs")
+
+
+KEYS = keys_of(BrokerConfig) - {"rsm.config", "rlmm.config"}
+DYNAMIC_KEYS = frozenset(
+    key
+    for key in KEYS
+    if key == "follower.fetch.last.tiered.offset.enable"
+    or key.startswith(("bootstrap.", "log.retention.", "log.local.retention.", "log.segment.", "log.flush.interval."))
+    or key
+    in {
+        "log.roll.ms",
+        "log.message.timestamp.before.max.ms",
+        "log.message.timestamp.after.max.ms",
+        "log.index.interval.bytes",
+        "message.max.bytes",
+        "min.insync.replicas",
+        "compression.type",
+        "log.cleaner.min.cleanable.ratio",
+        "log.cleaner.min.compaction.lag.ms",
+        "log.cleaner.max.compaction.lag.ms",
+        "log.cleaner.delete.retention.ms",
+        "thin.replica.warmer.enable",
+        "thin.replica.warmer.max.bytes.per.second",
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+    }
+) - {"log.retention.check.interval.ms", "log.retention.hours", "log.retention.minutes", "log.segment.delete.delay.ms"}
+DEFAULT_PROPERTIES: Mapping[str, str] = {
+    key: as_text(default)
+    for key in sorted(KEYS)
+    if not (field := BrokerConfig.model_fields[key.replace(".", "_")]).is_required()
+    and (default := field.get_default(call_default_factory=True)) is not None
+}
+"""What a key says where nobody sets it; without the keys that then have no value."""
+_ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
+
+
+def load(path: Path) -> tuple[BrokerConfig, list[str]]:
+    """Read a `.properties` file; returns the configuration and warnings. ConfigError names the file."""
+    return parse(read_properties(path), str(path))
+
+
+def parse(properties: Mapping[str, str], source: str) -> tuple[BrokerConfig, list[str]]:
+    """Check properties; returns the configuration and warnings. `source` names them in messages."""
+    values: dict[str, Any] = {}
+    warnings: list[str] = []
+    prefixes = {
+        "rsm.config": properties.get("remote.log.storage.manager.impl.prefix", "rsm.config."),
+        "rlmm.config": properties.get("remote.log.metadata.manager.impl.prefix", "rlmm.config."),
+    }
+    for given, value in properties.items():
+        key = _ALIASES.get(given, given)
+        prefix = next((name for name, text in prefixes.items() if text and given.startswith(text)), None)
+        if key in KEYS:
+            values.setdefault(key, value)
+        elif prefix is not None:
+            values.setdefault(prefix, {})[given.removeprefix(prefixes[prefix])] = value
+        else:
+            warnings.append(f"{source}: {_unknown(given)}")
+    for key in ("listeners", "advertised.listeners"):
+        if key in values:
+            values[key] = _without_controllers(values[key], properties.get("controller.listener.names", "CONTROLLER"))
+    return validated(BrokerConfig, values, source), warnings
+
+
+def _without_controllers(listeners: str, controller_names: str) -> str:
+    """A node that is a controller too names its listeners beside the broker's."""
+    names = {name.strip().upper() for name in controller_names.split(",")}
+    items = [item.strip() for item in listeners.split(",")]
+    return ",".join(item for item in items if item.partition("://")[0].upper() not in names)
+
+
+def _unknown(key: str) -> str:
+    if _WITHOUT_EFFECT.fullmatch(key) and not difflib.get_close_matches(key, KEYS, n=1, cutoff=0.8):
+        return f"key {key!r} has no effect in tierfetch"
+    return unknown_key(key, KEYS)

@@ -1,0 +1,79 @@
+"""Which partitions of a broker an image makes it look at, given the image that was applied before. Pure.
+
+    another value than before        looked at
+    -------------------------------  ----------------------------------------------------------------------------------
+    a partition's registration       that partition; as gone, if the broker has no replica of it any more
+    a topic's configs                all its partitions
+    a topic's id                     the old topic's as gone, the new one's
+    a broker's registration          what this broker leads and the other has a replica of: who may join an ISR
+    dynamic broker configs           all that is hosted: topics inherit them
+
+What did not change is the same value in both images (`cluster_view`), so that most of it costs one comparison of
+identities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ...protocol.topics import TopicIdPartition
+from ..cluster.view import ClusterImage, PartitionRegistration, TopicImage
+
+Changes = dict[TopicIdPartition, PartitionRegistration | None]
+"""None: not hosted any more. In the order of the names."""
+
+
+def changed_partitions(before: ClusterImage, after: ClusterImage, broker_id: int) -> Changes:
+    """See the module's table."""
+    if before.broker_configs is not after.broker_configs and before.broker_configs != after.broker_configs:
+        everything: Changes = dict(_gone(before, after, broker_id))
+        return everything | after.hosted_by(broker_id)
+    found: Changes = dict(_gone(before, after, broker_id))
+    others = _changed_brokers(before, after)
+    for name, topic in sorted(after.topics.items()):
+        known = before.topics.get(name)
+        if topic is not known:
+            found.update(_of_topic(known, topic, broker_id))
+        if others:
+            found.update(_led_with(topic, broker_id, others))
+    return found
+
+
+def _gone(before: ClusterImage, after: ClusterImage, broker_id: int) -> Iterator[tuple[TopicIdPartition, None]]:
+    for name, topic in sorted(before.topics.items()):
+        now = after.topics.get(name)
+        if now is topic:
+            continue
+        partitions: Mapping[int, PartitionRegistration] = {}
+        if now is not None and now.topic_id == topic.topic_id:
+            partitions = now.partitions
+        for number, registration in topic.partitions.items():
+            present = partitions.get(number)
+            if broker_id in registration.replicas and (present is None or broker_id not in present.replicas):
+                yield topic.id_partition(number), None
+
+
+def _of_topic(before: TopicImage | None, topic: TopicImage, broker_id: int) -> Changes:
+    known: Mapping[int, PartitionRegistration] = {}
+    if before is not None and before.topic_id == topic.topic_id and before.configs == topic.configs:
+        known = before.partitions
+    return {
+        topic.id_partition(number): registration
+        for number, registration in sorted(topic.partitions.items())
+        if registration is not (old := known.get(number)) and broker_id in registration.replicas and registration != old
+    }
+
+
+def _changed_brokers(before: ClusterImage, after: ClusterImage) -> frozenset[int]:
+    if before.brokers is after.brokers:
+        return frozenset()
+    ids = before.brokers.keys() | after.brokers.keys()
+    return frozenset(id_ for id_ in ids if before.brokers.get(id_) != after.brokers.get(id_))
+
+
+def _led_with(topic: TopicImage, broker_id: int, others: frozenset[int]) -> Changes:
+    return {
+        topic.id_partition(number): registration
+        for number, registration in topic.partitions.items()
+        if registration.leader == broker_id and not others.isdisjoint(registration.replicas)
+    }

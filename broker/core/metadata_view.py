@@ -1,0 +1,145 @@
+"""The metadata log as the broker sees it: Kafka's records in, immutable `ClusterImage`s out. Pure.
+
+The log's image (`controller.image.image`) is one mutable value; a broker's parts work with images that do not change
+under their hands. So each batch gives a new `ClusterImage` that shares with the one before what the batch did not
+touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ...controller.core.features import EARLIEST_PENDING_UPLOAD_LEVEL
+from ...controller.image.delta import ConfigResource, ImageDelta
+from ...controller.image.image import BROKER_RESOURCE, METADATA_VERSION, TOPIC_RESOURCE, MetadataImage
+from ...controller.image.registrations import BrokerRegistration as RegisteredBroker
+from ...controller.image.registrations import PartitionRegistration as RegisteredPartition
+from ...controller.image.registrations import TopicRegistration
+from ...controller.records import decode_record
+from ...protocol.topics import interned_id
+from ..cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
+
+DEFAULT_BROKER = "default"
+"""Under which name `ClusterImage.broker_configs` has what holds for all brokers."""
+
+
+class MetadataView:
+    """`cluster` is the image after everything that was applied."""
+
+    def __init__(self, cluster_id: str, listener_name: str) -> None:
+        self._listener_name = listener_name
+        self.metadata = MetadataImage()
+        self.cluster = ClusterImage(cluster_id, {}, {}, {}, features={})
+
+    def apply(self, records: Iterable[bytes]) -> bool:
+        """Take up the records of a committed batch; whether anything changed. MetadataRecordError."""
+        delta = self.metadata.delta = ImageDelta()
+        for value in records:
+            self.metadata.replay(decode_record(value).record)
+        if delta.is_empty:
+            return False
+        self.cluster = self._changed(delta)
+        return True
+
+    def load(self, batches: Iterable[Iterable[bytes]]) -> None:
+        """Forget everything, and take up a snapshot."""
+        self.metadata = MetadataImage()
+        delta = self.metadata.delta = ImageDelta()
+        for records in batches:
+            for value in records:
+                self.metadata.replay(decode_record(value).record)
+        self.cluster = ClusterImage(self.cluster.cluster_id, {}, {}, {}, features={})
+        self.cluster = self._changed(delta)
+
+    def _changed(self, delta: ImageDelta) -> ClusterImage:
+        before = self.cluster
+        return ClusterImage(
+            cluster_id=before.cluster_id,
+            brokers=self._brokers(before.brokers, delta.brokers),
+            topics=self._topics(before.topics, delta),
+            broker_configs=self._broker_configs(before.broker_configs, delta.configs),
+            features=dict(self.metadata.features) if delta.features else before.features,
+        )
+
+    def _brokers(self, before: Mapping[int, BrokerRegistration], changed: set[int]) -> Mapping[int, BrokerRegistration]:
+        if not changed:
+            return before
+        brokers = {broker_id: broker for broker_id, broker in before.items() if broker_id not in changed}
+        for broker_id in changed:
+            registered = self.metadata.brokers.get(broker_id)
+            if registered is not None:
+                brokers[broker_id] = _broker(registered, self._listener_name)
+        return dict(sorted(brokers.items()))
+
+    def _topics(self, before: Mapping[str, TopicImage], delta: ImageDelta) -> Mapping[str, TopicImage]:
+        configured = {resource.name for resource in delta.configs if resource.resource_type == TOPIC_RESOURCE}
+        if not (delta.partitions or delta.removed_topics or configured):
+            return before
+        topics = dict(before)
+        for topic_id, name in delta.removed_topics.items():
+            if name in topics and topics[name].topic_id == topic_id:
+                del topics[name]
+        for topic_id, numbers in delta.partitions.items():
+            topic = self.metadata.topics.get(topic_id)
+            if topic is not None:
+                topics[topic.name] = self._topic(topic, topics.get(topic.name), numbers)
+        for name in sorted(configured & topics.keys()):
+            topic = self.metadata.topic(name)
+            if topic is not None:
+                topics[name] = self._topic(topic, topics[name], set())
+        return topics
+
+    def _topic(self, topic: TopicRegistration, before: TopicImage | None, numbers: set[int]) -> TopicImage:
+        known = before.partitions if before is not None and before.topic_id == topic.topic_id else {}
+        partitions = dict(known)
+        for number in numbers:
+            registered = topic.partitions.get(number)
+            if registered is None:
+                partitions.pop(number, None)
+            else:
+                partitions[number] = _partition(registered)
+        configs = self.metadata.config(TOPIC_RESOURCE, topic.name)
+        return TopicImage(topic.name, interned_id(topic.topic_id), dict(configs), partitions)
+
+    def _broker_configs(
+        self, before: Mapping[str, Mapping[str, str]], changed: set[ConfigResource]
+    ) -> Mapping[str, Mapping[str, str]]:
+        names = {resource.name for resource in changed if resource.resource_type == BROKER_RESOURCE}
+        if not names:
+            return before
+        configs = dict(before)
+        for name in sorted(names):
+            configs[name or DEFAULT_BROKER] = dict(self.metadata.config(BROKER_RESOURCE, name))
+        return configs
+
+
+def _broker(registered: RegisteredBroker, listener_name: str) -> BrokerRegistration:
+    """With the endpoint of the listener that brokers and clients use here, else its first."""
+    end_points = {end_point.name: end_point for end_point in reversed(registered.end_points)}
+    end_point = end_points.get(listener_name) or next(iter(registered.end_points), None)
+    return BrokerRegistration(
+        id=registered.broker_id,
+        host=end_point.host if end_point else "",
+        port=end_point.port if end_point else 0,
+        rack=registered.rack,
+        directory_ids=tuple(directory for directory in registered.directories if directory is not None),
+        fenced=registered.fenced,
+        is_leaving=registered.in_controlled_shutdown,
+        epoch=registered.epoch,
+    )
+
+
+def _partition(registered: RegisteredPartition) -> PartitionRegistration:
+    return PartitionRegistration(
+        leader=registered.leader,
+        leader_epoch=registered.leader_epoch,
+        partition_epoch=registered.partition_epoch,
+        replicas=registered.replicas,
+        isr=registered.isr,
+        directories=registered.directories,
+    )
+
+
+def knows_pending_uploads(image: ClusterImage) -> bool:
+    """Whether every broker of the cluster answers ListOffsets -6 (KIP-1023)."""
+    return image.features is None or image.features.get(METADATA_VERSION, 0) >= EARLIEST_PENDING_UPLOAD_LEVEL

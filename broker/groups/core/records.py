@@ -1,0 +1,260 @@
+"""The records of `__consumer_offsets`: bytes <-> values, Kafka's `OffsetCommitKey/Value` and `GroupMetadataKey/Value`.
+
+    key   := version int16, fields            version 0, 1: an offset (group, topic, partition); 2: a group (group)
+    value := version int16, fields            null is a tombstone: the offset or the group is gone
+
+| value | versions read | written |
+|---|---|---|
+| offset | 0-4 | 3; 1 where the client gave an expiry of its own (OffsetCommit before version 5); 4 with a topic id |
+| group | 0-4 | 3 |
+
+Values from version 4 on are flexible (KIP-482, KIP-915). Keys of other versions belong to other kinds of groups and to
+later Kafkas: `decode_record` gives None, and whoever reads the topic passes them over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from ....protocol.errors import CorruptRecordError
+from ....protocol.wire.primitives import MalformedMessageError, Reader, Writer
+
+NO_TIMESTAMP: Final = -1
+NO_LEADER_EPOCH: Final = -1
+
+_OFFSET_KEY_VERSIONS: Final = frozenset({0, 1})
+_OFFSET_KEY: Final = 1
+_GROUP_KEY: Final = 2
+_FLEXIBLE_SINCE: Final = 4
+_VALUE_VERSION_MAX: Final = 4
+_OFFSET_WITH_EXPIRY: Final = 1
+_OFFSET_VALUE: Final = 3
+_OFFSET_WITH_TOPIC_ID: Final = 4
+_GROUP_VALUE: Final = 3
+_TOPIC_ID_TAG: Final = 0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetKey:
+    """The position of a group in a partition."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """The group itself."""
+
+    group_id: str
+
+
+Key = OffsetKey | GroupKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetValue:
+    """What was committed. Times in ms since the epoch; an `expire_timestamp_ms` is the client's own wish."""
+
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = ""
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = NO_TIMESTAMP
+    topic_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberValue:
+    """One member; `subscription` is its metadata for the protocol that the group had agreed on."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupValue:
+    """A group at the end of a rebalance."""
+
+    protocol_type: str
+    generation_id: int
+    protocol_name: str | None
+    leader: str | None
+    current_state_timestamp_ms: int = NO_TIMESTAMP
+    members: tuple[MemberValue, ...] = ()
+
+
+Value = OffsetValue | GroupValue
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord:
+    """One record; a `value` of None is a tombstone."""
+
+    key: Key
+    value: Value | None
+
+    def encoded(self) -> tuple[bytes, bytes | None]:
+        """Key and value as bytes."""
+        return encode_key(self.key), None if self.value is None else encode_value(self.value)
+
+
+def encode_key(key: Key) -> bytes:
+    writer = Writer(flexible=False)
+    if isinstance(key, OffsetKey):
+        writer.int16(_OFFSET_KEY)
+        writer.string(key.group_id)
+        writer.string(key.topic)
+        writer.int32(key.partition)
+    else:
+        writer.int16(_GROUP_KEY)
+        writer.string(key.group_id)
+    return bytes(writer.out)
+
+
+def encode_value(value: Value) -> bytes:
+    return _encode_offset(value) if isinstance(value, OffsetValue) else _encode_group(value)
+
+
+def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
+    """None for a record of another kind. CorruptRecordError for one that cannot be read."""
+    try:
+        decoded = _decode_key(_reader(key))
+        if decoded is None:
+            return None
+        if value is None:
+            return GroupRecord(decoded, None)
+        reader = _reader(value)
+        version = reader.int16()
+        if not 0 <= version <= _VALUE_VERSION_MAX:
+            raise MalformedMessageError(f"value version {version}, known are 0 to {_VALUE_VERSION_MAX}")
+        reader.flexible = version >= _FLEXIBLE_SINCE
+        is_offset = isinstance(decoded, OffsetKey)
+        return GroupRecord(decoded, _decode_offset(reader, version) if is_offset else _decode_group(reader, version))
+    except MalformedMessageError as error:
+        raise CorruptRecordError(f"a record of consumer groups: {error}") from error
+
+
+def _reader(data: bytes) -> Reader:
+    return Reader(memoryview(data), 0, flexible=False)
+
+
+def _decode_key(reader: Reader) -> Key | None:
+    version = reader.int16()
+    if version in _OFFSET_KEY_VERSIONS:
+        return OffsetKey(reader.string(), reader.string(), reader.int32())
+    return GroupKey(reader.string()) if version == _GROUP_KEY else None
+
+
+def _encode_offset(value: OffsetValue) -> bytes:
+    has_expiry = value.expire_timestamp_ms != NO_TIMESTAMP
+    version = _OFFSET_VALUE
+    if has_expiry:
+        version = _OFFSET_WITH_EXPIRY
+    elif value.topic_id is not None:
+        version = _OFFSET_WITH_TOPIC_ID
+    writer = Writer(flexible=version >= _FLEXIBLE_SINCE)
+    writer.int16(version)
+    writer.int64(value.offset)
+    if version >= 3:
+        writer.int32(value.leader_epoch)
+    writer.string(value.metadata)
+    writer.int64(value.commit_timestamp_ms)
+    if version == _OFFSET_WITH_EXPIRY:
+        writer.int64(value.expire_timestamp_ms)
+    tagged = {_TOPIC_ID_TAG: value.topic_id.bytes} if version >= _FLEXIBLE_SINCE and value.topic_id else {}
+    writer.end_structure(tagged)
+    return bytes(writer.out)
+
+
+def _decode_offset(reader: Reader, version: int) -> OffsetValue:
+    offset = reader.int64()
+    leader_epoch = reader.int32() if version >= 3 else NO_LEADER_EPOCH
+    metadata = reader.string()
+    commit_timestamp_ms = reader.int64()
+    expire_timestamp_ms = reader.int64() if version == 1 else NO_TIMESTAMP
+    tagged = reader.tagged_fields()
+    return OffsetValue(
+        offset=offset,
+        leader_epoch=leader_epoch,
+        metadata=metadata,
+        commit_timestamp_ms=commit_timestamp_ms,
+        expire_timestamp_ms=expire_timestamp_ms,
+        topic_id=tagged[_TOPIC_ID_TAG].uuid() if _TOPIC_ID_TAG in tagged else None,
+    )
+
+
+def _encode_group(value: GroupValue) -> bytes:
+    writer = Writer(flexible=False)
+    writer.int16(_GROUP_VALUE)
+    writer.string(value.protocol_type)
+    writer.int32(value.generation_id)
+    writer.string(value.protocol_name)
+    writer.string(value.leader)
+    writer.int64(value.current_state_timestamp_ms)
+    writer.array_length(len(value.members))
+    for member in value.members:
+        writer.string(member.member_id)
+        writer.string(member.group_instance_id)
+        writer.string(member.client_id)
+        writer.string(member.client_host)
+        writer.int32(member.rebalance_timeout_ms)
+        writer.int32(member.session_timeout_ms)
+        for data in (member.subscription, member.assignment):
+            writer.int32(len(data))
+            writer.out += data
+    return bytes(writer.out)
+
+
+def _decode_group(reader: Reader, version: int) -> GroupValue:
+    protocol_type = reader.string()
+    generation_id = reader.int32()
+    protocol_name = reader.nullable_string()
+    leader = reader.nullable_string()
+    timestamp_ms = reader.int64() if version >= 2 else NO_TIMESTAMP
+    members = tuple([_decode_member(reader, version) for _ in range(reader.array_length())])
+    reader.tagged_fields()
+    return GroupValue(
+        protocol_type=protocol_type,
+        generation_id=generation_id,
+        protocol_name=protocol_name,
+        leader=leader,
+        current_state_timestamp_ms=timestamp_ms,
+        members=members,
+    )
+
+
+def _decode_member(reader: Reader, version: int) -> MemberValue:
+    member_id = reader.string()
+    group_instance_id = reader.nullable_string() if version >= 3 else None
+    client_id, client_host = reader.string(), reader.string()
+    rebalance_timeout_ms = reader.int32() if version >= 1 else NO_TIMESTAMP
+    session_timeout_ms = reader.int32()
+    subscription, assignment = _bytes(reader), _bytes(reader)
+    reader.tagged_fields()
+    return MemberValue(
+        member_id=member_id,
+        group_instance_id=group_instance_id,
+        client_id=client_id,
+        client_host=client_host,
+        rebalance_timeout_ms=session_timeout_ms if rebalance_timeout_ms < 0 else rebalance_timeout_ms,
+        session_timeout_ms=session_timeout_ms,
+        subscription=subscription,
+        assignment=assignment,
+    )
+
+
+def _bytes(reader: Reader) -> bytes:
+    data = reader.nullable_records()
+    if data is None:
+        raise MalformedMessageError(f"null before byte {reader.position} where bytes are needed")
+    return bytes(data)

@@ -1,0 +1,102 @@
+"""A hosted partition as a fetcher sees it: `fetcher.ports.FollowerPartition` over `Partition` and its log."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from ...log.core.epochs import LeaderEpochCache
+from ...log.keeper.manager import LogManager
+from ...log.keeper.replace_replica import AdoptedState, adopt
+from ...protocol.topics import TopicIdPartition
+from ...rlm.core.view import TierMode, TierPolicy
+from .partition import Partition
+
+TIERED = frozenset({TierMode.COPYING, TierMode.READ_ONLY})
+
+
+class FollowedPartition:
+    """`on_replaced` is called when the partition has a new log, with state from the tier."""
+
+    def __init__(
+        self, partition: Partition, logs: LogManager, *, has_tier: bool, on_replaced: Callable[[Partition], None]
+    ) -> None:
+        self._partition = partition
+        self._logs = logs
+        self._has_tier = has_tier
+        self._on_replaced = on_replaced
+
+    @property
+    def topic_id_partition(self) -> TopicIdPartition:
+        return self._partition.partition
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._partition.leader_epoch
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._partition.log.log_start_offset
+
+    @property
+    def local_log_start_offset(self) -> int:
+        return self._partition.log.local_log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._partition.log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._partition.log.high_watermark
+
+    @property
+    def epochs(self) -> LeaderEpochCache:
+        return self._partition.log.epochs
+
+    @property
+    def is_tiered(self) -> bool:
+        policy = TierPolicy.of(self.topic_id_partition.topic, self._partition.log.config)
+        return self._has_tier and policy.mode in TIERED
+
+    @property
+    def is_compacted(self) -> bool:
+        return self._partition.log.config.is_compacted
+
+    @property
+    def has_failed(self) -> bool:
+        return self._partition.has_failed
+
+    @property
+    def is_never_in_isr(self) -> bool:
+        return self._partition.is_never_in_isr
+
+    def append(self, records: memoryview) -> Awaitable[object]:
+        return self._partition.log.append_as_follower(records)
+
+    async def truncate_to(self, offset: int) -> None:
+        await self._partition.log.truncate_to(offset)
+
+    async def start_at(self, offset: int) -> None:
+        await self._partition.log.truncate_fully_and_start_at(offset)
+
+    async def adopt(self, state: AdoptedState) -> None:
+        partition = self._partition
+        partition.is_log_being_replaced = True
+        try:
+            await adopt(self._logs, self.topic_id_partition.topic_partition, state)
+        finally:
+            partition.is_log_being_replaced = False
+            self._take_log()
+
+    def _take_log(self) -> None:
+        """The one that is there now: the adopted one, or after a failure on the way the old one, opened anew."""
+        log = self._logs.logs.get(self.topic_id_partition.topic_partition)
+        if log is not None and log is not self._partition.log:
+            self._partition.replace_log(log)
+            self._on_replaced(self._partition)
+
+    def update_high_watermark(self, offset: int) -> None:
+        self._partition.log.update_high_watermark(offset)
+
+    async def follow_log_start_offset(self, offset: int) -> None:
+        await self._partition.log.follow_log_start_offset(offset)

@@ -1,0 +1,94 @@
+"""Look-up of the partitions that this broker hosts, by what a request says; the errors of a look-up that fails.
+
+| the request names | answer |
+|---|---|
+| a topic name that does not exist, or a partition that its topic does not have | UNKNOWN_TOPIC_OR_PARTITION |
+| a topic id that does not exist | UNKNOWN_TOPIC_ID |
+| a partition that is elsewhere, or here but not yet set up | NOT_LEADER_OR_FOLLOWER |
+| a partition whose log could not be opened | KAFKA_STORAGE_ERROR |
+
+The replica manager alone changes what is hosted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.topics import TopicPartition
+from ...protocol.wire.leader_hints import LeaderIdAndEpoch, NodeEndpoint
+from ..cluster.view import ClusterImage, ClusterView
+from .partition import Partition
+
+
+class HostedPartitions:
+    """`partitions` are set up; `failures` say why one is not."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self.failures: dict[TopicPartition, str] = {}
+        self._found: dict[tuple[str | int, int], Partition] = {}
+        """By the name or the number of the topic's id: look-ups that hold in `_found_in`, with what is hosted now."""
+        self._found_in = view.image
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._view.image
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, Partition]:
+        return self._partitions
+
+    def add(self, name: TopicPartition, partition: Partition) -> None:
+        self._found.clear()
+        self._partitions[name] = partition
+
+    def remove(self, name: TopicPartition) -> Partition:
+        self._found.clear()
+        return self._partitions.pop(name)
+
+    def find(self, topic: str | UUID, number: int) -> Partition:
+        """KafkaError as in the module's table."""
+        image = self._view.image
+        if image is not self._found_in:
+            self._found_in = image
+            self._found.clear()
+        key = (topic if isinstance(topic, str) else topic.int, number)
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._look_up(image, topic, number)
+        return found
+
+    def _look_up(self, image: ClusterImage, topic: str | UUID, number: int) -> Partition:
+        name = topic if isinstance(topic, str) else image.topic_names.get(topic)
+        if name is None:
+            raise KafkaError(ErrorCode.unknown_topic_id, f"no topic has the id {topic}")
+        hosted = self._partitions.get(TopicPartition(name, number))
+        if hosted is None or (isinstance(topic, UUID) and hosted.partition.topic_id != topic):
+            raise self._absent(name, number)
+        return hosted
+
+    def _absent(self, name: str, number: int) -> KafkaError:
+        partition = TopicPartition(name, number)
+        if self.image.partition(partition) is None:
+            return KafkaError(ErrorCode.unknown_topic_or_partition, f"there is no partition {partition}")
+        if partition in self.failures:
+            return KafkaError(ErrorCode.kafka_storage_error, f"{partition}: {self.failures[partition]}")
+        return KafkaError(ErrorCode.not_leader_or_follower, f"{partition} is not led by this broker")
+
+    def leader_hint(self, topic: str | UUID, number: int) -> LeaderIdAndEpoch | None:
+        """Who leads a partition as far as the cluster view knows, for a client that asked the wrong broker."""
+        name = topic if isinstance(topic, str) else self.image.topic_names.get(topic)
+        registration = None if name is None else self.image.partition(TopicPartition(name, number))
+        return None if registration is None else LeaderIdAndEpoch(registration.leader, registration.leader_epoch)
+
+    def endpoint(self, broker_id: int) -> NodeEndpoint | None:
+        broker = self.image.brokers.get(broker_id)
+        return None if broker is None else NodeEndpoint(broker.id, broker.host, broker.port, broker.rack)
+
+    def endpoints(self, hints: set[LeaderIdAndEpoch]) -> tuple[NodeEndpoint, ...]:
+        """Of the leaders that the hints name."""
+        found = [self.endpoint(broker_id) for broker_id in sorted({hint.leader_id for hint in hints})]
+        return tuple(endpoint for endpoint in found if endpoint is not None)

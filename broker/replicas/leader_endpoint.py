@@ -1,0 +1,227 @@
+"""A broker as the leader that this one follows: `fetcher.ports.LeaderEndpoint` over the wire.
+
+Fetches have a connection of their own, because answers come in the order of their requests and questions must not wait
+behind a long fetch. They are incremental (KIP-227):
+
+    what happens                              the session afterwards
+    ----------------------------------------  -------------------------------------------------------------
+    answered, full request                    the one that the leader opened, or none
+    answered, incremental request             goes on
+    the leader does not know it any more      none; the same partitions are asked for in full at once
+    refused, or not what was asked            none
+    cancelled, failed, not answered           none, and the connection is closed: a long fetch that nobody
+                                              waits for would hold up the next one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, NamedTuple
+
+from ...fetcher.ports import Arrived, FetchedPartition, FetchLimits, PartitionToFetch
+from ...log.core.epochs import EpochEnd
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.fetch.arrival import ArrivedAnswer
+from ...protocol.fetch.messages import (
+    HIGH_WATERMARK_NOT_TOLD,
+    LOCAL_LOG_START_NOT_TOLD,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+)
+from ...protocol.fetch.session import FetchSession, is_same
+from ...protocol.net.client import Address, KafkaClient
+from ...protocol.topics import TopicIdPartition
+from ...protocol.wire.primitives import BUFFER_TYPES
+from ...remote.core.lineage import OffsetAndEpoch
+
+NOTHING: Final = memoryview(b"")
+_SESSION_ERRORS: Final = frozenset(
+    {
+        ErrorCode.fetch_session_id_not_found,
+        ErrorCode.invalid_fetch_session_epoch,
+        ErrorCode.fetch_session_topic_id_error,
+    }
+)
+
+
+class ReplicaDetails(NamedTuple):
+    """What a fetch says of a replica beyond its position. `high_watermark`: for leaders that answer at once where
+    theirs is higher (KIP-1166). `local_log_start_offset`: of a thin replica (`thin_replicas`).
+    """
+
+    high_watermark: int = HIGH_WATERMARK_NOT_TOLD
+    local_log_start_offset: int = LOCAL_LOG_START_NOT_TOLD
+
+
+NO_DETAILS: Final = ReplicaDetails()
+
+
+def no_details(_: TopicIdPartition) -> ReplicaDetails:
+    return NO_DETAILS
+
+
+class BrokerEndpoint:
+    """The broker `broker_id`; `address` tells where it listens, `replica_epoch` the epoch of this broker's own
+    registration, `details` what there is to say of a replica. `fetches` is its own to close, `questions` shared.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        address: Callable[[], Address],
+        *,
+        replica_id: int,
+        replica_epoch: Callable[[], int],
+        fetches: KafkaClient,
+        questions: KafkaClient,
+        timeout_s: float,
+        details: Callable[[TopicIdPartition], ReplicaDetails] = no_details,
+    ) -> None:
+        self._details = details
+        self._broker_id = broker_id
+        self._address = address
+        self._replica_id = replica_id
+        self._replica_epoch = replica_epoch
+        self._fetches = fetches
+        self._questions = questions
+        self._timeout_s = timeout_s
+        self._session = FetchSession()
+        self._wanted: dict[TopicIdPartition, FetchPartition] = {}
+        self._touched: dict[TopicIdPartition, None] = {}
+        """Of these, and of those that are wanted no more, what the session was not told yet."""
+
+    @property
+    def broker_id(self) -> int:
+        return self._broker_id
+
+    async def close(self) -> None:
+        await self._fetches.close()
+
+    async def fetch(
+        self,
+        partitions: Mapping[TopicIdPartition, PartitionToFetch],
+        touched: Collection[TopicIdPartition],
+        limits: FetchLimits,
+        arrived: Arrived,
+    ) -> Mapping[TopicIdPartition, FetchedPartition]:
+        for key in touched:
+            request = partitions.get(key)
+            wire = None if request is None else _wire(request, self._details(key))
+            if is_same(wire, self._wanted.get(key)):
+                continue
+            self._touched[key] = None
+            self._wanted.pop(key, None)
+            if wire is not None:
+                self._wanted[key] = wire
+        try:
+            answers = await self._fetch(limits, arrived)
+        except KafkaError as error:
+            if error.code not in _SESSION_ERRORS:
+                raise KafkaError(error.code, f"broker {self._broker_id}: {error.message}") from error
+            answers = await self._fetch(limits, arrived)
+        fetched = {}
+        for key, answer in answers.items():
+            fetched[key] = _answer(answer)
+        return fetched
+
+    async def _fetch(self, limits: FetchLimits, arrived: Arrived) -> Mapping[TopicIdPartition, FetchPartitionResponse]:
+        connection = await self._fetches.connection(self._address())
+        session = self._session.next_request(self._wanted, self._touched)
+        self._touched = {}
+        request = FetchRequest(
+            limits.wait_max_ms,
+            limits.min_bytes,
+            session.topics,
+            limits.response_max_bytes,
+            replica_id=self._replica_id,
+            replica_epoch=self._replica_epoch(),
+            session_id=session.session_id,
+            session_epoch=session.session_epoch,
+            forgotten_topics=session.forgotten_topics,
+        )
+        asked = self._session.asked()
+
+        def tell(early: ArrivedAnswer) -> None:
+            key = asked.get((early.topic_id or early.topic, early.answer.partition))
+            if key is not None:
+                arrived(key, _answer(early.answer))
+
+        timeout_s = limits.wait_max_ms / 1000 + self._timeout_s
+        try:
+            response = await connection.fetch(request, timeout_s=timeout_s, arrived=tell)
+        except BaseException:
+            self._session.request_failed()
+            connection.close()
+            raise
+        return self._session.response_received(response)
+
+    async def list_offset(self, partition: TopicIdPartition, leader_epoch: int, timestamp: int) -> OffsetAndEpoch:
+        wanted = {
+            "partition_index": partition.partition,
+            "current_leader_epoch": leader_epoch,
+            "timestamp": timestamp,
+        }
+        answer = await self._ask(
+            ApiKey.LIST_OFFSETS,
+            {
+                "replica_id": self._replica_id,
+                "isolation_level": 0,
+                "timeout_ms": int(self._timeout_s * 1000),
+                "topics": [{"name": partition.topic, "partitions": [wanted]}],
+            },
+            partition,
+        )
+        return OffsetAndEpoch(answer.offset, answer.leader_epoch)
+
+    async def end_offset_for_leader_epoch(self, partition: TopicIdPartition, leader_epoch: int, epoch: int) -> EpochEnd:
+        wanted = {
+            "partition": partition.partition,
+            "current_leader_epoch": leader_epoch,
+            "leader_epoch": epoch,
+        }
+        answer = await self._ask(
+            ApiKey.OFFSET_FOR_LEADER_EPOCH,
+            {"replica_id": self._replica_id, "topics": [{"topic": partition.topic, "partitions": [wanted]}]},
+            partition,
+        )
+        return EpochEnd(answer.leader_epoch, answer.end_offset)
+
+    async def _ask(self, api: ApiKey, body: Mapping[str, Any], partition: TopicIdPartition) -> Any:
+        """The leader's answer for the one partition that was asked about; KafkaError with its code."""
+        response = await self._questions.request(self._address(), api, body, timeout_s=self._timeout_s)
+        (topic,) = response.topics
+        (answer,) = topic.partitions
+        if answer.error_code is not ErrorCode.none:
+            raise KafkaError(
+                answer.error_code, f"{api.name} of {partition.topic_partition} at broker {self._broker_id}"
+            )
+        return answer
+
+
+def _wire(wanted: PartitionToFetch, details: ReplicaDetails) -> FetchPartition:
+    return FetchPartition(
+        wanted.partition.partition,
+        wanted.current_leader_epoch,
+        wanted.fetch_offset,
+        wanted.last_fetched_epoch,
+        wanted.log_start_offset,
+        wanted.max_bytes,
+        None,
+        details.high_watermark,
+        details.local_log_start_offset,
+    )
+
+
+def _answer(answer: FetchPartitionResponse) -> FetchedPartition:
+    diverging = answer.diverging_epoch
+    records = answer.records
+    assert records is None or isinstance(records, BUFFER_TYPES), records
+    return FetchedPartition(
+        answer.error_code,
+        answer.high_watermark,
+        answer.log_start_offset,
+        None if diverging is None else EpochEnd(diverging.epoch, diverging.end_offset),
+        memoryview(records) if records else NOTHING,
+    )

@@ -1,0 +1,258 @@
+"""One leader epoch of one led partition: followers' positions, the high watermark they allow, and ISR changes.
+
+What moves the high watermark: an append, a follower's fetch, a change of the ISR, and the timer (a replica that fell
+behind counts no more). The decision is `fetcher.core.leader_replicas`; here it is carried out.
+
+    ISR change: decided -> pending (both outcomes count for the high watermark) -> asked of the cluster view
+        accepted                         committed, the high watermark moves
+        refused, so it was not made      abandoned
+        refused: another change was      stays pending until the image that is on its way tells what holds now: it may
+          first, or we lead no more      be this change that was first, asked for again when its answer was lost
+        outcome unknown                  stays pending and is asked again after a back-off, until it is known
+        an image was faster to tell      over: the answer is not for a change that is pending by then
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from ...fetcher.core.epoch_fetch import LeaderView
+from ...fetcher.core.leader_replicas import FollowerFetch, LeaderReplicas
+from ...log.partition_log import PartitionLog
+from ...log.replica.state import LogOffsets
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.topics import TopicIdPartition
+from ..cluster.view import ClusterView, PartitionRegistration
+from ..core.read_replicas import ReadReplica, ReplicaSelector
+from .resting_fetches import RestingFetches
+
+ALTER_RETRY_MIN_S: Final = 0.05
+ALTER_RETRY_MAX_S: Final = 5.0
+_NOT_MADE: Final = frozenset({ErrorCode.ineligible_replica, ErrorCode.operation_not_attempted})
+_OVERTAKEN: Final = frozenset(
+    {
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.invalid_request,
+        ErrorCode.invalid_update_version,
+        ErrorCode.new_leader_elected,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.unknown_topic_or_partition,
+    }
+)
+"""These and those above are the refusals of the module's table; after any other error the outcome is unknown."""
+
+_log = logging.getLogger(__name__)
+
+
+def monotonic_ms() -> int:
+    """The event loop's clock in ms."""
+    return int(asyncio.get_running_loop().time() * 1000)
+
+
+class Leadership:
+    """From `PartitionLog.assign_epoch` until `close`. `on_high_watermark` is called when it rose, or who counts for it
+    is another one; `on_low_watermark` when a follower's log start rose.
+    """
+
+    def __init__(
+        self,
+        partition: TopicIdPartition,
+        log: PartitionLog,
+        registration: PartitionRegistration,
+        view: ClusterView,
+        rng: random.Random,
+        *,
+        lag_time_max_ms: int,
+        on_high_watermark: Callable[[], None],
+        on_low_watermark: Callable[[], None],
+    ) -> None:
+        self.partition = partition
+        self.leader_epoch = registration.leader_epoch
+        self._log = log
+        self._view = view
+        self._rng = rng
+        self._on_high_watermark = on_high_watermark
+        self._on_low_watermark = on_low_watermark
+        self._altering: dict[asyncio.Task[None], None] = {}
+        """For the change that is pending, and for those that an image was faster to tell of than their answers."""
+        self._followers = self._follower_epochs(registration)
+        self.replicas = LeaderReplicas(
+            leader_id=registration.leader,
+            epoch_start_offset=log.log_end_offset,
+            replicas=registration.replicas,
+            isr=registration.isr,
+            partition_epoch=registration.partition_epoch,
+            min_insync_replicas=log.config.min_insync_replicas,
+            lag_time_max_ms=lag_time_max_ms,
+            now_ms=monotonic_ms(),
+        )
+        self.resting = RestingFetches(self.replicas)
+        """To be roused before anything is decided from what has moved."""
+        self._note_eligible()
+        self.advance_high_watermark()
+
+    @property
+    def isr(self) -> frozenset[int]:
+        """The committed ISR."""
+        return self.replicas.isr
+
+    def view_now(self) -> LeaderView:
+        """The replica at this instant, as the decisions of a Fetch want it."""
+        return self.view_at(self._log.offsets)
+
+    def view_at(self, offsets: LogOffsets) -> LeaderView:
+        """The same of who has asked for the offsets already."""
+        return LeaderView(
+            self.leader_epoch, self._log.epochs, *offsets, self.replicas.epoch_start_offset, self._followers
+        )
+
+    def advance_high_watermark(self) -> None:
+        """Raise it as far as the replicas allow now. Followers flush before they fetch on; what this replica has not
+        flushed as `flush.messages` wants counts for nothing either (an append is readable before that).
+        """
+        self._advance(self._log.log_end_offset, monotonic_ms())
+
+    def _advance(self, log_end_offset: int, now_ms: int) -> None:
+        log = self._log
+        candidate = self.replicas.high_watermark(log_end_offset, now_ms)
+        if candidate is None or candidate <= log.high_watermark:
+            return
+        candidate = min(candidate, log.settled_end_offset)
+        if candidate > log.high_watermark and log.update_high_watermark(candidate):
+            self._on_high_watermark()
+
+    def record_fetch(self, replica_id: int, fetch: FollowerFetch) -> None:
+        """Note a fetch that `validate_fetch` let pass."""
+        replicas, log_end_offset, now_ms = self.replicas, self._log.log_end_offset, monotonic_ms()
+        log_start_offset = replicas.followers[replica_id].log_start_offset
+        if not replicas.record_fetch(replica_id, fetch, log_end_offset, now_ms):
+            return
+        if fetch.log_start_offset > log_start_offset:
+            self._on_low_watermark()
+        self._advance(log_end_offset, now_ms)
+        grown = replicas.expanded_isr(replica_id, self._log.high_watermark, self._log.log_start_offset)
+        if grown is not None:
+            self._alter(grown)
+
+    def preferred_read_replica(self, select: ReplicaSelector, rack: str, offset: int) -> int | None:
+        """The follower that a consumer in `rack` had better ask for `offset`; None: this leader."""
+        replicas, now_ms = self.replicas, monotonic_ms()
+        self.resting.note_positions()
+        brokers = {id_: broker for id_, broker in self._view.image.brokers.items() if broker.may_join_isr}
+        thin = replicas.thin_followers(self._log.local_log_start_offset)
+        followers = [
+            ReadReplica(
+                id_, brokers[id_].rack, follower.log_end_offset, now_ms - (follower.last_caught_up_time_ms or 0)
+            )
+            for id_, follower in replicas.followers.items()
+            if id_ in self.isr
+            and id_ in brokers
+            and id_ not in thin
+            and follower.log_start_offset <= offset <= follower.log_end_offset
+        ]
+        own = brokers.get(replicas.leader_id)
+        leader = ReadReplica(replicas.leader_id, None if own is None else own.rack, self._log.log_end_offset, 0)
+        chosen = select(rack, leader, followers)
+        return None if chosen is leader else chosen.broker_id
+
+    def low_watermark(self) -> int:
+        """The lowest log start of the ISR, and of who may be in it by now; -1 while one has not fetched from this
+        leader. Whoever leads next names no offset below it.
+        """
+        return self.replicas.lowest_log_start(self._log.log_start_offset, self.replicas.maximal_isr)
+
+    def check_lag(self) -> None:
+        """For the timer: take laggards out of the ISR."""
+        shrunk = self.replicas.shrunk_isr(self._log.log_end_offset, monotonic_ms())
+        if shrunk is not None:
+            _log.info("%s: %s fell behind", self.partition, sorted(self.isr - shrunk))
+            self._alter(shrunk)
+        self.advance_high_watermark()
+
+    def on_registration(self, registration: PartitionRegistration) -> None:
+        """What the cluster knows of the partition now, under the same leader epoch."""
+        assert registration.leader_epoch == self.leader_epoch, (self.partition, registration, self.leader_epoch)
+        self.resting.rouse()
+        self._followers = self._follower_epochs(registration)
+        self._note_eligible()
+        before = self.isr
+        if registration.partition_epoch > self.replicas.partition_epoch:  # else it says nothing of a pending change
+            self.replicas.commit_isr(registration.isr, registration.partition_epoch)
+        if registration.partition_epoch == self.replicas.partition_epoch:
+            self.replicas.assign(registration.replicas, monotonic_ms())
+        self._after_isr_change(before)
+
+    def on_config(self) -> None:
+        """The log's configuration has changed."""
+        self.replicas.min_insync_replicas = self._log.config.min_insync_replicas
+        self.advance_high_watermark()
+
+    async def close(self) -> None:
+        """Stop; an ISR change whose outcome is unknown is left to the next leader epoch."""
+        for task in self._altering:
+            task.cancel()
+        await asyncio.gather(*self._altering, return_exceptions=True)
+
+    def _after_isr_change(self, before: Collection[int]) -> None:
+        if self.isr != before:
+            self.resting.rouse()
+            _log.info(
+                "%s: ISR %s -> %s at epoch %d", self.partition, sorted(before), sorted(self.isr), self.leader_epoch
+            )
+            self._on_high_watermark()
+        self.advance_high_watermark()
+
+    def _follower_epochs(self, registration: PartitionRegistration) -> dict[int, int]:
+        """Followers and their registered broker epochs, -1 where none is known."""
+        brokers = self._view.image.brokers
+        return {
+            replica: brokers[replica].epoch if replica in brokers else -1
+            for replica in registration.replicas
+            if replica != registration.leader
+        }
+
+    def _note_eligible(self) -> None:
+        brokers = self._view.image.brokers.values()
+        self.replicas.set_eligible({broker.id: broker.epoch for broker in brokers if broker.may_join_isr})
+
+    def _alter(self, isr: frozenset[int]) -> None:
+        self.replicas.begin_change(isr)
+        epochs = {member: known.broker_epoch for member, known in self.replicas.followers.items() if member in isr}
+        task = asyncio.create_task(self._ask(isr, epochs), name=f"alter-partition-{self.partition.topic_partition}")
+        self._altering[task] = None
+        task.add_done_callback(self._altering.pop)
+
+    async def _ask(self, isr: frozenset[int], stated_epochs: Mapping[int, int]) -> None:
+        """Each time for the same incarnations: one that came meanwhile may have lost what the change relies on."""
+        retry_s = ALTER_RETRY_MIN_S
+        while self.replicas.pending_isr is isr:
+            try:
+                registered = await self._view.alter_partition(
+                    self.partition,
+                    leader_epoch=self.leader_epoch,
+                    partition_epoch=self.replicas.partition_epoch,
+                    isr=sorted(isr),
+                    stated_epochs=stated_epochs,
+                )
+            except (KafkaError, OSError) as failure:
+                code = failure.code if isinstance(failure, KafkaError) else None
+                if code in _NOT_MADE or code in _OVERTAKEN:
+                    _log.info("%s: ISR %s was refused: %s", self.partition, sorted(isr), failure)
+                    if code in _NOT_MADE and self.replicas.pending_isr is isr:
+                        self.replicas.abandon_change()
+                        self._on_high_watermark()
+                        self.advance_high_watermark()
+                    return
+                _log.warning("%s: the outcome of ISR %s is not known: %s", self.partition, sorted(isr), failure)
+                await asyncio.sleep(retry_s * self._rng.uniform(0.5, 1.0))
+                retry_s = min(2 * retry_s, ALTER_RETRY_MAX_S)
+            else:
+                if self.replicas.pending_isr is isr and registered.leader_epoch == self.leader_epoch:
+                    before = self.isr
+                    self.replicas.commit_isr(registered.isr, registered.partition_epoch)
+                    self._after_isr_change(before)
+                return

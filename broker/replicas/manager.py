@@ -1,0 +1,478 @@
+"""Makes what this broker hosts follow the cluster image: logs, roles, fetchers, the remote log manager.
+
+One change at a time a partition, in this order, so that nothing acts on a log that somebody else owns by then:
+
+    the image says            done
+    ------------------------  ---------------------------------------------------------------------------------------
+    hosted, no log            make the log; what another incarnation has left here is put aside, and what the tier holds
+                              of that deleted
+    hosted, the log failed    open it anew; if it was led here, lead under a new epoch, or have another replica lead
+    hosted, the disk failed   open it
+      when it was to be opened
+    it cannot be opened yet   tell the controller that the replica is lost, until it can
+    hosted, its files are     put them aside and begin anew, or leave them to the operator (`damaged_logs`)
+      damaged
+    led here, a new epoch     stop its fetcher, make the epoch durable, lead; the tier's task starts
+    led elsewhere             stop leading, stop the fetcher of the old epoch, follow the new leader
+    led by nobody             stop leading, stop the fetcher
+    the same epoch            the ISR and the replicas are noted
+    other configs             the log, the leadership and the tier's task are told
+    not hosted, or another    stop everything; if the topic is gone, have deleted what the tier holds of it (durably
+      incarnation             noted): at once if this broker led it, else later, if it is there still; delete the log
+    a log of a partition that the same; if the topic is gone, whoever led it
+      was not hosted since the
+      start, or of a deleted
+      one that has failed
+
+Images that come while one is applied are applied as one, the last; of each, what differs from the one applied before
+(`image_changes`). A partition that fails is reported, answers KAFKA_STORAGE_ERROR and is tried again at the next image
+or tick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from ...controller.core.state import LOST_DIRECTORY
+from ...log.core.errors import CorruptFileError
+from ...log.keeper.damage import damage_of
+from ...log.keeper.manager import LogManager
+from ...log.segment.scan import CorruptLogError
+from ...protocol.errors import ErrorCode, KafkaError, told
+from ...protocol.topics import TopicIdPartition, TopicPartition
+from ...rlm.manager import RemoteLogManager
+from ..cluster.topic_config import TopicConfigs
+from ..cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
+from ..core.image_changes import Changes, changed_partitions
+from ..groups.coordinator import GroupCoordinator
+from .damaged_logs import DamagedLogs
+from .fetcher_pool import FetcherPool
+from .followed_partition import FollowedPartition
+from .hosted_partitions import HostedPartitions
+from .partition import Partition, PartitionServices
+from .thin_replicas import ThinReplicas
+
+T = TypeVar("T")
+
+CHANGES_MAX: Final = 16
+"""Partitions that are changed at the same time."""
+TICK_S_MAX: Final = 5.0
+NO_EPOCH: Final = -1
+OUTSIDE_ERRORS: Final = (OSError, KafkaError, CorruptFileError, CorruptLogError)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Role:
+    """What a partition was last made to be."""
+
+    leader: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class _FailedLog:
+    """Of a partition that was hosted: the leader epoch in which it was led, NO_EPOCH if it was not, and the newest one
+    under which it may have been.
+    """
+
+    led_epoch: int
+    last_epoch: int
+
+
+class _UnburiedError(KafkaError):
+    """The tier still holds an earlier topic of a log's name, and could not be told that it is gone."""
+
+
+class ReplicaManager:
+    """`tier` is None on a broker without a remote storage system."""
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        services: PartitionServices,
+        configs: TopicConfigs,
+        logs: LogManager,
+        fetchers: FetcherPool,
+        tier: RemoteLogManager | None,
+        groups: GroupCoordinator,
+        thin: ThinReplicas,
+    ) -> None:
+        self._hosted = hosted
+        self._services = services
+        self._configs = configs
+        self._logs = logs
+        self._fetchers = fetchers
+        self._tier = tier
+        self._groups = groups
+        self._roles: dict[TopicPartition, _Role] = {}
+        self._to_open_anew: dict[TopicIdPartition, _FailedLog] = {}
+        self._damaged = DamagedLogs(logs, services.node_id)
+        self._without_log_start: set[TopicIdPartition] = set()
+        """To be led, as soon as their log start is known."""
+        self._told_lost: set[TopicIdPartition] = set()
+        """What may still be on its way, though the image does not say it."""
+        self._thin = thin
+        self._applied: ClusterImage | None = None
+        self._again: dict[TopicIdPartition, None] = {}
+        """To be looked at once more, whatever the next image says of them."""
+        self._strays: set[TopicPartition] = set()
+        """Logs of partitions that are not assigned, and could not be deleted yet."""
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Returns once the present image is applied."""
+        self._services.view.subscribe(lambda old, new: self._changed.set())
+        await self._apply(self._hosted.image)
+        self._tasks = [
+            asyncio.create_task(self._follow_images(), name="replica-manager"),
+            asyncio.create_task(self._tick(), name="isr-timer"),
+        ]
+
+    async def close(self) -> None:
+        """Stop following, leading and tiering; the logs are left to their manager."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for partition in list(self._hosted.partitions.values()):
+            await self._let_go(partition.partition)
+
+    # -- images -------------------------------------------------------------------------------------------------------
+
+    async def _follow_images(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await self._apply(self._hosted.image)
+
+    async def _tick(self) -> None:
+        """Look for laggards; try again what has failed."""
+        while True:
+            await asyncio.sleep(min(self._services.lag_time_max_ms / 2000, TICK_S_MAX))
+            for partition in self._hosted.partitions.values():
+                if partition.leadership is not None:
+                    partition.leadership.check_lag()
+            self.try_again()
+            await self._thin.settle()
+
+    def try_again(self) -> None:
+        """What has failed."""
+        hosted = self._hosted.partitions.values()
+        self._again |= {partition.partition: None for partition in hosted if partition.has_failed}
+        if self._hosted.failures or self._again or self._strays:
+            self._changed.set()
+
+    async def _apply(self, image: ClusterImage) -> None:
+        changes = self._changes(image)
+        wanted = {key: registration for key, registration in changes.items() if registration is not None}
+        gone = [key for key, registration in changes.items() if registration is None and self._is_hosted(key)]
+        await _for_each(gone, lambda each: self._supervised(each, self._remove(each, image)))
+        self._strays.difference_update(key.topic_partition for key in wanted)
+        for stray in sorted(self._strays):
+            await self._delete_stray(stray, image)
+        await _for_each(wanted, lambda each: self._supervised(each, self._set_up(each, wanted[each])))
+        self._applied = image
+
+    def _changes(self, image: ClusterImage) -> Changes:
+        """What to look at: at the start everything, then what is different, and what has to be tried again."""
+        node_id, again = self._services.node_id, self._again
+        self._again = {}
+        if self._applied is None:
+            everything: Changes = dict(image.hosted_by(node_id))
+            names = {key.topic_partition for key in everything}
+            self._strays = set(self._logs.found - names)
+            return everything
+        changes = changed_partitions(self._applied, image, node_id)
+        for name in list(self._hosted.failures):
+            registration = image.partition(name)
+            if registration is not None and node_id in registration.replicas:
+                changes[image.topics[name.topic].id_partition(name.partition)] = registration
+            elif name in self._hosted.partitions:
+                changes[self._hosted.partitions[name].partition] = None
+            else:
+                del self._hosted.failures[name]
+                for key in [key for key in self._to_open_anew if key.topic_partition == name]:
+                    del self._to_open_anew[key]
+                self._told_lost -= {key for key in self._told_lost if key.topic_partition == name}
+                self._strays |= {name} & self._logs.found
+        for key in again:
+            registration = image.partition(key.topic_partition)
+            if registration is not None and image.topic_names.get(key.topic_id) == key.topic:
+                changes.setdefault(key, registration if node_id in registration.replicas else None)
+        return changes
+
+    def _is_hosted(self, key: TopicIdPartition) -> bool:
+        hosted = self._hosted.partitions.get(key.topic_partition)
+        return hosted is not None and hosted.partition == key
+
+    async def _delete_stray(self, name: TopicPartition, image: ClusterImage) -> None:
+        """What was unassigned while this broker was down. If the topic was deleted, so may have been its leader: any
+        replica then deletes what the tier holds.
+        """
+        if name not in self._logs.found or name in self._hosted.partitions:
+            self._strays.discard(name)
+            return
+        _log.warning("%s is not assigned to this broker any more: its log is deleted", name)
+        try:
+            topic_id = await self._logs.topic_id_of(name)
+            if self._tier is not None and topic_id is not None and topic_id not in image.topic_names:
+                await self._tier.delete_remote_partition(TopicIdPartition(topic_id, name.topic, name.partition))
+            await self._logs.delete(name)
+            self._strays.discard(name)
+        except OUTSIDE_ERRORS as error:
+            _log.error("%s could not be deleted: %s", name, error)
+
+    async def _supervised(self, key: TopicIdPartition, work: Awaitable[None]) -> None:
+        """What goes wrong with one partition is said, kept as the reason why it is not served, and tried again."""
+        name = key.topic_partition
+        try:
+            await work
+        except OUTSIDE_ERRORS as error:
+            if self._hosted.failures.get(name) != str(error):
+                _log.error("%s is not available: %s", name, error)
+            self._hosted.failures[name] = str(error)
+        except Exception as error:  # noqa: BLE001 - the supervisor of this partition's changes
+            _log.exception("%s is not available by a fault of ours", name)
+            self._hosted.failures[name] = f"a fault of the broker: {error!r}"
+        else:
+            self._hosted.failures.pop(name, None)
+
+    # -- one partition ------------------------------------------------------------------------------------------------
+
+    async def _set_up(self, key: TopicIdPartition, registration: PartitionRegistration) -> None:
+        name = key.topic_partition
+        partition = self._hosted.partitions.get(name)
+        if partition is not None and partition.has_failed:
+            leadership = partition.leadership
+            led_epoch = leadership.leader_epoch if leadership is not None else NO_EPOCH
+            self._to_open_anew[key] = _FailedLog(led_epoch, partition.leader_epoch)
+            await self._let_go(key)
+            partition = None
+        if partition is None:
+            try:
+                partition = await self._open(key, registration)
+            except _UnburiedError:
+                raise
+            except OUTSIDE_ERRORS:
+                self._tell_lost(key, registration)
+                raise
+            if partition is None:
+                self._again[key] = None
+                self._changed.set()
+                return  # what holds by now is in the next image, not in the registration that was looked at before
+        self._configure(partition)
+        self._tell_directory(key, registration)
+        await self._set_role(partition, registration)
+
+    async def _open(self, key: TopicIdPartition, registration: PartitionRegistration) -> Partition | None:
+        """The partition, hosted from now on; None where its log had failed, and has just been opened anew."""
+        name = key.topic_partition
+        is_to_reopen = self._logs.may_open_again(name) or await self._treat_damage(key, registration)
+        if key in self._to_open_anew:
+            await self._open_anew(key)
+            return None
+        if is_to_reopen:
+            await self._logs.reopen(name)
+        await self._bury_predecessor(key)
+        directory_id = registration.directory_of(self._services.node_id)
+        log = await self._logs.create(name, key.topic_id, directory_id=directory_id)
+        partition = Partition(key, log, self._services, on_low_watermark=self._on_low_watermark)
+        self._hosted.add(name, partition)
+        if log.is_thin:
+            self._thin.joined(partition)
+        return partition
+
+    async def _treat_damage(self, key: TopicIdPartition, registration: PartitionRegistration) -> bool:
+        """Whether a damaged log shall be opened once more. KafkaError if it is to be left alone."""
+        name, failed = key.topic_partition, self._to_open_anew.get(key)
+        now = self._hosted.image.partition(name)
+        is_damaged = damage_of(self._logs, name) is not None
+        if now is None or not is_damaged or await self._logs.topic_id_of(name) not in (None, key.topic_id):
+            return False
+        if failed is not None:
+            await self._renew_leadership(key)
+        last_epoch = NO_EPOCH if failed is None else failed.last_epoch
+        if await self._damaged.is_to_reopen(name, (registration, now), last_epoch):
+            return True
+        self._to_open_anew.pop(key, None)
+        return False
+
+    async def _bury_predecessor(self, key: TopicIdPartition) -> None:
+        """The log that is here may be of a topic of the same name, which was deleted while this broker was down, and
+        nobody else may have had a replica of it. _UnburiedError where the tier cannot be told; the log is well.
+        """
+        topic_id = await self._logs.topic_id_of(key.topic_partition)
+        if self._tier is not None and topic_id not in (None, key.topic_id):
+            try:
+                await self._tier.delete_remote_partition(replace(key, topic_id=topic_id))
+            except (OSError, KafkaError) as error:
+                code = error.code if isinstance(error, KafkaError) else ErrorCode.kafka_storage_error
+                raise _UnburiedError(code, f"the earlier topic's remote segments: {told(error)}") from error
+
+    def _tell_directory(self, key: TopicIdPartition, registration: PartitionRegistration) -> None:
+        directory_id = self._logs.directory_id_of(key.topic_partition)
+        is_kept = len(registration.directories) > 0
+        is_known = directory_id == registration.directory_of(self._services.node_id) and key not in self._told_lost
+        if is_kept and directory_id is not None and not is_known:
+            self._services.view.assign_directory(key, directory_id)
+        self._told_lost.discard(key)
+
+    def _tell_lost(self, key: TopicIdPartition, registration: PartitionRegistration) -> None:
+        """The log cannot be opened now, so the replica shall neither lead nor stay in the ISR: where nothing is
+        appended nobody else would notice (KIP-858). `_tell_directory` takes it back. A directory that is offline is
+        told with the heartbeat.
+        """
+        directory_id = registration.directory_of(self._services.node_id)
+        is_kept = len(registration.directories) > 0
+        is_in_isr = self._services.node_id in registration.isr
+        if is_kept and is_in_isr and directory_id not in (LOST_DIRECTORY, *self._logs.offline_directory_ids):
+            self._services.view.assign_directory(key, LOST_DIRECTORY)
+            self._told_lost.add(key)
+
+    async def _open_anew(self, key: TopicIdPartition) -> None:
+        """After a failed write, once the disk works again; KafkaError or OSError until then. A log that was led and may
+        end earlier now is not led again under the same epoch: its followers could not see where it diverges. One that
+        turns out to be damaged is not led at all, if another replica can.
+        """
+        name = key.topic_partition
+        try:
+            await self._logs.reopen(name)
+        except CorruptLogError:
+            self._changed.set()
+            raise
+        _log.warning("%s was opened anew after a failure of its log", name)
+        await self._renew_leadership(key)
+        del self._to_open_anew[key]
+
+    async def _renew_leadership(self, key: TopicIdPartition) -> None:
+        """Of a log that was led when it failed: once."""
+        failed = self._to_open_anew[key]
+        if failed.led_epoch != NO_EPOCH:
+            try:
+                await self._services.view.renew_leadership(key, failed.led_epoch)
+            except KafkaError as refusal:
+                if refusal.code is not ErrorCode.fenced_leader_epoch:
+                    raise
+            self._to_open_anew[key] = replace(failed, led_epoch=NO_EPOCH)
+
+    def _configure(self, partition: Partition) -> None:
+        config = self._configs.config_of(partition.partition.topic)
+        if partition.log.config != config:
+            partition.log.update_config(config)
+            partition.on_config()
+            if self._tier is not None:
+                self._tier.config_changed(partition.partition)
+
+    async def _set_role(self, partition: Partition, registration: PartitionRegistration) -> None:
+        role = _Role(registration.leader, registration.leader_epoch)
+        name = partition.partition.topic_partition
+        partition.note_registration(registration)
+        if partition.is_in_isr and partition.log.is_adopted:
+            await self._confirm_adoption(partition)
+        if self._roles.pop(name, None) == role:
+            self._roles[name] = role
+            return
+        if registration.leader == self._services.node_id:
+            await self._lead(partition, registration)
+        else:
+            await self._follow(partition, registration)
+        self._roles[name] = role
+
+    async def _confirm_adoption(self, partition: Partition) -> None:
+        """It has joined the ISR. Tried again later if the disk fails."""
+        try:
+            await partition.log.confirm_adoption()
+            self._thin.joined(partition)
+        except OSError as error:
+            self._again[partition.partition] = None
+            _log.warning("%s: could not be noted as a full replica: %s", partition.partition, error)
+
+    async def _lead(self, partition: Partition, registration: PartitionRegistration) -> None:
+        await self._fetchers.remove(partition.partition)
+        if not partition.log.log_start_known:
+            self._wait_for_log_start(partition)
+        self._without_log_start.discard(partition.partition)
+        await partition.lead(registration)
+        leadership = partition.leader()
+        self._groups.led(partition)
+        _log.info(
+            "%s: leader at epoch %d from offset %d, ISR %s",
+            partition.partition.topic_partition,
+            registration.leader_epoch,
+            partition.log.log_end_offset,
+            list(registration.isr),
+        )
+        if self._tier is not None:
+            self._tier.lead(partition.partition, partition.log, registration.leader_epoch, leadership.low_watermark)
+
+    def _wait_for_log_start(self, partition: Partition) -> None:
+        """Of a tiered log whose log-start checkpoint is lost: the remote log manager takes it from the ledger."""
+        if self._tier is not None and partition.partition not in self._without_log_start:
+            self._without_log_start.add(partition.partition)
+            self._tier.follow(partition.partition, partition.log)
+        raise KafkaError(
+            ErrorCode.kafka_storage_error, "its log start is not known until the remote log metadata was read"
+        )
+
+    async def _follow(self, partition: Partition, registration: PartitionRegistration) -> None:
+        await partition.step_down(registration)
+        self._groups.resigned(partition.partition.topic_partition)
+        await self._fetchers.remove(partition.partition)
+        if self._tier is not None:
+            self._tier.follow(partition.partition, partition.log)
+        if registration.leader != NO_LEADER:
+            self._fetchers.add(registration.leader, self._followed(partition))
+
+    def _on_low_watermark(self, partition: Partition) -> None:
+        """What the tier holds below it may go now."""
+        if self._tier is not None:
+            self._tier.wake(partition.partition)
+
+    def _followed(self, partition: Partition) -> FollowedPartition:
+        return FollowedPartition(
+            partition, self._logs, has_tier=self._tier is not None, on_replaced=self._on_log_replaced
+        )
+
+    def _on_log_replaced(self, partition: Partition) -> None:
+        if self._tier is not None:
+            self._tier.follow(partition.partition, partition.log)
+
+    async def _remove(self, key: TopicIdPartition, image: ClusterImage) -> None:
+        partition = self._hosted.partitions[key.topic_partition]
+        is_leader = partition.leadership is not None
+        is_tiered = is_leader or partition.log.config.remote_storage_enable
+        await self._let_go(key)
+        if self._tier is not None and is_tiered and key.topic_id not in image.topic_names:
+            await self._tier.delete_remote_partition(key, is_leader=is_leader)
+        await self._logs.delete(key.topic_partition)
+
+    async def _let_go(self, key: TopicIdPartition) -> None:
+        """Stop everything that uses the log."""
+        name = key.topic_partition
+        partition = self._hosted.remove(name)
+        self._roles.pop(name, None)
+        self._without_log_start.discard(key)
+        await self._fetchers.remove(key)
+        await partition.close()
+        self._groups.resigned(name)
+        if self._tier is not None:
+            await self._tier.stop(key)
+
+
+async def _for_each(items: Iterable[T], do: Callable[[T], Awaitable[None]]) -> None:
+    """All of them, a limited number at the same time."""
+    slots = asyncio.Semaphore(CHANGES_MAX)
+
+    async def one(item: T) -> None:
+        async with slots:
+            await do(item)
+
+    async with asyncio.TaskGroup() as group:
+        for item in items:
+            group.create_task(one(item))

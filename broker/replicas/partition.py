@@ -1,0 +1,261 @@
+"""A hosted replica in a role: leader of one epoch, follower, or neither while its leader is not known.
+
+    role        produce, fetch, ListOffsets             replication
+    ----------  --------------------------------------  ------------------------------------------------------
+    leader      served, by `leadership`                 answers its followers
+    follower    NOT_LEADER_OR_FOLLOWER, but for fetches a fetcher appends; it stops before the replica leads
+                of consumers that know what a follower
+                is (KIP-392): `follower_reads`
+    idle        the same                                none
+
+A new leader makes its epoch durable, at its log end, before it serves anything (also without data: its followers ask
+for that epoch). Whoever waits for offsets of a leadership that ended is told so at once. Which role and when is
+decided by the replica manager, one change at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ...fetcher.core.epoch_fetch import LeaderView
+from ...log.core.producer_state import AppendOrigin
+from ...log.partition_log import LogAppendInfo, PartitionLog
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.topics import TopicIdPartition
+from ..cluster.view import ClusterView, PartitionRegistration
+from ..core.recompression import KEEP, recompressed
+from .delayed import OffsetWaiters, Sleepers
+from .leadership import Leadership
+
+
+class WallClock(Protocol):
+    """Time since the epoch in ms, for records."""
+
+    def __call__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionServices:
+    """What every partition of a broker shares."""
+
+    node_id: int
+    view: ClusterView
+    rng: random.Random
+    now_ms: WallClock
+    lag_time_max_ms: int
+
+
+class Partition:
+    """`log` may be exchanged while the replica follows (`replace_log`), never while it leads. `on_low_watermark` is
+    told when a follower's log start rose.
+    """
+
+    def __init__(
+        self,
+        partition: TopicIdPartition,
+        log: PartitionLog,
+        services: PartitionServices,
+        *,
+        on_low_watermark: Callable[[Partition], None] = lambda _: None,
+    ) -> None:
+        self.partition = partition
+        self.log = log
+        self.registration: PartitionRegistration | None = None
+        self.leadership: Leadership | None = None
+        self._was_in_isr = False
+        """With this log."""
+        self.is_log_being_replaced = False
+        """The old log is closed already, which is no failure."""
+        self.log_end_news = Sleepers()
+        """For followers that fetch: the log has grown, or leadership ended."""
+        self.high_watermark_news = Sleepers()
+        """For consumers that fetch: the high watermark rose, or leadership ended."""
+        self.low_watermark_news = Sleepers()
+        """For DeleteRecords: a follower's log start rose, or the ISR changed, or leadership ended."""
+        self._services = services
+        self._tell_low_watermark = on_low_watermark
+        self._committed = OffsetWaiters()
+        self._recompression = asyncio.Lock()
+        """Keeps appends that wait for a thread in their order."""
+        self._ends = (-1, -1)
+        """The log's end and the settled one that a leader has heard of."""
+        self._high_watermark = log.high_watermark
+        """That a follower has heard of."""
+        log.listeners.append(self._on_offsets)
+
+    @property
+    def leader_epoch(self) -> int:
+        """As the cluster's metadata has it now, -1 before the first."""
+        return self.registration.leader_epoch if self.registration is not None else -1
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the log takes and serves nothing any more, and has to be opened anew."""
+        return self.log.failure is not None and not self.is_log_being_replaced
+
+    @property
+    def is_in_isr(self) -> bool:
+        """As the cluster's metadata has it now."""
+        return self.registration is not None and self._services.node_id in self.registration.isr
+
+    @property
+    def is_never_in_isr(self) -> bool:
+        """Not once in the ISR since state was adopted from the tier, by this process or an earlier one."""
+        return self.log.is_adopted and not self._was_in_isr
+
+    def leader(self) -> Leadership:
+        """NOT_LEADER_OR_FOLLOWER unless this replica leads."""
+        if self.leadership is None:
+            raise self._not_leader()
+        return self.leadership
+
+    def follower_view(self) -> LeaderView:
+        """This replica at this instant, for a consumer that reads from a follower. NOT_LEADER_OR_FOLLOWER while it
+        cannot be read, or is about to lead.
+        """
+        registration, log = self.registration, self.log
+        is_about_to_lead = registration is not None and registration.leader == self._services.node_id
+        if registration is None or is_about_to_lead or self.is_log_being_replaced or not log.log_start_known:
+            raise self._not_leader()
+        return LeaderView(registration.leader_epoch, log.epochs, *log.offsets, epoch_start_offset=log.log_end_offset)
+
+    # -- roles --------------------------------------------------------------------------------------------------------
+
+    async def lead(self, registration: PartitionRegistration) -> None:
+        """Become the leader of the registration's epoch; its fetcher has stopped."""
+        await self._end_leadership()
+        await self.log.assign_epoch(registration.leader_epoch)
+        self.leadership = Leadership(
+            self.partition,
+            self.log,
+            registration,
+            self._services.view,
+            self._services.rng,
+            lag_time_max_ms=self._services.lag_time_max_ms,
+            on_high_watermark=self._on_high_watermark,
+            on_low_watermark=self._on_low_watermark,
+        )
+        self._ends = (self.log.log_end_offset, self.log.settled_end_offset)
+        self.note_registration(registration)
+        self._on_high_watermark()
+
+    async def step_down(self, registration: PartitionRegistration | None) -> None:
+        """Lead no more; a fetcher may be started afterwards: what it tells of the log's end is stored."""
+        if registration is not None:
+            self.note_registration(registration)
+            self.log.refuse_leaders_below(registration.leader_epoch)
+        await self._end_leadership()
+        await self.log.settle()
+
+    def note_registration(self, registration: PartitionRegistration) -> None:
+        """Take note of what the cluster knows now, which may be ahead of the role that is being changed."""
+        self.registration = registration
+        self._was_in_isr = self._was_in_isr or self.is_in_isr
+        leadership = self.leadership
+        if leadership is not None and registration.leader_epoch == leadership.leader_epoch:
+            leadership.on_registration(registration)
+
+    def on_config(self) -> None:
+        """The log's configuration has changed."""
+        if self.leadership is not None:
+            self.leadership.on_config()
+
+    def replace_log(self, log: PartitionLog) -> None:
+        """Go on with another log in place of the one that was deleted (state was adopted from the tier)."""
+        assert self.leadership is None, f"{self.partition}: the log of a leader is never replaced"
+        self.log.listeners.remove(self._on_offsets)
+        self.log = log
+        self._was_in_isr = self.is_in_isr
+        self._high_watermark = log.high_watermark
+        log.listeners.append(self._on_offsets)
+
+    async def close(self) -> None:
+        await self._end_leadership()
+        self.log.listeners.remove(self._on_offsets)
+
+    # -- leader -------------------------------------------------------------------------------------------------------
+
+    async def append(self, data: memoryview, origin: AppendOrigin, *, acks_all: bool) -> LogAppendInfo:
+        """Append one batch as the leader. KafkaError otherwise; with `acks_all` also while the ISR is too small."""
+        leadership = self.leader()
+        if acks_all and leadership.replicas.is_under_min_isr:
+            raise KafkaError(
+                ErrorCode.not_enough_replicas,
+                f"{self.partition.topic_partition}: ISR {sorted(leadership.isr)}, "
+                f"min.insync.replicas is {leadership.replicas.min_insync_replicas}",
+            )
+        if origin is AppendOrigin.CLIENT and self.log.config.compression_type != KEEP:
+            async with self._recompression:
+                data = await asyncio.to_thread(recompressed, data, self.log.config.compression_type)
+                return await self._append(data, leadership, origin)
+        return await self._append(data, leadership, origin)
+
+    def _append(self, data: memoryview, leadership: Leadership, origin: AppendOrigin) -> Awaitable[LogAppendInfo]:
+        return self.log.append_as_leader(
+            data, leader_epoch=leadership.leader_epoch, now_ms=self._services.now_ms(), origin=origin
+        )
+
+    def committed(self, end_offset: int, leader_epoch: int) -> asyncio.Future[None] | None:
+        """None if everything below `end_offset`, which is of `leader_epoch` or was there before, is committed; else a
+        future for that. NOT_LEADER_OR_FOLLOWER when that leadership is over, also if this broker leads again: the same
+        offsets may hold other records by then.
+
+        Cancel the future to give up.
+        """
+        leadership = self.leader()
+        if leadership.leader_epoch != leader_epoch:
+            raise KafkaError(
+                ErrorCode.not_leader_or_follower,
+                f"{self.partition.topic_partition} was appended to under leader epoch {leader_epoch}, and is led under "
+                f"{leadership.leader_epoch} by now",
+            )
+        return None if self.log.high_watermark >= end_offset else self._committed.wait_for(end_offset)
+
+    # -- events -------------------------------------------------------------------------------------------------------
+
+    def _on_offsets(self) -> None:
+        """An offset of the log has moved."""
+        leadership, log = self.leadership, self.log
+        if leadership is None:
+            if log.high_watermark != self._high_watermark:
+                self._high_watermark = log.high_watermark
+                self.high_watermark_news.wake()
+            return
+        leadership.resting.rouse()
+        before, self._ends = self._ends, (log.log_end_offset, log.settled_end_offset)
+        if self._ends == before:
+            return
+        leadership.advance_high_watermark()
+        if self._ends[0] != before[0]:
+            self.log_end_news.wake()
+
+    def _on_high_watermark(self) -> None:
+        self._committed.advance(self.log.high_watermark)
+        self.high_watermark_news.wake()
+        self.low_watermark_news.wake()
+
+    def _on_low_watermark(self) -> None:
+        self.low_watermark_news.wake()
+        self._tell_low_watermark(self)
+
+    async def _end_leadership(self) -> None:
+        leadership, self.leadership = self.leadership, None
+        if leadership is not None:
+            leadership.resting.rouse()
+            self._committed.fail(self._not_leader())
+            for news in (self.high_watermark_news, self.log_end_news, self.low_watermark_news):
+                news.wake()
+            await leadership.close()
+
+    def _not_leader(self) -> KafkaError:
+        leader = self.registration.leader if self.registration is not None else -1
+        return KafkaError(
+            ErrorCode.not_leader_or_follower,
+            f"{self.partition.topic_partition}: broker {self._services.node_id} does not lead it, broker {leader} does"
+            if leader >= 0
+            else f"{self.partition.topic_partition} has no leader",
+        )

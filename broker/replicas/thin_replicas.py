@@ -1,0 +1,120 @@
+"""Which replicas of this broker are thin (KIP-1023's drawback): they joined their ISR with only what the tier lacked.
+
+| who hears of it | how | what follows |
+|---|---|---|
+| the controller | each heartbeat names them, with what they hold and since when | it elects them last |
+| the leader | each fetch names the local log start | it sends no consumer there |
+
+Both only until they have warmed. A replica has warmed when it holds so many bytes, or has been in sync so long. It also
+stops being thin when local retention raises its start, or the warmer (`warmer`) finds nothing more to fetch: from then
+on it holds what every other replica holds.
+
+A mark in the log's directory says of a replica that it is thin (`PartitionLog.is_thin`), so that it is so also after a
+restart; the time in sync counts from there anew. `settle` takes the mark away once it has warmed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ...log.partition_log import PartitionLog
+from ...protocol.extensions import ThinReplica, thin_replica
+from ...protocol.topics import TopicPartition
+from .partition import Partition
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WarmingLimits:
+    """`thin.replica.warm.bytes` and `.ms`: either makes a thin replica a full one."""
+
+    bytes_min: int
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Since:
+    local_start_offset: int
+    joined_ms: int
+
+
+class ThinReplicas:
+    """`now_ms` is monotonic; `hosted` are the partitions that are hosted now."""
+
+    def __init__(
+        self, now_ms: Callable[[], int], hosted: Mapping[TopicPartition, Partition], limits: WarmingLimits
+    ) -> None:
+        self._now_ms = now_ms
+        self._hosted = hosted
+        self.limits = limits
+        self._joined: dict[TopicPartition, _Since] = {}
+        self._marked: dict[TopicPartition, None] = {}
+        """Whose log has the mark."""
+
+    def joined(self, partition: Partition) -> None:
+        """A replica that began behind the tier has joined its ISR, or is thin since an earlier run of this broker."""
+        log, name = partition.log, partition.partition.topic_partition
+        self._marked[name] = None
+        if log.local_log_start_offset > log.log_start_offset:
+            self._joined[name] = _Since(log.local_log_start_offset, self._now_ms())
+
+    def local_start_of(self, partition: Partition) -> int | None:
+        """Where the local log of a replica that is thin, or not in sync yet, begins; None for a full one."""
+        log = partition.log
+        if log.is_adopted:
+            return log.local_log_start_offset if log.local_log_start_offset > log.log_start_offset else None
+        since = self._joined.get(partition.partition.topic_partition) if self._joined else None
+        if since is None or not _is_thin(log, since):
+            return None
+        is_warm = log.size_bytes >= self.limits.bytes_min or self._now_ms() - since.joined_ms >= self.limits.time_ms
+        return None if is_warm else log.local_log_start_offset
+
+    def partitions(self) -> list[Partition]:
+        """Those that are in sync and thin."""
+        hosted = [self._hosted[name] for name in self._joined if name in self._hosted]
+        return [each for each in hosted if not each.log.is_adopted and self.local_start_of(each) is not None]
+
+    def warmed(self, partition: Partition, *, is_full: bool) -> None:
+        """Its local log begins lower now; `is_full`: it lacks nothing that the others keep."""
+        name = partition.partition.topic_partition
+        since = self._joined.pop(name, None)
+        if since is not None and not is_full:
+            self._joined[name] = _Since(partition.log.local_log_start_offset, since.joined_ms)
+
+    async def settle(self) -> None:
+        """Note durably which have warmed; where the disk refuses, the next time."""
+        for name in list(self._marked):
+            partition = self._hosted.get(name)
+            if partition is not None and self.local_start_of(partition) is not None:
+                continue
+            try:
+                if partition is not None:
+                    await partition.log.confirm_warmed()
+                del self._marked[name]
+            except OSError as error:
+                _log.warning("%s: could not be noted as a full replica: %s", name, error)
+
+    def report(self) -> list[ThinReplica]:
+        """Those that joined thin, in that order, until local retention raises their start."""
+        for name in list(self._joined):
+            hosted = self._hosted.get(name)
+            if hosted is None or not _is_thin(hosted.log, self._joined[name]):
+                del self._joined[name]
+        return [
+            thin_replica(
+                self._hosted[name].partition.topic_id,
+                name.partition,
+                self._hosted[name].log.local_log_start_offset,
+                self._hosted[name].log.size_bytes,
+                self._now_ms() - since.joined_ms,
+            )
+            for name, since in self._joined.items()
+        ]
+
+
+def _is_thin(log: PartitionLog, since: _Since) -> bool:
+    """Local retention has not raised its start (the warmer may have lowered it), and there is something below."""
+    return since.local_start_offset >= log.local_log_start_offset > log.log_start_offset

@@ -1,0 +1,109 @@
+"""Asks the brokers of a cluster what an operator wants to know or have; any broker will do."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self, TypeVar
+
+import click
+
+from ..protocol.api import ApiKey
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
+from ..protocol.requests import metadata_of
+from .options import addresses
+
+T = TypeVar("T")
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+TIMEOUT_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Who is there: Metadata's answer."""
+
+    brokers: dict[int, Address]
+    racks: dict[int, str | None]
+    topics: tuple[Any, ...]
+
+
+class Admin:
+    """`async with Admin(bootstrap) as admin:`; each question within `TIMEOUT_S`. OSError, KafkaError."""
+
+    def __init__(self, bootstrap: Sequence[Address]) -> None:
+        self._bootstrap = list(bootstrap)
+
+    async def __aenter__(self) -> Self:
+        self._client = KafkaClient(client_id="tierfetch-cli", random=random.Random())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()
+
+    async def ask(self, api: ApiKey, body: Any) -> Any:
+        """The answer of the first broker that has one; KafkaError if it is an error as a whole."""
+        failure: OSError = BrokerUnavailableError("no broker was named")
+        for address in self._bootstrap:
+            try:
+                return await self.ask_at(address, api, body)
+            except OSError as error:
+                failure = error if str(address) in str(error) else BrokerUnavailableError(f"{address}: {error}")
+        raise failure
+
+    async def ask_at(self, address: Address, api: ApiKey, body: Any) -> Any:
+        answer = await self._client.request(address, api, body, timeout_s=TIMEOUT_S)
+        check(answer, f"{api.name} at {address}")
+        return answer
+
+    async def cluster(self, topics: Sequence[str] | None = None) -> Cluster:
+        """The brokers that are alive, and the named topics or all of them, by name."""
+        answer = await self.ask(ApiKey.METADATA, metadata_of(topics))
+        found = sorted(answer.topics, key=lambda topic: topic.name or "")
+        for topic in found:
+            if topics is not None and topic.error_code is ErrorCode.unknown_topic_or_partition:
+                raise KafkaError(topic.error_code, f"topic {topic.name} does not exist")
+            if topics is not None:
+                check(topic, f"topic {topic.name}")
+        return Cluster(
+            brokers={broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers},
+            racks={broker.node_id: broker.rack for broker in answer.brokers},
+            topics=tuple(topic for topic in found if topic.error_code is ErrorCode.none),
+        )
+
+
+def check(answer: Any, what: str) -> None:
+    """KafkaError if the answer, or this part of one, is an error."""
+    code = getattr(answer, "error_code", ErrorCode.none)
+    if code is not ErrorCode.none:
+        raise KafkaError(code, f"{what}: {getattr(answer, 'error_message', None) or 'refused'}")
+
+
+def bootstrap_option(command: Command) -> Command:
+    return click.option(
+        "--bootstrap",
+        multiple=True,
+        default=("127.0.0.1:9092",),
+        show_default=True,
+        metavar="HOST:PORT",
+        help="A broker of the cluster; several may be given.",
+    )(command)
+
+
+def run(bootstrap: Sequence[str], work: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
+    """`work` with an open session; what a cluster refuses is said in one line, with exit code 1."""
+
+    async def session() -> T:
+        async with Admin(addresses(bootstrap)) as admin:
+            return await work(admin)
+
+    try:
+        return asyncio.run(session())
+    except (KafkaError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    except KeyboardInterrupt:
+        sys.exit(130)

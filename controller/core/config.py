@@ -1,0 +1,95 @@
+"""What an operator sets for a controller, and what this release of it supports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from ...log.core.config import LogConfig
+from ...protocol.errors import ErrorCode, KafkaError
+
+KRAFT_VERSION: Final = "kraft.version"
+TIERFETCH_VERSION: Final = "tierfetch.version"
+REMOVE_PARTITIONS_LEVEL: Final = 1
+"""Level of `tierfetch.version` from which records exist that Apache Kafka does not know."""
+
+DEFAULT_NUM_PARTITIONS: Final = 1
+DEFAULT_REPLICATION_FACTOR: Final = 1
+
+
+class FeatureRange(NamedTuple):
+    """Levels of a feature that a node can run at, both ends inclusive; 0 is "not there"."""
+
+    min_level: int
+    max_level: int
+
+    def __contains__(self, level: object) -> bool:
+        return isinstance(level, int) and self.min_level <= level <= self.max_level
+
+
+SUPPORTED_FEATURES: Final[Mapping[str, FeatureRange]] = {
+    "metadata.version": FeatureRange(25, 30),
+    KRAFT_VERSION: FeatureRange(0, 1),
+    "group.version": FeatureRange(0, 1),
+    "transaction.version": FeatureRange(0, 2),
+    "share.version": FeatureRange(0, 1),
+    "streams.version": FeatureRange(0, 1),
+    "eligible.leader.replicas.version": FeatureRange(0, 0),
+    TIERFETCH_VERSION: FeatureRange(0, 1),
+}
+"""metadata.version 25 is 4.0-IV3, 30 is 4.3-IV0."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmingPolicy:
+    """When a thin replica counts as warm: it holds this many bytes locally, or has been there this long."""
+
+    bytes_min: int = 256 * 1024 * 1024
+    time_ms: int = 600_000
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerConfig:
+    """Defaults are Kafka's."""
+
+    cluster_id: str
+    node_id: int
+    session_timeout_ms: int = 9_000
+    num_partitions: int = DEFAULT_NUM_PARTITIONS
+    default_replication_factor: int = DEFAULT_REPLICATION_FACTOR
+    unclean_leader_election_enable: bool = False
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_ms: int = 300_000
+    elections_per_imbalance_max: int = 1_000
+    partitions_per_request_max: int = 10_000
+    is_remote_storage_enabled: bool = True
+    fast_failover: bool = True
+    warming: WarmingPolicy = field(default_factory=WarmingPolicy)
+    supported_features: Mapping[str, FeatureRange] = field(default_factory=lambda: SUPPORTED_FEATURES)
+    check_broker_configs: Callable[[Mapping[str, str]], None] = lambda _: None
+    """Raises KafkaError for dynamic broker configs that no broker could take."""
+
+    def checking(self, check_broker_configs: Callable[[Mapping[str, str]], None]) -> ControllerConfig:
+        """The same with another check."""
+        return replace(self, check_broker_configs=check_broker_configs)
+
+
+def check_topic_configs(
+    config: ControllerConfig, configs: Mapping[str, str], before: Mapping[str, str] | None = None
+) -> None:
+    """KafkaError INVALID_CONFIG unless a topic may have these, in place of those `before` if it exists."""
+    checked = LogConfig.from_topic_configs(configs)
+    was_tiered = before is not None and LogConfig.usable_configs(before, LogConfig())[0].remote_storage_enable
+    if was_tiered and not (checked.remote_storage_enable or checked.remote_log_delete_on_disable):
+        raise KafkaError(
+            ErrorCode.invalid_config,
+            "remote.storage.enable=false would leave what is tiered unread and never deleted: with"
+            " remote.log.delete.on.disable=true it is deleted; with remote.storage.enable=true and"
+            " remote.log.copy.disable=true it stays readable, and nothing more is copied",
+        )
+    if checked.remote_storage_enable and not config.is_remote_storage_enabled:
+        raise KafkaError(
+            ErrorCode.invalid_config,
+            "remote.storage.enable=true needs remote.log.storage.system.enable=true on controllers and brokers",
+        )

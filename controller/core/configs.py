@@ -1,0 +1,156 @@
+"""Dynamic configs of topics and brokers: IncrementalAlterConfigs, AlterConfigs, and what DescribeConfigs needs to know.
+
+Each resource is done, or refused, by itself and as a whole: it is checked as it would be afterwards. A topic's configs
+are those of `log.core.config`; a broker's are checked by the node that knows them
+(`ControllerConfig.check_broker_configs`).
+A broker resource is a registered or future broker's id, or "" for the cluster-wide default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ...log.core.config import LogConfig
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.topics import check_topic_name
+from ..image.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from ..records import ConfigRecord, MetadataRecord
+from .config import check_topic_configs
+from .features import request_flag
+from .state import ControllerResult, ControllerState, find_duplicates
+
+SET: Final = 0
+DELETE: Final = 1
+APPEND: Final = 2
+SUBTRACT: Final = 3
+LIST_KEYS: Final = frozenset(
+    {"cleanup.policy", "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
+)
+"""Keys whose value is a list, to which APPEND and SUBTRACT apply."""
+
+_LIST_DEFAULTS: Final = LogConfig().as_topic_configs()
+VALUE_LENGTH_MAX: Final = 32_767
+"""Characters of one value: Kafka's limit of a record's string."""
+
+Changes = Mapping[str, str | None]
+"""New values by key; None removes one."""
+
+
+def incremental_alter_configs(state: ControllerState, request: Any) -> ControllerResult:
+    """IncrementalAlterConfigs (KIP-339)."""
+    return _alter(state, request, _incremental_changes)
+
+
+def alter_configs(state: ControllerState, request: Any) -> ControllerResult:
+    """AlterConfigs: what is not named is removed."""
+    return _alter(state, request, _whole_changes)
+
+
+def _alter(state: ControllerState, request: Any, changes_of: Any) -> ControllerResult:
+    records: list[MetadataRecord] = []
+    responses = []
+    twice = find_duplicates([(resource.resource_type, resource.resource_name) for resource in request.resources])
+    for resource in request.resources:
+        code, message = ErrorCode.none, None
+        try:
+            if (resource.resource_type, resource.resource_name) in twice:
+                raise KafkaError(ErrorCode.invalid_request, f"{resource.resource_name!r} is given twice")
+            records += _alter_one(state, resource, changes_of)
+        except KafkaError as error:
+            code, message = error.code, error.message
+        responses.append(
+            {
+                "error_code": code,
+                "error_message": message,
+                "resource_type": resource.resource_type,
+                "resource_name": resource.resource_name,
+            }
+        )
+    if request_flag(request, "validate_only"):
+        records = []
+    return ControllerResult(records, {"responses": responses})
+
+
+def _alter_one(state: ControllerState, resource: Any, changes_of: Any) -> list[MetadataRecord]:
+    resource_type, name = int(resource.resource_type), resource.resource_name
+    _check_resource(state, resource_type, name)
+    before = state.image.config(resource_type, name)
+    twice = find_duplicates([item.name for item in resource.configs])
+    if twice:
+        raise KafkaError(ErrorCode.invalid_request, f"configs {sorted(twice)} are given twice")
+    changes: Changes = changes_of(before, resource.configs)
+    after = {key: value for key, value in {**before, **changes}.items() if value is not None}
+    too_long = [key for key, value in after.items() if len(value) > VALUE_LENGTH_MAX]
+    if too_long:
+        raise KafkaError(ErrorCode.invalid_config, f"values of {too_long} have more than {VALUE_LENGTH_MAX} characters")
+    if resource_type == TOPIC_RESOURCE:
+        check_topic_configs(state.config, after, before)
+    else:
+        state.config.check_broker_configs(after)
+    return [
+        ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
+        for key, value in changes.items()
+        if before.get(key) != value
+    ]
+
+
+def _check_resource(state: ControllerState, resource_type: int, name: str) -> None:
+    if resource_type == TOPIC_RESOURCE:
+        try:
+            check_topic_name(name)
+        except ValueError as error:
+            raise KafkaError(ErrorCode.invalid_topic_exception, str(error)) from error
+        if name not in state.image.topic_ids:
+            raise KafkaError(ErrorCode.unknown_topic_or_partition, f"topic {name!r} does not exist")
+    elif resource_type == BROKER_RESOURCE:
+        if name and not (name.isascii() and name.isdigit()):
+            raise KafkaError(
+                ErrorCode.invalid_request, f"{name!r} is no broker: its id is needed, or an empty name for all brokers"
+            )
+    else:
+        raise KafkaError(
+            ErrorCode.invalid_request,
+            f"configs of resource type {resource_type} cannot be altered here, only of topics ({TOPIC_RESOURCE}) and"
+            f" brokers ({BROKER_RESOURCE})",
+        )
+
+
+def _incremental_changes(before: Mapping[str, str], configs: Any) -> Changes:
+    changes: dict[str, str | None] = {}
+    for item in configs:
+        operation = item.config_operation
+        if operation == DELETE:
+            changes[item.name] = None
+        elif item.value is None:
+            raise KafkaError(ErrorCode.invalid_request, f"config {item.name}: a value is needed")
+        elif operation == SET:
+            changes[item.name] = item.value
+        elif operation in (APPEND, SUBTRACT):
+            changes[item.name] = _changed_list(
+                item.name, before.get(item.name, _LIST_DEFAULTS.get(item.name, "")), item.value, operation
+            )
+        else:
+            raise KafkaError(ErrorCode.invalid_request, f"config {item.name}: operation {operation} is none of 0 to 3")
+    return changes
+
+
+def _changed_list(key: str, before: str, value: str, operation: int) -> str:
+    if key not in LIST_KEYS:
+        raise KafkaError(ErrorCode.invalid_config, f"config {key} is no list: nothing can be appended or subtracted")
+    entries = [entry for entry in map(str.strip, before.split(",")) if entry]
+    given = [entry for entry in map(str.strip, value.split(",")) if entry]
+    if operation == APPEND:
+        entries += [entry for entry in dict.fromkeys(given) if entry not in entries]
+    else:
+        entries = [entry for entry in entries if entry not in given]
+    return ",".join(entries)
+
+
+def _whole_changes(before: Mapping[str, str], configs: Any) -> Changes:
+    missing = [item.name for item in configs if item.value is None]
+    if missing:
+        raise KafkaError(ErrorCode.invalid_request, f"configs {missing}: a value is needed")
+    changes: dict[str, str | None] = dict.fromkeys(before)
+    changes.update((item.name, item.value) for item in configs)
+    return changes

@@ -1,0 +1,80 @@
+"""DescribeConfigs, as a controller answers it: from its image, whether it is the active one or not.
+
+| resource | what is told |
+|---|---|
+| a topic | its own configs over Kafka's defaults; what brokers' files say besides, a controller does not know |
+| the broker "" | the cluster-wide dynamic defaults |
+| this node | its own keys, which only a restart changes |
+| another broker | INVALID_REQUEST: only that broker knows its file |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ...log.core.config import LogConfig
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.wire.config_resources import (
+    ConfigSource,
+    ConfigSynonym,
+    DescribedConfig,
+    ResourceType,
+    describe_configs_response,
+)
+from .state import ControllerState, Plain
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfigs:
+    """This node's own keys with what is in force, and those of them that its file gave."""
+
+    node_id: int
+    in_force: Mapping[str, str]
+    given: Mapping[str, str]
+
+
+def describe_configs(state: ControllerState, request: Any, node: NodeConfigs) -> Plain:
+    """DescribeConfigs; each resource is answered, or refused, by itself."""
+    return describe_configs_response(request, partial(_described, state, node))
+
+
+def _described(state: ControllerState, node: NodeConfigs, resource_type: int, name: str) -> Iterator[DescribedConfig]:
+    if resource_type == ResourceType.TOPIC:
+        return _of_topic(state, name)
+    if resource_type != ResourceType.BROKER:
+        raise KafkaError(ErrorCode.invalid_request, f"resource type {resource_type} has no configs here")
+    if name == "":
+        return _of_all_brokers(state)
+    if name != str(node.node_id):
+        raise KafkaError(ErrorCode.invalid_request, f"this is node {node.node_id}; ask broker {name} for its configs")
+    return _of_node(node)
+
+
+def _of_topic(state: ControllerState, name: str) -> Iterator[DescribedConfig]:
+    if name not in state.image.topic_ids:
+        raise KafkaError(ErrorCode.unknown_topic_or_partition, f"topic {name!r} does not exist")
+    own = state.image.config(ResourceType.TOPIC, name)
+    defaults = LogConfig().as_topic_configs()
+    for key in sorted({**defaults, **own}):
+        places = [(own.get(key), ConfigSource.DYNAMIC_TOPIC_CONFIG), (defaults.get(key), ConfigSource.DEFAULT_CONFIG)]
+        yield _config(key, [(value, source) for value, source in places if value is not None])
+
+
+def _of_all_brokers(state: ControllerState) -> Iterator[DescribedConfig]:
+    for key, value in sorted(state.image.config(ResourceType.BROKER, "").items()):
+        yield _config(key, [(value, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)])
+
+
+def _of_node(node: NodeConfigs) -> Iterator[DescribedConfig]:
+    for key, value in sorted(node.in_force.items()):
+        source = ConfigSource.STATIC_BROKER_CONFIG if key in node.given else ConfigSource.DEFAULT_CONFIG
+        yield _config(key, [(value, source)], is_read_only=True)
+
+
+def _config(name: str, places: list[tuple[str, ConfigSource]], *, is_read_only: bool = False) -> DescribedConfig:
+    """`places` in the order in which they win."""
+    synonyms = tuple(ConfigSynonym(name, value, source) for value, source in places)
+    return DescribedConfig(name, synonyms[0].value, is_read_only, synonyms)

@@ -1,0 +1,198 @@
+"""When to fence a broker before its session ends: proof that its process is gone.
+
+A process that dies closes its sockets. That alone proves nothing: a live broker may close a connection, a network may
+reset it. So the controller looks at once, by connecting to the broker's listeners:
+
+| seen | means |
+|---|---|
+| connection refused by every listener, twice in a row | nobody listens there: proof |
+| an answer by another incarnation | the registered one is gone: proof |
+| an answer by the same incarnation | alive: no more looking |
+| a timeout, an unreachable host, a reset after accept | nothing |
+| anything, looking for a registration that is over | nothing |
+
+Even with proof a broker is fenced only by a controller that hears most of them:
+
+    brokers that it has heard since it became active, without that one and those that it fenced so lately
+        are more than half of
+    all that are not fenced, and those that it fenced so lately (within one session timeout)
+
+After one session timeout every broker that is not fenced was heard, so that this says: never half of the brokers or
+more. One of two is half: which of the two lost the other, nobody else can tell. Before, it says more:
+
+| what a new controller might take for a death | why it does not |
+|---|---|
+| a refusal from before it became active | only its own connects count, and those of its time |
+| a refusal of another incarnation | it counts for the registration, by its epoch, that was looked for |
+| a network that refuses this controller | most brokers have reached it, and most controllers commit what it decides |
+| a broker that has not found it yet | it still listens, and beats as soon as it knows of a new controller |
+| a minority, after another one | who is fenced when it begins counts as fenced lately |
+
+Brokers that were heard at another time, or by another controller, do not count: nothing that came before is known
+here, and as little after this process stood still.
+
+While its session lasts, the end of the connection on which a broker was heard says when to look. A broker that died
+before, or with the controller before (one process may be both), has none here: for one session timeout a new controller
+looks by itself for who is silent, as soon as it hears most of them.
+
+A broker that was started again fences nobody: it asks to be registered itself, which its old registration would forbid
+until the session ends. Where the connection on which that one was heard has ended, and the new incarnation has bound
+its listener, it has taken its place, and need not wait; also one of two, or all at once: that they are heard shows that
+the network is whole.
+
+Pure: the shell makes the connections and reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Set
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final
+
+from ..image.image import MetadataImage
+
+REFUSALS_NEEDED: Final = 2
+PROBES_MAX: Final = 8
+"""Connects after one lost connection; a broker that starts again is seen by then, or its session decides."""
+LOOK_INTERVAL_S: Final = 0.5
+"""Of a new controller, from one look for brokers that it has not heard to the next."""
+
+
+class ProbeOutcome(Enum):
+    """What a connect to the broker's listener showed. The last stands for all that proves nothing."""
+
+    REFUSED = auto()
+    OTHER_INCARNATION = auto()
+    SAME_INCARNATION = auto()
+    NO_PROOF = auto()
+
+
+class Verdict(Enum):
+    """What to do next."""
+
+    PROBE = auto()
+    FENCE = auto()
+    WAIT = auto()
+    """For the session to end, or for the next lost connection."""
+
+
+@dataclass(slots=True)
+class _Suspicion:
+    epoch: int
+    refusals: int = 0
+    probes: int = 0
+
+
+@dataclass(slots=True)
+class FastFailover:
+    """One for each time that a controller is active, beginning with `begin`. Times are monotonic."""
+
+    is_enabled: bool
+    session_timeout_ms: int
+    _began_ms: int = 0
+    _heard: set[int] = field(default_factory=set)
+    """Brokers whose heartbeats came since."""
+    _disconnected: dict[int, int] = field(default_factory=dict)
+    """Epochs of brokers whose heartbeats have lost their connection, and were not heard of since."""
+    _suspected: dict[int, _Suspicion] = field(default_factory=dict)
+    _fenced_at_ms: dict[int, int] = field(default_factory=dict)
+
+    def begin(self, image: MetadataImage, now_ms: int) -> None:
+        """This controller became active, or stood still: it knows nothing about who lives."""
+        self._began_ms = now_ms
+        for known in (self._heard, self._disconnected, self._suspected):
+            known.clear()
+        self._fenced_at_ms |= {broker.broker_id: now_ms for broker in image.brokers.values() if broker.fenced}
+
+    def connection_lost(self, image: MetadataImage, broker_id: int) -> Verdict:
+        """The connection of a broker's heartbeats has ended."""
+        broker = image.brokers.get(broker_id)
+        if not self.is_enabled or broker is None or broker.fenced or broker_id not in self._heard:
+            return Verdict.WAIT
+        self._disconnected[broker_id] = broker.epoch
+        self._suspected[broker_id] = _Suspicion(broker.epoch)
+        return Verdict.PROBE
+
+    def look_for_silent(self, image: MetadataImage, now_ms: int) -> list[int] | None:
+        """Brokers to probe, of whom no heartbeats come, or no more; None once their sessions are over."""
+        if not self.is_enabled or now_ms >= self._began_ms + self.session_timeout_ms:
+            return None
+        if not self._hears_most(image, self._fenced_lately(now_ms)):
+            return []
+        silent = [
+            broker
+            for broker in image.brokers.values()
+            if not broker.fenced
+            and broker.broker_id not in self._suspected
+            and (broker.broker_id not in self._heard or broker.broker_id in self._disconnected)
+        ]
+        self._suspected |= {broker.broker_id: _Suspicion(broker.epoch) for broker in silent}
+        return [broker.broker_id for broker in silent]
+
+    def probed(self, image: MetadataImage, broker_id: int, epoch: int, outcome: ProbeOutcome, now_ms: int) -> Verdict:
+        """A connect that was asked for has ended; `epoch` is of the registration that was looked for."""
+        suspicion = self._suspected.get(broker_id)
+        if suspicion is not None and suspicion.epoch != epoch:
+            return Verdict.WAIT  # a later incarnation is suspected by now, and looked for by somebody else
+        broker = image.brokers.get(broker_id)
+        if suspicion is None or broker is None or broker.fenced or broker.epoch != suspicion.epoch:
+            self._suspected.pop(broker_id, None)
+            return Verdict.WAIT
+        suspicion.probes += 1
+        match outcome:
+            case ProbeOutcome.SAME_INCARNATION:
+                self._acquit(broker_id)
+                return Verdict.WAIT
+            case ProbeOutcome.OTHER_INCARNATION:
+                suspicion.refusals = REFUSALS_NEEDED
+            case ProbeOutcome.REFUSED:
+                suspicion.refusals += 1
+            case ProbeOutcome.NO_PROOF:
+                suspicion.refusals = 0
+        if suspicion.refusals < REFUSALS_NEEDED:
+            return self._look_again(broker_id, suspicion)
+        del self._suspected[broker_id]
+        return self._judge(image, broker_id, now_ms)
+
+    def is_succeeded(self, image: MetadataImage, broker_id: int, addresses: Collection[tuple[str, int]]) -> bool:
+        """Whether another incarnation, which listens at `addresses` and asks to be registered, has taken the place of
+        the one that is.
+        """
+        broker = image.brokers.get(broker_id)
+        if broker is None or broker.fenced or self._disconnected.get(broker_id) != broker.epoch:
+            return False
+        return any((item.host, item.port) in addresses for item in broker.end_points)
+
+    def heard(self, broker_id: int) -> None:
+        """A heartbeat came."""
+        self._heard.add(broker_id)
+        self._acquit(broker_id)
+
+    def _acquit(self, broker_id: int) -> None:
+        """It is alive after all."""
+        self._suspected.pop(broker_id, None)
+        self._disconnected.pop(broker_id, None)
+
+    def _look_again(self, broker_id: int, suspicion: _Suspicion) -> Verdict:
+        if suspicion.probes < PROBES_MAX:
+            return Verdict.PROBE
+        del self._suspected[broker_id]
+        return Verdict.WAIT
+
+    def _judge(self, image: MetadataImage, broker_id: int, now_ms: int) -> Verdict:
+        lately = self._fenced_lately(now_ms)
+        if not self._hears_most(image, lately | {broker_id}):
+            return Verdict.WAIT
+        self._fenced_at_ms = {fenced: self._fenced_at_ms[fenced] for fenced in sorted(lately)}
+        self._fenced_at_ms[broker_id] = now_ms
+        return Verdict.FENCE
+
+    def _fenced_lately(self, now_ms: int) -> set[int]:
+        since_ms = now_ms - self.session_timeout_ms
+        return {broker_id for broker_id, at_ms in self._fenced_at_ms.items() if at_ms > since_ms}
+
+    def _hears_most(self, image: MetadataImage, gone: Set[int]) -> bool:
+        """See the module. `gone` are those that do not count as heard."""
+        live = {broker.broker_id for broker in image.brokers.values() if not broker.fenced}
+        return 2 * len((self._heard & live) - gone) > len(live | gone)

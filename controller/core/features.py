@@ -1,0 +1,145 @@
+"""Feature levels (KIP-584): who may register, and UpdateFeatures.
+
+A level is raised only if this controller and every registered broker and controller support it; what a node may say on
+the wire and into the log follows from it, so nothing new is used before all know it. A node that does not support a
+finalized level is not let in. Lowering takes an upgrade type that allows it; metadata.version is lowered only where no
+record format changed in between, because nobody could read the log otherwise.
+
+`kraft.version` is the quorum's own feature: it is in no metadata record. The quorum raises it, and writes the voters
+into the log with it, if each of them has told what it is; it is never lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ..image.image import METADATA_VERSION
+from ..records import BrokerFeature, FeatureLevelRecord, MetadataRecord
+from .config import KRAFT_VERSION, FeatureRange
+from .state import ControllerResult, ControllerState, KRaftUpgrade, Plain, find_duplicates
+
+UPGRADE: Final = 1
+SAFE_DOWNGRADE: Final = 2
+UNSAFE_DOWNGRADE: Final = 3
+FORMAT_CHANGES: Final = frozenset({23, 30})
+"""Levels of metadata.version that changed records (4.0-IV1, 4.3-IV0)."""
+
+EARLIEST_PENDING_UPLOAD_LEVEL: Final = 29
+"""metadata.version 4.2-IV1: every broker answers ListOffsets -6 (KIP-1023)."""
+
+NOT_THERE: Final = FeatureRange(0, 0)
+
+
+def finalized_levels(state: ControllerState) -> dict[str, int]:
+    """All features of the cluster, the quorum's own among them."""
+    levels = dict(state.image.features)
+    if state.kraft_version:
+        levels[KRAFT_VERSION] = state.kraft_version
+    return levels
+
+
+def ranges(features: tuple[BrokerFeature, ...]) -> dict[str, FeatureRange]:
+    """What a node said it supports."""
+    return {item.name: FeatureRange(item.min_supported_version, item.max_supported_version) for item in features}
+
+
+def check_supports_finalized(state: ControllerState, node: str, supported: Mapping[str, FeatureRange]) -> None:
+    """UNSUPPORTED_VERSION unless the node supports every level that the cluster runs at."""
+    for name, level in sorted(finalized_levels(state).items()):
+        offered = supported.get(name, NOT_THERE)
+        if level not in offered:
+            raise KafkaError(
+                ErrorCode.unsupported_version,
+                f"{node} does not support {name} at its finalized level {level}, only {offered.min_level} to"
+                f" {offered.max_level}: upgrade the node, or lower the feature",
+            )
+
+
+def update_features(state: ControllerState, request: Any) -> ControllerResult:
+    """UpdateFeatures, all or nothing."""
+    try:
+        records = _checked_updates(state, request)
+    except KafkaError as error:
+        return ControllerResult(response=_response(request, error))
+    validate_only = request_flag(request, "validate_only")
+    level = next((item.max_version_level for item in request.feature_updates if item.feature == KRAFT_VERSION), None)
+    upgrade = None if level is None else KRaftUpgrade(level, validate_only)
+    return ControllerResult([] if validate_only else records, _response(request, None), kraft_upgrade=upgrade)
+
+
+def request_flag(request: Any, name: str) -> bool:
+    """A boolean of a request that old versions lack."""
+    return bool(getattr(request, name, False))
+
+
+def _checked_updates(state: ControllerState, request: Any) -> list[MetadataRecord]:
+    records: list[MetadataRecord] = []
+    twice = find_duplicates([update.feature for update in request.feature_updates])
+    for update in request.feature_updates:
+        if update.feature in twice:
+            raise KafkaError(ErrorCode.invalid_request, f"feature {update.feature!r} is given twice")
+        level = update.max_version_level
+        _check_update(state, update.feature, level, _upgrade_type(update))
+        if update.feature != KRAFT_VERSION and level != state.image.features.get(update.feature, 0):
+            records.append(FeatureLevelRecord(name=update.feature, feature_level=level))
+    return records
+
+
+def _upgrade_type(update: Any) -> int:
+    """Version 0 of the request only knows a flag."""
+    if hasattr(update, "allow_downgrade"):
+        return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
+    return int(update.upgrade_type)
+
+
+def _check_update(state: ControllerState, name: str, level: int, upgrade_type: int) -> None:
+    current = finalized_levels(state).get(name, 0)
+    if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        raise KafkaError(ErrorCode.invalid_request, f"{name}: upgrade type {upgrade_type} is none of 1, 2, 3")
+    if level < 0 or (level == 0 and name == METADATA_VERSION):
+        raise _refused(f"level {level} of {name} is not one it can have")
+    for node, supported in _nodes(state):
+        if level != 0 and level not in supported.get(name, NOT_THERE):
+            raise _refused(f"{node} does not support level {level} of {name}, {_support(supported, name)}")
+    if level >= current:
+        return
+    if upgrade_type == UPGRADE:
+        raise _refused(f"{name} is at level {current}; to lower it to {level} allow a safe or unsafe downgrade")
+    if name == KRAFT_VERSION:
+        raise _refused(f"{name} is at level {current} and can never be lowered")
+    if name == METADATA_VERSION and any(level < changed <= current for changed in FORMAT_CHANGES):
+        raise _refused(f"{name} cannot be lowered from {current} to {level}: the records of its log changed in between")
+
+
+def _nodes(state: ControllerState) -> Iterator[tuple[str, Mapping[str, FeatureRange]]]:
+    """Everybody who must support a level, and what they support."""
+    yield f"this controller ({state.config.node_id})", state.config.supported_features
+    for controller_id, controller in sorted(state.image.controllers.items()):
+        yield f"controller {controller_id}", ranges(controller.features)
+    for broker_id, broker in sorted(state.image.brokers.items()):
+        yield f"broker {broker_id}", ranges(broker.features)
+
+
+def _support(supported: Mapping[str, FeatureRange], name: str) -> str:
+    offered = supported.get(name)
+    return "nor any other" if offered is None else f"only {offered.min_level} to {offered.max_level}"
+
+
+def _refused(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.invalid_update_version, message)
+
+
+def _response(request: Any, error: KafkaError | None) -> Plain:
+    """Versions 0 and 1 also say it of each feature."""
+    code = ErrorCode.none if error is None else error.code
+    message = None if error is None else error.message
+    return {
+        "error_code": code,
+        "error_message": message,
+        "results": [
+            {"feature": update.feature, "error_code": code, "error_message": message}
+            for update in request.feature_updates
+        ],
+    }

@@ -1,0 +1,239 @@
+"""The controller as a machine without I/O: requests and the clock in, records and responses out.
+
+    core = ControllerCore(config, random)
+    core.replay(record)                                  each committed record, in order; all nodes
+    core.become_active(now_ms)                           this node leads the quorum and has replayed its own log
+    result = core.handle(api, request, moment)           decides; changes nothing in the image
+    core.replay(record) for record in result.records     once they are committed, before the next decision
+    core.written(result, last_offset)                    then
+    result.response                                      leaves
+
+The active controller decides on what is committed, one decision after the other: losing the lead takes nothing back.
+
+Timers are data too: at `next_deadline_ms()` call `fire(moment)` until it gives None. In this order: a transaction that
+the controller before began and did not end is aborted, or it would swallow all that follows (KIP-868); sessions that
+ended, one broker at a time; partitions that may get a leader or end a reassignment now; the balancing of leaders.
+
+Requests are kio's entities of any version, responses plain values of which each version takes its own
+(`protocol.wire.entities`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
+
+from ...protocol.api import ApiKey
+from ..records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    MetadataRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from .alter_partition import alter_partition, assign_replicas_to_dirs
+from .broker_heartbeat import expired, fence, heartbeat, next_expiry_ms, observe_heartbeat, shutdown_began
+from .broker_registration import register_broker, register_controller, unregister_broker
+from .cluster import allocate_producer_ids
+from .config import ControllerConfig
+from .configs import alter_configs, incremental_alter_configs
+from .fast_failover import FastFailover, ProbeOutcome, Verdict
+from .features import update_features
+from .leader_election import balance_leaders, complete_reassignments, elect_leaderless, elect_leaders
+from .partition_counts import create_partitions
+from .reassignment import alter_partition_reassignments, list_partition_reassignments
+from .state import UNCLEAN_KEY, ControllerResult, ControllerState, Moment, RandomSource
+from .topics import create_topics, delete_topics
+
+RECORDS_PER_BATCH_MAX: Final = 10_000
+"""Of one append to the quorum, as in Kafka."""
+
+RECORDS_PER_PIECE_MAX: Final = 1_000
+"""Of one append of records that may come in pieces: nobody's event loop is held up for long by one of them."""
+
+Handler = Callable[[ControllerState, Any, Moment], ControllerResult]
+
+
+def _timeless(decide: Callable[[ControllerState, Any], ControllerResult]) -> Handler:
+    return lambda state, request, _: decide(state, request)
+
+
+HANDLERS: Final[Mapping[ApiKey, Handler]] = {
+    ApiKey.BROKER_REGISTRATION: register_broker,
+    ApiKey.BROKER_HEARTBEAT: heartbeat,
+    ApiKey.UNREGISTER_BROKER: _timeless(unregister_broker),
+    ApiKey.CONTROLLER_REGISTRATION: _timeless(register_controller),
+    ApiKey.ALTER_PARTITION: _timeless(alter_partition),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _timeless(assign_replicas_to_dirs),
+    ApiKey.ALLOCATE_PRODUCER_IDS: _timeless(allocate_producer_ids),
+    ApiKey.CREATE_TOPICS: _timeless(create_topics),
+    ApiKey.DELETE_TOPICS: _timeless(delete_topics),
+    ApiKey.CREATE_PARTITIONS: create_partitions,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _timeless(alter_partition_reassignments),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _timeless(list_partition_reassignments),
+    ApiKey.ELECT_LEADERS: _timeless(elect_leaders),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _timeless(incremental_alter_configs),
+    ApiKey.ALTER_CONFIGS: _timeless(alter_configs),
+    ApiKey.UPDATE_FEATURES: _timeless(update_features),
+}
+"""What is decided from the state alone. DescribeCluster also needs to know who asks, and who leads (`cluster`)."""
+
+
+class ControllerCore:
+    """One controller's. `state` is for looking."""
+
+    def __init__(self, config: ControllerConfig, random: RandomSource) -> None:
+        self.state = ControllerState(config, random)
+        self._failover: FastFailover | None = None
+        self._is_sweep_due = False
+        self._balance_at_ms = 0
+
+    @property
+    def is_active(self) -> bool:
+        return self._failover is not None
+
+    def become_active(self, now_ms: int) -> None:
+        """Every broker gets a fresh session; what a failover left undone is due at once."""
+        config = self.state.config
+        self.state.sessions.begin(self.state.image.brokers.values(), now_ms)
+        self._failover = FastFailover(config.fast_failover, config.session_timeout_ms)
+        self._failover.begin(self.state.image, now_ms)
+        self._is_sweep_due = True
+        self._balance_at_ms = now_ms + config.leader_imbalance_check_interval_ms
+
+    def resign(self) -> None:
+        """Another controller decides from now on."""
+        self._failover = None
+
+    def replay(self, record: MetadataRecord) -> None:
+        """Take up one record, own or not."""
+        self.state.image.replay(record)
+        match record:
+            case RegisterBrokerRecord() | UnregisterBrokerRecord():
+                self.state.sessions.forget(record.broker_id)
+                self.state.thin.forget(record.broker_id)
+            case BrokerRegistrationChangeRecord() if record.fenced:
+                self._fencing_changed(record)
+            case ConfigRecord() if record.name == UNCLEAN_KEY:
+                self._is_sweep_due = True
+
+    def _fencing_changed(self, record: BrokerRegistrationChangeRecord) -> None:
+        broker = self.state.image.brokers[record.broker_id]
+        if broker.fenced:
+            self.state.sessions.forget(record.broker_id)
+
+    def replay_all(self, records: Iterable[MetadataRecord]) -> None:
+        for record in records:
+            self.replay(record)
+
+    def handle(self, api: ApiKey, request: Any, moment: Moment) -> ControllerResult:
+        """Decide a request. The image stays as it is; a heartbeat is noted as a sign of life."""
+        assert self.is_active, (api, moment)
+        if api is ApiKey.BROKER_HEARTBEAT:
+            self.observe(request, moment)
+        elif api is ApiKey.BROKER_REGISTRATION and self._is_succeeded(request):
+            return register_broker(self.state, request, moment, is_succeeded=True)
+        return HANDLERS[api](self.state, request, moment)
+
+    def observe(self, request: Any, moment: Moment) -> None:
+        """A heartbeat came. To be called when it arrives if it may have to wait for being decided."""
+        observe_heartbeat(self.state, request, moment)
+        broker = self.state.image.brokers.get(request.broker_id)
+        if self._failover is not None and broker is not None and broker.epoch == request.broker_epoch:
+            self._failover.heard(request.broker_id)
+
+    def written(self, result: ControllerResult, last_offset: int) -> None:
+        """The records of a result, up to `last_offset`, are committed and replayed."""
+        if result.leaving is not None:
+            shutdown_began(self.state, result.leaving, last_offset)
+
+    # Failing brokers.
+
+    def _is_succeeded(self, request: Any) -> bool:
+        """A broker that started again on the port of one whose connection has ended need not wait for its session."""
+        if self._failover is None:
+            return False
+        addresses = [(item.host, int(item.port)) for item in request.listeners]
+        return self._failover.is_succeeded(self.state.image, request.broker_id, addresses)
+
+    def was_held_up(self, now_ms: int) -> None:
+        """This process stood still, so that silence says nothing about brokers: all begin anew, and none is fenced
+        fast before most of them are heard again.
+        """
+        self.state.sessions.extend(now_ms)
+        if self._failover is not None:
+            self._failover.begin(self.state.image, now_ms)
+
+    def connection_lost(self, broker_id: int) -> Verdict:
+        """The connection of a broker's heartbeats has ended: PROBE its listener, or WAIT."""
+        return Verdict.WAIT if self._failover is None else self._failover.connection_lost(self.state.image, broker_id)
+
+    def look_for_silent(self, now_ms: int) -> list[int] | None:
+        """Brokers to probe that this new controller does not hear; None once it need not look by itself any more."""
+        return None if self._failover is None else self._failover.look_for_silent(self.state.image, now_ms)
+
+    def probed(
+        self, broker_id: int, epoch: int, outcome: ProbeOutcome, now_ms: int
+    ) -> tuple[Verdict, ControllerResult]:
+        """What a probe of the broker in that epoch showed. FENCE comes with the records that do it."""
+        if self._failover is None:
+            return Verdict.WAIT, ControllerResult()
+        verdict = self._failover.probed(self.state.image, broker_id, epoch, outcome, now_ms)
+        records = list(fence(self.state, broker_id)) if verdict is Verdict.FENCE else []
+        return verdict, ControllerResult(records, is_atomic=False)
+
+    # Timers.
+
+    def next_deadline_ms(self) -> int | None:
+        """When to call `fire`; None while there is nothing to wait for."""
+        if not self.is_active:
+            return None
+        deadlines = [next_expiry_ms(self.state)]
+        if self._is_sweep_due or self.state.image.is_in_transaction:
+            deadlines.append(0)
+        if self.state.config.auto_leader_rebalance_enable:
+            deadlines.append(self._balance_at_ms)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def next_expiry_ms(self) -> int | None:
+        """When the first session ends unless a heartbeat comes."""
+        return next_expiry_ms(self.state)
+
+    def fire(self, moment: Moment) -> ControllerResult | None:
+        """The next thing that is due, or None. Replay its records before the next call."""
+        if not self.is_active:
+            return None
+        if self.state.image.is_in_transaction:  # of a controller that did not come to its end
+            return ControllerResult([AbortTransactionRecord()])
+        silent = expired(self.state, moment.now_ms)
+        if silent:
+            return ControllerResult(list(fence(self.state, silent[0])), is_atomic=False)
+        if self._is_sweep_due:
+            self._is_sweep_due = False
+            records = chain(elect_leaderless(self.state), complete_reassignments(self.state))
+            return ControllerResult(list(records), is_atomic=False)
+        if self.state.config.auto_leader_rebalance_enable and moment.now_ms >= self._balance_at_ms:
+            result = balance_leaders(self.state)
+            interval_ms = 0 if result.response else self.state.config.leader_imbalance_check_interval_ms
+            self._balance_at_ms = moment.now_ms + interval_ms
+            return ControllerResult(result.records, is_atomic=False)
+        return None
+
+
+def batches(
+    result: ControllerResult, whole_max: int = RECORDS_PER_BATCH_MAX, piece_max: int = RECORDS_PER_PIECE_MAX
+) -> Iterator[Sequence[MetadataRecord]]:
+    """The appends that a result takes. Atomic ones that are too many for one batch go into a transaction (KIP-868),
+    which every reader takes up as a whole.
+    """
+    records, size_max = list(result.records), piece_max
+    if result.is_atomic:
+        size_max = whole_max
+        if len(records) > whole_max:
+            records = [BeginTransactionRecord(), *records, EndTransactionRecord()]
+    for first in range(0, len(records), size_max):
+        yield records[first : first + size_max]

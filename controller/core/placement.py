@@ -1,0 +1,120 @@
+"""Where new replicas go: in stripes over racks, and over the brokers of each rack, as Kafka's StripedReplicaPlacer.
+
+* The first replica of each partition, its preferred leader, is on an unfenced broker; the others are too, as far as
+  there are enough of them in their rack, and only then on fenced ones.
+* Partition by partition the first rack moves on by one, and within each rack the first broker does, so that leaders
+  and replicas spread evenly; the replicas of one partition take the racks in turn.
+* After as many partitions as there are unfenced brokers everything is shuffled, so that the same brokers do not always
+  share partitions.
+* Brokers all of whose directories are cordoned, or that are stopping, get nothing.
+
+A broker without a rack is in the rack None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ..image.registrations import BrokerRegistration
+from .state import RandomSource
+
+
+@dataclass(slots=True)
+class _Stripe:
+    """Brokers of a rack, all fenced or all not, given out in turn; each at most once within an epoch."""
+
+    brokers: list[int]
+    offset: int = 0
+    taken: int = 0
+    epoch: int = -1
+
+    def next(self, epoch: int) -> int | None:
+        if epoch != self.epoch:
+            self.epoch, self.taken = epoch, 0
+            self.offset += 1
+        if self.taken >= len(self.brokers):
+            return None
+        self.taken += 1
+        return self.brokers[(self.offset + self.taken - 1) % len(self.brokers)]
+
+
+@dataclass(slots=True)
+class _Rack:
+    unfenced: _Stripe = field(default_factory=lambda: _Stripe([]))
+    fenced: _Stripe = field(default_factory=lambda: _Stripe([]))
+
+    def next(self, epoch: int) -> int | None:
+        broker_id = self.unfenced.next(epoch)
+        return self.fenced.next(epoch) if broker_id is None else broker_id
+
+
+class ReplicaPlacer:
+    """Places partition after partition on the same set of brokers."""
+
+    def __init__(self, brokers: Collection[BrokerRegistration], random: RandomSource) -> None:
+        self._random = random
+        usable = [broker for broker in brokers if broker.is_placeable and not broker.in_controlled_shutdown]
+        racks: dict[str | None, _Rack] = {}
+        for broker in sorted(usable, key=lambda broker: broker.broker_id):
+            rack = racks.setdefault(broker.rack, _Rack())
+            (rack.fenced if broker.fenced else rack.unfenced).brokers.append(broker.broker_id)
+        self._racks = [racks[name] for name in sorted(racks, key=lambda name: (name is not None, name or ""))]
+        self._brokers = len(usable)
+        self._unfenced = sum(not broker.fenced for broker in usable)
+        self._epoch = 0
+        self._first_rack = 0
+        self._shuffle()
+
+    def place(self, partitions: int, replication_factor: int) -> list[tuple[int, ...]]:
+        """Replicas of so many new partitions. INVALID_REPLICATION_FACTOR if there are too few brokers."""
+        if self._brokers == 0:
+            raise KafkaError(
+                ErrorCode.invalid_replication_factor,
+                "no broker can take a replica now: none is registered, or they are stopping, or all of their"
+                " directories are cordoned",
+            )
+        if self._unfenced == 0:
+            raise KafkaError(
+                ErrorCode.invalid_replication_factor,
+                f"no broker can take a replica now: all of the {self._brokers} that may are fenced: they are starting,"
+                " or were not heard of for a session",
+            )
+        if replication_factor > self._brokers:
+            raise KafkaError(
+                ErrorCode.invalid_replication_factor,
+                f"replication factor {replication_factor} needs as many brokers, but only {self._brokers} are"
+                " registered that can take replicas: add brokers or lower it",
+            )
+        return [self._place_one(replication_factor) for _ in range(partitions)]
+
+    def _place_one(self, replication_factor: int) -> tuple[int, ...]:
+        if self._epoch == self._unfenced:
+            self._shuffle()
+        start = self._first_rack % len(self._racks)
+        leader_rack = start
+        leader = self._racks[leader_rack].unfenced.next(self._epoch)
+        while leader is None:
+            leader_rack = (leader_rack + 1) % len(self._racks)
+            assert leader_rack != start, (self._epoch, self._unfenced)
+            leader = self._racks[leader_rack].unfenced.next(self._epoch)
+        replicas = [leader]
+        rack = (leader_rack + 1) % len(self._racks)
+        while len(replicas) < replication_factor:
+            broker_id = self._racks[rack].next(self._epoch)
+            rack = (rack + 1) % len(self._racks)
+            if broker_id is not None:
+                replicas.append(broker_id)
+        self._epoch += 1
+        self._first_rack += 1
+        return tuple(replicas)
+
+    def _shuffle(self) -> None:
+        """A new round: another order of racks and brokers. The epoch of every stripe ends."""
+        self._random.shuffle(self._racks)
+        for rack in self._racks:
+            for stripe in (rack.unfenced, rack.fenced):
+                self._random.shuffle(stripe.brokers)
+                stripe.offset, stripe.epoch = 0, -1
+        self._epoch = 0

@@ -1,0 +1,142 @@
+"""What a decision looks at: the image, which only replay changes, and what an active controller knows besides.
+
+The second part (sessions, thin replicas) is in no log: a new active controller begins without it, gives every broker a
+fresh session, and learns the rest from heartbeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ..image.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from ..image.registrations import BrokerRegistration, PartitionKey, PartitionRegistration, is_reserved_directory
+from ..records import MetadataRecord
+from .config import ControllerConfig
+from .sessions import BrokerSessions
+from .thin import ThinReplicas
+
+UNCLEAN_KEY = "unclean.leader.election.enable"
+LOST_DIRECTORY = UUID(int=1)
+_Item = TypeVar("_Item")
+
+Plain = Mapping[str, Any]
+"""The plain values of a response, of which the wire takes what its version has."""
+
+
+class RandomSource(Protocol):
+    """What decisions need of `random.Random`."""
+
+    def shuffle(self, x: list[Any], /) -> None: ...
+    def randrange(self, start: int, /) -> int: ...
+    def getrandbits(self, k: int, /) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When a decision is taken: the monotonic clock, and the offset that the next record will have."""
+
+    now_ms: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class KRaftUpgrade:
+    """kraft.version is to be raised: by the quorum, for it is in control records, and the voters come with it."""
+
+    level: int
+    validate_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerResult:
+    """Records to append and the answer to give once they are committed.
+
+    Records that are not `is_atomic` may be appended in several batches, in their order. `base_offset`: the first one
+    must have it, or all has to be decided anew. `leaving`: the broker whose controlled shutdown the records begin.
+    `kraft_upgrade`: what the quorum is asked first. `refusal`: the sentence for which the response has no room.
+    """
+
+    records: Sequence[MetadataRecord] = ()
+    response: Any = None
+    is_atomic: bool = True
+    base_offset: int | None = None
+    leaving: int | None = None
+    kraft_upgrade: KRaftUpgrade | None = None
+    refusal: str = ""
+
+
+@dataclass(slots=True)
+class ControllerState:
+    """Everything but the clock. `kraft_version` is told by the quorum."""
+
+    config: ControllerConfig
+    random: RandomSource
+    image: MetadataImage = field(default_factory=MetadataImage)
+    sessions: BrokerSessions = field(default_factory=BrokerSessions)
+    thin: ThinReplicas = field(default_factory=ThinReplicas)
+    kraft_version: int = 1
+
+    def is_unclean_election_enabled(self, topic: str) -> bool:
+        """By the topic's config, else the cluster's dynamic default, else the controller's own."""
+        for resource_type, name in ((TOPIC_RESOURCE, topic), (BROKER_RESOURCE, "")):
+            value = self.image.config(resource_type, name).get(UNCLEAN_KEY)
+            if value is not None:
+                return value.strip().lower() == "true"
+        return self.config.unclean_leader_election_enable
+
+    def can_lead(
+        self,
+        before: PartitionRegistration,
+        broker_id: int,
+        brokers: Mapping[int, BrokerRegistration] | None = None,
+    ) -> bool:
+        """Whether a replica is live: its broker is active and has the directory that the replica lies in.
+
+        `brokers` are those of the image, unless given as they are about to be.
+        """
+        broker = (self.image.brokers if brokers is None else brokers).get(broker_id)
+        return broker is not None and broker.is_active and is_online(before.directory_of(broker_id), broker)
+
+    def is_thin(self, key: PartitionKey, broker_id: int) -> bool:
+        return self.thin.is_thin(key, broker_id)
+
+    def new_uuid(self) -> UUID:
+        """Random, not reserved, and in Kafka's text not beginning with a dash, which tools take for an option."""
+        while True:
+            value = UUID(int=self.random.getrandbits(128), version=4)
+            if value.bytes[0] >> 2 != _DASH and not is_reserved_directory(value):
+                return value
+
+
+_DASH = 62
+"""In URL-safe base64, the six bits written as '-'."""
+
+
+def is_online(directory: UUID | None, broker: BrokerRegistration) -> bool:
+    """Unassigned counts as online: the broker has not said yet. A broker without directories has not said at all."""
+    if directory is None or not broker.directories:
+        return True
+    return directory in broker.directories or (is_reserved_directory(directory) and directory != LOST_DIRECTORY)
+
+
+def check_broker_epoch(image: MetadataImage, broker_id: int, epoch: int) -> BrokerRegistration:
+    """The broker, if it is registered under this epoch. BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise KafkaError(ErrorCode.broker_id_not_registered, f"broker {broker_id} is not registered")
+    if broker.epoch != epoch:
+        raise KafkaError(
+            ErrorCode.stale_broker_epoch,
+            f"broker {broker_id} has epoch {broker.epoch}, not {epoch}: it must register again",
+        )
+    return broker
+
+
+def find_duplicates(items: Sequence[_Item]) -> set[_Item]:
+    """What is there more than once."""
+    seen: set[_Item] = set()
+    return {item for item in items if item in seen or seen.add(item)}  # type: ignore[func-returns-value]

@@ -1,0 +1,150 @@
+"""What a cleaning leaves of each batch. Pure: bytes in, bytes out, in the order of the log.
+
+A record survives if any of these holds:
+
+* it lies at or above the map's end: what comes behind it was not looked at;
+* no later record with its key is in the map's range, and it has a value;
+* the same, it is a tombstone, and the delete horizon of its batch has not come.
+
+A record without a key goes. Of transactions (KIP-98, KIP-447):
+
+| batch | its records |
+|---|---|
+| data of an aborted transaction | go at once |
+| a marker, while data of its transaction was met in this pass | stays |
+| a marker of a transaction of which nothing is left | gets a delete horizon, and goes once that has come |
+| the last batch of a producer that the log remembers | may go; the header, with epoch and sequence, stays |
+
+An aborted transaction stays in the transaction index as long as data of it was met: consumers need it no longer
+afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ....protocol.records import BatchHeader, Record, iter_records
+from ....protocol.records.compacted import compacted_batch, delete_horizon_of, empty_batch
+from ....protocol.records.control import ControlType, control_type
+from ...core.index import AbortedTransaction
+from ...core.producer_state import ProducerStateEntry
+from .offset_map import OffsetMap
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Transactions:
+    """The transactions that a walk over the log passes through, told from the transaction indexes it was given."""
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._to_come = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+        self._open_aborted: dict[int, AbortedTransaction] = {}
+        self._met_aborted: set[int] = set()
+        self._met_committed: set[int] = set()
+
+    def pass_data(self, header: BatchHeader) -> bool:
+        """Whether a data batch belongs to an aborted transaction."""
+        self._open_up_to(header.last_offset)
+        if not header.is_transactional:
+            return False
+        if header.producer_id in self._open_aborted:
+            self._met_aborted.add(header.producer_id)
+            return True
+        self._met_committed.add(header.producer_id)
+        return False
+
+    def pass_marker(self, header: BatchHeader, marker: Record | None) -> tuple[bool, AbortedTransaction | None]:
+        """Whether nothing is left of the transaction that a marker ended; what the transaction index keeps of it."""
+        self._open_up_to(header.last_offset)
+        kind = ControlType.UNKNOWN if marker is None else control_type(marker)
+        if kind is ControlType.ABORT:
+            aborted = self._open_aborted.pop(header.producer_id, None)
+            was_met = header.producer_id in self._met_aborted
+            self._met_aborted.discard(header.producer_id)
+            return not was_met, aborted if was_met else None
+        if kind is ControlType.COMMIT:
+            was_met = header.producer_id in self._met_committed
+            self._met_committed.discard(header.producer_id)
+            return not was_met, None
+        return marker is None, None
+
+    def _open_up_to(self, offset: int) -> None:
+        while self._to_come and self._to_come[-1].first_offset <= offset:
+            aborted = self._to_come.pop()
+            self._open_aborted.setdefault(aborted.producer_id, aborted)
+
+
+def note_keys(offset_map: OffsetMap, transactions: Transactions, header: BatchHeader, data: Buffer, at: int) -> bool:
+    """Take a batch into the map, from the map's end on; False once it is full."""
+    if header.is_control:
+        transactions.pass_marker(header, next(iter_records(data, at, header), None))
+    elif not transactions.pass_data(header):
+        for record in iter_records(data, at, header):
+            is_new = record.offset >= offset_map.end_offset
+            if is_new and record.key is not None and not offset_map.put(record.key, record.offset):
+                return False
+    offset_map.advance_to(header.next_offset)
+    return True
+
+
+@dataclass(slots=True)
+class BatchCleaner:
+    """One pass over the log, from its first batch to the last one that is cleaned."""
+
+    offset_map: OffsetMap
+    transactions: Transactions
+    producers: Mapping[int, ProducerStateEntry]
+    now_ms: int
+    delete_retention_ms: int
+    kept_aborted: list[AbortedTransaction] = field(default_factory=list)
+    """For the transaction index of the segment that is being written; taken by who writes it."""
+
+    def clean(self, header: BatchHeader, data: Buffer, at: int) -> Buffer | None:
+        """What is left of the batch at `at`: its own bytes if nothing changes, None if nothing is left."""
+        original = memoryview(data)[at : at + header.size_bytes]
+        records = list(iter_records(data, at, header))
+        if header.is_control:
+            is_done, aborted = self.transactions.pass_marker(header, records[0] if records else None)
+            if aborted is not None:
+                self.kept_aborted.append(aborted)
+            kept = [] if is_done and self._is_past_horizon(header) else records
+            wants_horizon = is_done and bool(records)
+        elif self.transactions.pass_data(header):
+            kept, wants_horizon = [], False
+        else:
+            kept = [record for record in records if self._survives(header, record)]
+            wants_horizon = any(record.value is None for record in kept)
+        if not kept:
+            return self._remains(header, original, had_records=bool(records))
+        horizon_ms = delete_horizon_of(header)
+        needs_horizon = wants_horizon and horizon_ms is None
+        if len(kept) == len(records) and not needs_horizon:
+            return original
+        if needs_horizon:
+            horizon_ms = self.now_ms + self.delete_retention_ms
+        return compacted_batch(header, kept, delete_horizon_ms=horizon_ms)
+
+    def _survives(self, header: BatchHeader, record: Record) -> bool:
+        if record.offset >= self.offset_map.end_offset:
+            return True
+        if record.key is None or record.offset < self.offset_map.last_offset_of(record.key):
+            return False
+        return record.value is not None or not self._is_past_horizon(header)
+
+    def _is_past_horizon(self, header: BatchHeader) -> bool:
+        horizon_ms = delete_horizon_of(header)
+        return horizon_ms is not None and horizon_ms <= self.now_ms
+
+    def _remains(self, header: BatchHeader, original: Buffer, *, had_records: bool) -> Buffer | None:
+        """Of a batch without records: its header, as long as it is the last that its producer wrote."""
+        entry = self.producers.get(header.producer_id) if header.has_producer_id else None
+        if entry is None:
+            return None
+        if entry.batches:
+            is_last = entry.batches[-1].last_offset == header.last_offset
+        else:
+            is_last = header.is_control and header.producer_epoch == entry.producer_epoch
+        if not is_last:
+            return None
+        return empty_batch(header) if had_records else original

@@ -1,0 +1,115 @@
+"""Which part of a log may be cleaned, whether it is worth it, and which segments become one. Pure.
+
+    log start ----- cleaned before ----- clean end ----- dirty ----- cleanable end ----- active segment -----
+                                                                  at most the last stable offset and the flushed end
+
+* Whole closed segments only, and only what is committed, stable and flushed: what may still be cut off again, or be
+  the beginning of a transaction that is open, is not looked at.
+* A record is not cleaned before `min.compaction.lag.ms`; after `max.compaction.lag.ms` it is, however little it is.
+* Otherwise a log is cleaned once its dirty part is more than `min.cleanable.dirty.ratio` of what could be clean then.
+* Neighbours become one segment within the limits of `segment.bytes`, of its indexes and of relative offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from ...core.config import LogConfig
+from ...core.index import RELATIVE_OFFSET_MAX
+
+INDEX_ENTRY_BYTES = 12
+"""Of the time index, whose entries are the larger ones."""
+
+
+class SegmentView(Protocol):
+    """What is looked at; `next_offset` is exclusive."""
+
+    @property
+    def base_offset(self) -> int: ...
+
+    @property
+    def next_offset(self) -> int: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    @property
+    def largest_timestamp_ms(self) -> int: ...
+
+
+S = TypeVar("S", bound=SegmentView)
+
+
+@dataclass(frozen=True, slots=True)
+class Filth:
+    """How dirty a log is. `end_offset` is the cleanable end."""
+
+    clean_bytes: int
+    dirty_bytes: int
+    end_offset: int
+    first_dirty_base: int | None
+    """Base offset of the first dirty segment that has data; how old that is, is in its batches."""
+
+    @property
+    def ratio(self) -> float:
+        return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes) if self.dirty_bytes else 0.0
+
+
+def find_filth(
+    segments: Sequence[SegmentView],
+    config: LogConfig,
+    *,
+    clean_end_offset: int,
+    stable_end_offset: int,
+    now_ms: int,
+) -> Filth:
+    """`stable_end_offset`: the last stable offset, or the flushed end if that lies lower."""
+    clean_bytes = dirty_bytes = 0
+    end_offset = segments[0].base_offset
+    first_dirty_base: int | None = None
+    for segment in segments[:-1]:
+        is_dirty = segment.next_offset > clean_end_offset
+        is_young = is_dirty and segment.largest_timestamp_ms > now_ms - config.min_compaction_lag_ms
+        if segment.next_offset > stable_end_offset or (is_young and config.min_compaction_lag_ms > 0):
+            break
+        end_offset = segment.next_offset
+        if not is_dirty:
+            clean_bytes += segment.size_bytes
+            continue
+        dirty_bytes += segment.size_bytes
+        if first_dirty_base is None and segment.size_bytes:
+            first_dirty_base = segment.base_offset
+    return Filth(clean_bytes, dirty_bytes, end_offset, first_dirty_base)
+
+
+def is_worth_cleaning(filth: Filth, config: LogConfig, *, oldest_ms: int | None, now_ms: int) -> bool:
+    """`oldest_ms`: the time of the first dirty batch, None where that is not known or does not count."""
+    if filth.dirty_bytes == 0:
+        return False
+    is_overdue = oldest_ms is not None and now_ms - oldest_ms > config.max_compaction_lag_ms
+    return is_overdue or filth.ratio > config.min_cleanable_dirty_ratio
+
+
+def grouped(segments: Sequence[S], config: LogConfig) -> list[list[S]]:
+    """Neighbours that become one segment, in order; every segment is in exactly one group."""
+    groups: list[list[S]] = []
+    size_bytes = 0
+    for segment in segments:
+        if groups and _fits(groups[-1][0], segment, size_bytes + segment.size_bytes, config):
+            groups[-1].append(segment)
+            size_bytes += segment.size_bytes
+        else:
+            groups.append([segment])
+            size_bytes = segment.size_bytes
+    return groups
+
+
+def _fits(first: SegmentView, segment: SegmentView, size_bytes: int, config: LogConfig) -> bool:
+    entries = size_bytes // max(1, config.index_interval_bytes) + 1
+    return (
+        size_bytes <= config.segment_bytes
+        and entries * INDEX_ENTRY_BYTES <= config.segment_index_bytes
+        and segment.next_offset - 1 - first.base_offset <= RELATIVE_OFFSET_MAX
+    )

@@ -1,0 +1,147 @@
+"""What a leader demands of bytes before they become a batch of its log. Pure.
+
+The header and the CRC are looked at, the records only in a compacted topic, where one without a key would be lost: a
+wrong body costs those who read it, not the log. So these of Kafka's checks are absent: that record offsets in a batch
+are consecutive, that each record's timestamp is near the clock.
+
+| found | answer |
+|---|---|
+| an impossible header, a wrong CRC | CORRUPT_MESSAGE: the producer sends it again |
+| a batch cut off, a second batch, a format before v2 | INVALID_RECORD |
+| a base offset that is not 0, from a client | INVALID_RECORD |
+| more bytes than `max.message.bytes`, `segment.bytes` | MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE |
+| no records, or a count that is not the offset range | INVALID_RECORD |
+| a record without a key for a compacted topic, from a client | INVALID_RECORD |
+| a control batch from a client; a transaction without a producer id | INVALID_RECORD |
+| a timestamp outside `message.timestamp.{before,after}.max.ms`, or of the log-append type | INVALID_TIMESTAMP |
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...protocol.errors import CorruptRecordError, ErrorCode, KafkaError
+from ...protocol.records import (
+    BATCH_HEADER_SIZE,
+    LOG_OVERHEAD,
+    BatchHeader,
+    TimestampType,
+    check_batch,
+    iter_batches,
+    iter_records,
+    parse_header,
+)
+from ...protocol.records.batch_header import CONTROL_BIT, LOG_APPEND_TIME_BIT, MAGIC, MAGIC_AT, TRANSACTIONAL_BIT
+from ..disk.port import Buffer
+from .config import LogConfig
+from .producer_state import AppendOrigin
+
+OFFSET_MAX: Final = 2**63 - 1
+"""No log ends behind it."""
+
+
+def check_leader_batch(data: Buffer, config: LogConfig, origin: AppendOrigin, now_ms: int) -> BatchHeader:
+    """The header of the one batch in `data`; KafkaError as in the table."""
+    header, size_bytes = _only_header(data), len(data)
+    if size_bytes > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.message_too_large,
+            f"a batch of {size_bytes} bytes, max.message.bytes is {config.max_message_bytes}",
+        )
+    if size_bytes > config.segment_bytes:
+        raise KafkaError(
+            ErrorCode.record_list_too_large,
+            f"a batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}",
+        )
+    check_batch(data, 0, header)
+    _check_contents(header, origin)
+    if config.message_timestamp_type is TimestampType.CREATE_TIME:
+        _check_timestamps(header, config, now_ms)
+    if config.is_compacted and origin is AppendOrigin.CLIENT:
+        _check_keys(data, header)
+    return header
+
+
+def _only_header(data: Buffer) -> BatchHeader:
+    if len(data) < BATCH_HEADER_SIZE:
+        raise KafkaError(
+            ErrorCode.invalid_record, f"{len(data)} bytes where a batch header of {BATCH_HEADER_SIZE} is expected"
+        )
+    if data[MAGIC_AT] < MAGIC:
+        raise KafkaError(ErrorCode.invalid_record, f"record batches of magic {data[MAGIC_AT]} are not taken any more")
+    header = parse_header(data)
+    if header.size_bytes != len(data):
+        raise KafkaError(
+            ErrorCode.invalid_record,
+            f"exactly one record batch is expected, found {len(data)} bytes where the first batch has "
+            f"{header.size_bytes}",
+        )
+    return header
+
+
+def _check_contents(header: BatchHeader, origin: AppendOrigin) -> None:
+    if header.record_count != header.last_offset_delta + 1:
+        raise KafkaError(
+            ErrorCode.invalid_record,
+            f"{header.record_count} records in a batch whose last offset delta is {header.last_offset_delta}",
+        )
+    if header.base_offset != 0 and origin is AppendOrigin.CLIENT:
+        raise KafkaError(ErrorCode.invalid_record, f"a base offset of {header.base_offset}, where 0 is expected")
+    if header.attributes & CONTROL_BIT and origin is AppendOrigin.CLIENT:
+        raise KafkaError(ErrorCode.invalid_record, "clients must not write control batches")
+    if header.attributes & TRANSACTIONAL_BIT and not header.has_producer_id:
+        raise KafkaError(ErrorCode.invalid_record, "a transactional batch needs a producer id")
+
+
+def _check_keys(data: Buffer, header: BatchHeader) -> None:
+    if any(record.key is None for record in iter_records(data, 0, header)):
+        raise KafkaError(ErrorCode.invalid_record, "a record without a key, which a compacted topic cannot keep")
+
+
+def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    if header.attributes & LOG_APPEND_TIME_BIT:
+        raise KafkaError(ErrorCode.invalid_timestamp, "the topic has create time, the batch says log append time")
+    latest = now_ms + config.message_timestamp_after_max_ms
+    earliest = now_ms - config.message_timestamp_before_max_ms
+    if header.max_timestamp > latest or 0 <= header.base_timestamp < earliest:
+        raise KafkaError(
+            ErrorCode.invalid_timestamp,
+            f"timestamps {header.base_timestamp}..{header.max_timestamp} must lie in {earliest}..{latest}",
+        )
+
+
+def check_follower_batches(data: Buffer) -> list[BatchHeader]:
+    """The headers of the whole batches that fill `data`, CRCs checked. CorruptRecordError otherwise."""
+    headers, end = [], 0
+    for position, header in iter_batches(data):
+        headers.append(header)
+        end = position + LOG_OVERHEAD + header.batch_length
+    if end != len(data):
+        left = len(data) - end
+        wanted = parse_header(data, end).size_bytes if left >= BATCH_HEADER_SIZE else BATCH_HEADER_SIZE
+        raise CorruptRecordError(f"a batch ends early: {left} bytes are left where {wanted} are expected", end)
+    return headers
+
+
+def check_follower_order(headers: list[BatchHeader], next_offset: int, latest_epoch: int) -> None:
+    """INVALID_RECORD unless offsets rise from `next_offset`, to `OFFSET_MAX` at most, and epochs do not fall below
+    `latest_epoch`.
+    """
+    for header in headers:
+        epoch = header.partition_leader_epoch
+        if header.base_offset < next_offset:
+            raise KafkaError(
+                ErrorCode.invalid_record,
+                f"the leader sent a batch at offset {header.base_offset} where {next_offset} or more is expected",
+            )
+        if epoch < latest_epoch or epoch < 0:
+            raise KafkaError(
+                ErrorCode.invalid_record,
+                f"the leader sent a batch of epoch {epoch} at offset {header.base_offset}, behind epoch {latest_epoch}",
+            )
+        next_offset, latest_epoch = header.base_offset + header.last_offset_delta + 1, epoch
+        if next_offset > OFFSET_MAX:
+            raise KafkaError(
+                ErrorCode.invalid_record,
+                f"the leader sent a batch at offset {header.base_offset} that ends behind offset {OFFSET_MAX}",
+            )

@@ -1,0 +1,181 @@
+"""`Disk` on the operating system's files.
+
+Calls on an open file are ordered by `disk_file`; calls that name a path wait for the earlier ones that name it too
+(a rename names two), and for no others. All of them run on the threads of `disk_threads`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from .open_file import OsFile
+from .port import Buffer, DirectoryEntry, DiskSpace
+from .threads import THREADS, DiskThreads, Job, Pool
+
+T = TypeVar("T")
+
+FILE_MODE: Final = 0o644
+
+
+class OsDisk:
+    """The machine's files. `threads` is the size of each pool."""
+
+    def __init__(self, threads: int = THREADS) -> None:
+        self._threads = DiskThreads(threads)
+        self._last_calls: dict[Path, asyncio.Future[None]] = {}
+        """The end of the last call that named a path."""
+
+    @property
+    def queue_depth(self) -> int:
+        """Calls that wait or run, for a gauge."""
+        return self._threads.queue_depth
+
+    async def open(self, path: Path, *, create: bool = False) -> OsFile:
+        opening = await self._begin(lambda: _open(path, create=create), path)
+        try:
+            descriptor, size = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_unwanted)
+            raise
+        return OsFile(self._threads, path, descriptor, size)
+
+    async def read_file(self, path: Path) -> bytes:
+        return await self._call(path.read_bytes, path)
+
+    async def write_file(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
+        pool = Pool.SYNC if sync else Pool.OTHER
+        await self._call(lambda: _replace_file(path, data, sync=sync), path, pool=pool)
+
+    async def list_directory(self, path: Path) -> Sequence[DirectoryEntry]:
+        return await self._call(lambda: _list_directory(path), path)
+
+    async def exists(self, path: Path) -> bool:
+        return await self._call(path.exists, path)
+
+    async def make_directory(self, path: Path) -> None:
+        await self._call(lambda: path.mkdir(parents=True, exist_ok=True), path)
+
+    async def rename(self, source: Path, target: Path) -> None:
+        await self._call(lambda: os.rename(source, target), source, target)
+
+    async def remove(self, path: Path) -> None:
+        await self._call(lambda: path.unlink(missing_ok=True), path)
+
+    async def remove_tree(self, path: Path) -> None:
+        await self._call(lambda: _remove_tree(path), path)
+
+    async def sync_directory(self, path: Path) -> None:
+        await self._call(lambda: _sync_directory(path), path, pool=Pool.SYNC)
+
+    async def space(self, path: Path) -> DiskSpace:
+        usage = await self._call(lambda: shutil.disk_usage(path), path)
+        return DiskSpace(usage.total, usage.free)
+
+    async def close(self) -> None:
+        """End the threads; calls under way finish first."""
+        await self._threads.close()
+
+    async def _call(self, call: Callable[[], T], *paths: Path, pool: Pool = Pool.OTHER) -> T:
+        return await (await self._begin(call, *paths, pool=pool))
+
+    async def _begin(self, call: Callable[[], T], *paths: Path, pool: Pool = Pool.OTHER) -> asyncio.Future[T]:
+        """Run a call once the earlier ones on its paths have ended. It takes effect though its caller be cancelled."""
+        await self._threads.enter()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        ended: asyncio.Future[None] = loop.create_future()
+        earlier = {self._last_calls[path] for path in paths if path in self._last_calls}
+        for path in paths:
+            self._last_calls[path] = ended
+
+        def done(job: Job[T]) -> None:
+            for path in paths:
+                if self._last_calls[path] is ended:
+                    del self._last_calls[path]
+            ended.set_result(None)
+            self._threads.leave()
+            job.settle(answer)
+
+        def start() -> None:
+            self._threads.start(pool, lambda: _naming(paths[0], call), done)
+
+        def start_after(before: asyncio.Future[None]) -> None:
+            earlier.remove(before)
+            if not earlier:
+                start()
+
+        for before in tuple(earlier):
+            before.add_done_callback(start_after)
+        if not earlier:
+            start()
+        return answer
+
+
+def _close_unwanted(opening: asyncio.Future[tuple[int, int]]) -> None:
+    if opening.exception() is None:
+        os.close(opening.result()[0])
+
+
+def _naming(path: Path, call: Callable[[], T]) -> T:
+    """The call; its OSError names a path."""
+    try:
+        return call()
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def _open(path: Path, *, create: bool) -> tuple[int, int]:
+    """(descriptor, size)."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), FILE_MODE)
+    return descriptor, os.fstat(descriptor).st_size
+
+
+def _replace_file(path: Path, data: Buffer, *, sync: bool) -> None:
+    temporary = path.with_name(f"{path.name}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        os.rename(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    if sync:
+        _sync_directory(path.parent)
+
+
+def _list_directory(path: Path) -> list[DirectoryEntry]:
+    found = []
+    with os.scandir(path) as entries:
+        for entry in entries:
+            is_directory = entry.is_dir(follow_symlinks=False)
+            try:
+                size = 0 if is_directory else entry.stat().st_size
+            except FileNotFoundError:
+                continue  # removed since the directory was read
+            found.append(DirectoryEntry(entry.name, is_directory, size))
+    return sorted(found, key=lambda entry: entry.name)
+
+
+def _remove_tree(path: Path) -> None:
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        return
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

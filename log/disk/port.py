@@ -1,0 +1,111 @@
+"""The `Disk` port: every effect on local files, and the seam at which a simulation takes their place.
+
+Rules of an implementation:
+
+* No call blocks the event loop. Calls on one file take effect in the order in which they were made, also when the
+  caller did not await the earlier one; calls on different files are unordered.
+* A write is durable only after `sync` of its file; a new, renamed or removed name only after `sync_directory` of its
+  parent. Syncs of one file that wait at the same time are one fsync (group commit).
+* `OSError` is the only error family; a failed `sync` is never retried on the same file (the kernel may have dropped the
+  pages): the owner of the file must treat it as broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryEntry:
+    """One name in a directory; `size` in bytes, 0 for a directory."""
+
+    name: str
+    is_directory: bool
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSpace:
+    """Of a filesystem, in bytes: how large it is, and how much of it this process may still fill."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
+class DiskFile(Protocol):
+    """An open file. Positions are explicit: there is no cursor. Offsets and counts in bytes."""
+
+    @property
+    def path(self) -> Path: ...
+
+    async def size(self) -> int: ...
+
+    async def write(self, offset: int, data: Buffer) -> None:
+        """Write all of `data` at `offset`, or raise OSError (then the content from `offset` on is undefined)."""
+
+    def begin_write(self, offset: int, data: Buffer) -> Awaitable[None]:
+        """The same, begun when this returns if the disk can: it takes no task to go on meanwhile. `data` not empty."""
+
+    async def read(self, offset: int, count: int) -> bytes:
+        """Up to `count` bytes; fewer only at the end of the file."""
+
+    def read_at_once(self, offset: int, count: int) -> bytes | None:
+        """As `read`, if the bytes are in memory and no earlier call has to end before; None otherwise."""
+
+    async def send(self, offset: int, count: int, transport: asyncio.WriteTransport) -> None:
+        """Send exactly `count` bytes to the transport without a copy where the platform can; OSError if the file is
+        shorter.
+
+        Nothing else may write to the transport meanwhile. On an error the caller closes the transport: the peer may
+        have received a part.
+        """
+
+    async def sync(self) -> None: ...
+
+    async def truncate(self, size: int) -> None: ...
+
+    async def close(self) -> None:
+        """Idempotent; waits for calls that are under way."""
+
+
+class Disk(Protocol):
+    """The files of one node."""
+
+    async def open(self, path: Path, *, create: bool = False) -> DiskFile:
+        """Open for reading and writing; `create` also makes an absent file. FileNotFoundError otherwise."""
+
+    async def read_file(self, path: Path) -> bytes: ...
+
+    async def write_file(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
+        """Replace `path` atomically (temporary sibling, fsync, rename, fsync of the parent); without `sync` no
+        fsyncs.
+        """
+
+    async def list_directory(self, path: Path) -> Sequence[DirectoryEntry]:
+        """Entries sorted by name."""
+
+    async def exists(self, path: Path) -> bool: ...
+
+    async def make_directory(self, path: Path) -> None:
+        """Parents too; no error if it exists."""
+
+    async def rename(self, source: Path, target: Path) -> None:
+        """Atomic; replaces a file or an empty directory."""
+
+    async def remove(self, path: Path) -> None:
+        """A file; no error if it is absent. Open handles stay readable."""
+
+    async def remove_tree(self, path: Path) -> None: ...
+
+    async def sync_directory(self, path: Path) -> None: ...
+
+    async def space(self, path: Path) -> DiskSpace:
+        """Of the filesystem that a path lies on."""

@@ -1,0 +1,302 @@
+"""One log directory of a node: whose it is, the logs in it, its checkpoints; opened at start, closed at the end.
+
+    identify -> open -> close, or identify -> close: what was not opened is left as it was
+
+| file | says |
+|---|---|
+| `.lock` | a process works here |
+| `meta.properties` | cluster, node and directory id; a directory of another cluster or node is refused |
+| `.kafka_cleanshutdown` | every log was closed in order; removed, durably, before any log is opened |
+| the offset checkpoints | see `directory_checkpoints` |
+
+Subdirectories at start: a partition's is opened; one marked `-delete` is removed; `.adopt` is resolved by `adoption`;
+`-stray` (another incarnation of a topic) and foreign ones are left alone. A log that cannot be opened is a failure of
+that partition alone, with its error in `failures`; its checkpoint entries stay.
+
+A directory whose disk takes nothing any more goes offline (`probe`, `take_offline`): every partition of it is a failure
+from then on, and nothing in it is touched until the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Final, Protocol
+from uuid import UUID
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.topics import CLUSTER_METADATA_TOPIC, TopicPartition
+from ..core.checkpoints import (
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    MetaProperties,
+    decode_clean_shutdown,
+    decode_meta_properties,
+    encode_clean_shutdown,
+    encode_meta_properties,
+)
+from ..core.config import LogConfig
+from ..core.errors import CorruptFileError
+from ..core.file_names import DELETE_SUFFIX, parse_directory
+from ..disk.durable_directory import make_directory_durably
+from ..disk.port import Disk
+from ..partition_log import LogLocation, PartitionLog
+from ..segment.open_limit import OpenSegments
+from .directory_checkpoints import DirectoryCheckpoints
+from .side_directories import resolve_adoptions
+
+logger = logging.getLogger(__name__)
+
+OPENINGS_MAX: Final = 8
+"""Logs that are opened or closed at the same time."""
+NO_BROKER_EPOCH: Final = -1
+PROBE_FILE: Final = ".probe"
+REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
+"""Beside the partitions' directories, and no matter of the logs."""
+
+
+class HeldLock(Protocol):
+    """See `directory_lock`."""
+
+    def release(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogServices:
+    """What all logs of a node share. `config_of` gives a topic's configuration by its name."""
+
+    disk: Disk
+    rng: Random
+    now_ms: Callable[[], int]
+    open_segments: OpenSegments
+    config_of: Callable[[str], LogConfig]
+    lock: Callable[[Path], HeldLock]
+    flush_wanted: asyncio.Event
+
+
+class LogDirectory:
+    """`logs` are open, `failures` could not be opened. It is the keeper of its logs."""
+
+    def __init__(self, path: Path, services: LogServices) -> None:
+        self.path = path
+        self.directory_id = UUID(int=0)
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.failures: dict[TopicPartition, KafkaError] = {}
+        self.checkpoints = DirectoryCheckpoints(services.disk, path, self.logs, self.failures)
+        self.previous_broker_epoch = NO_BROKER_EPOCH
+        """Of the run before, if that closed everything in order."""
+        self.offline: str | None = None
+        """Why it is, until the next start."""
+        self._services = services
+        self._lock: HeldLock | None = None
+        self._is_open = False
+
+    # The keeper's part.
+
+    async def save_log_start_offsets(self) -> None:
+        await self.checkpoints.save_log_start_offsets()
+
+    async def ensure_log_start_saved(self, partition: TopicPartition) -> None:
+        await self.checkpoints.ensure_log_start_saved(partition)
+
+    async def save_recovery_points(self) -> None:
+        await self.checkpoints.save_recovery_points()
+
+    def segment_closed(self) -> None:
+        self._services.flush_wanted.set()
+
+    # Opening and closing.
+
+    async def identify(self, cluster_id: str, node_id: int) -> None:
+        """Lock the directory, and learn whose it is; its logs are not looked at."""
+        await make_directory_durably(self._services.disk, self.path)
+        self._lock = self._services.lock(self.path)
+        try:
+            await self._identify(cluster_id, node_id)
+            if await self._services.disk.exists(self.path / CLEAN_SHUTDOWN):
+                self.previous_broker_epoch = await self._read_broker_epoch()
+        except BaseException:
+            self._unlock()
+            raise
+
+    async def open(self) -> None:
+        """Open its logs, each with its topic's configuration as it is known by now."""
+        disk = self._services.disk
+        await self.checkpoints.load()
+        is_clean = await disk.exists(self.path / CLEAN_SHUTDOWN)
+        if is_clean:
+            await disk.remove(self.path / CLEAN_SHUTDOWN)
+        await disk.sync_directory(self.path)  # a process that died may not have: what was read must not be older again
+        await resolve_adoptions(disk, self.path)
+        await self._open_logs(is_clean)
+        await self.checkpoints.save_all()
+        self._is_open = True
+        self._services.flush_wanted.set()
+
+    async def _read_broker_epoch(self) -> int:
+        try:
+            return decode_clean_shutdown(await self._services.disk.read_file(self.path / CLEAN_SHUTDOWN))
+        except CorruptFileError as error:
+            logger.warning("%s: %s; the stop before counts as clean, its broker epoch as unknown", self.path, error)
+            return NO_BROKER_EPOCH
+
+    async def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
+        """Close every log; leave a clean-shutdown marker if all of them, and the checkpoints, are in order.
+
+        Not for a directory with a log that could not be opened: it must be looked at again. Nothing happens to a
+        directory that was not opened, or is offline.
+        """
+        if self._lock is None:
+            return
+        if self.offline is not None or not self._is_open:
+            self._unlock()
+            return
+        slots = asyncio.Semaphore(OPENINGS_MAX)
+
+        async def close_one(log: PartitionLog) -> bool:
+            async with slots:
+                try:
+                    await log.close()
+                except (KafkaError, OSError) as error:
+                    logger.error("%s was not closed in order: %s", log.topic_partition, error)
+                    return False
+                return True
+
+        try:
+            closed = await asyncio.gather(*(close_one(log) for log in self.logs.values()))
+            await self.checkpoints.save_all()
+            if all(closed) and not self.failures:
+                await self._services.disk.write_file(self.path / CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
+        finally:
+            self._unlock()
+
+    def _unlock(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+
+    # Offline.
+
+    async def probe(self) -> None:
+        """Whether the disk takes a small file durably: OSError if not. A full one does no harm to what is there."""
+        path = self.path / PROBE_FILE
+        try:
+            await self._services.disk.write_file(path, b"")
+            await self._services.disk.remove(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+
+    async def take_offline(self, reason: str) -> list[PartitionLog]:
+        """Close everything in it; the logs that were open, which readers may still hold."""
+        self.offline = reason
+        logs = list(self.logs.values())
+        self.logs.clear()
+        for log in logs:
+            self.failures[log.topic_partition] = self.offline_error()
+            with suppress(OSError):
+                await log.abandon()
+        return logs
+
+    def offline_error(self) -> KafkaError:
+        return KafkaError(ErrorCode.kafka_storage_error, f"log directory {self.path} is offline: {self.offline}")
+
+    async def open_log(self, partition: TopicPartition, *, is_clean: bool = False) -> PartitionLog:
+        """Open the log of a partition whose directory exists, with what the checkpoints say, and keep it in `logs`.
+
+        An error is kept in `failures`, and raised.
+        """
+        services = self._services
+        location = LogLocation(
+            topic_partition=partition,
+            directory=self.path / str(partition),
+            disk=services.disk,
+            config=services.config_of(partition.topic),
+            keeper=self,
+            open_segments=services.open_segments,
+            now_ms=services.now_ms,
+            is_clean=is_clean,
+            recovery_point=self.checkpoints.recovery_point(partition),
+            log_start_offset=self.checkpoints.log_start_offset(partition),
+            high_watermark=self.checkpoints.high_watermark(partition),
+            clean_end_offset=self.checkpoints.clean_end_offset(partition),
+        )
+        try:
+            log = await PartitionLog.open(location)
+        except KafkaError as error:
+            self.failures[partition] = error
+            raise
+        except OSError as error:
+            self.failures[partition] = _storage_error(partition, error)
+            self.failures[partition].__cause__ = error
+            raise
+        self.failures.pop(partition, None)
+        self.logs[partition] = log
+        return log
+
+    async def _open_logs(self, is_clean: bool) -> None:
+        slots = asyncio.Semaphore(OPENINGS_MAX)
+
+        async def open_one(partition: TopicPartition) -> None:
+            async with slots:
+                try:
+                    await self.open_log(partition, is_clean=is_clean)
+                except (KafkaError, OSError) as error:
+                    logger.error("%s is not available: %s", partition, error)
+
+        partitions = await self._list_logs()
+        async with asyncio.TaskGroup() as group:
+            for partition in partitions:
+                group.create_task(open_one(partition))
+
+    async def _list_logs(self) -> list[TopicPartition]:
+        """Whose logs are here; what is left of deleted ones is removed."""
+        partitions = []
+        for entry in await self._services.disk.list_directory(self.path):
+            name = parse_directory(entry.name) if entry.is_directory else None
+            if name is None:
+                if entry.is_directory and entry.name != REMOTE_INDEX_CACHE:
+                    logger.warning("%s is no directory of a partition, and is left alone", self.path / entry.name)
+            elif name.marker == DELETE_SUFFIX:
+                await self._services.disk.remove_tree(self.path / entry.name)
+            elif name.marker:
+                logger.warning("%s is left alone: it belongs to another incarnation", self.path / entry.name)
+            elif name.topic_partition.topic != CLUSTER_METADATA_TOPIC:
+                partitions.append(name.topic_partition)
+        return partitions
+
+    async def _identify(self, cluster_id: str, node_id: int) -> None:
+        """Read `meta.properties`, or write it for a new directory, or complete one of an older Kafka."""
+        disk, path = self._services.disk, self.path / META_PROPERTIES
+        directory_id: UUID | None = None
+        if await disk.exists(path):
+            found = decode_meta_properties(await disk.read_file(path), name=str(path))
+            if found.cluster_id != cluster_id:
+                raise KafkaError(
+                    ErrorCode.inconsistent_cluster_id,
+                    f"{path} belongs to cluster {found.cluster_id}, this broker to {cluster_id}: correct the "
+                    f"configuration, or give the broker another log directory",
+                )
+            if found.node_id != node_id:
+                raise KafkaError(
+                    ErrorCode.inconsistent_cluster_id,
+                    f"{path} belongs to node {found.node_id}, this broker is node {node_id}",
+                )
+            directory_id = found.directory_id
+        if directory_id is None:
+            directory_id = UUID(int=self._services.rng.getrandbits(128), version=4)
+            properties = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
+            written_at = datetime.fromtimestamp(self._services.now_ms() / 1000, UTC)
+            await disk.write_file(path, encode_meta_properties(properties, written_at=written_at))
+        self.directory_id = directory_id
+
+
+def _storage_error(partition: TopicPartition, error: OSError) -> KafkaError:
+    return KafkaError(ErrorCode.kafka_storage_error, f"the log of {partition} could not be opened: {error}")

@@ -1,0 +1,76 @@
+"""Puts a replica that was rebuilt from the tier in the place of the one that is there (DESIGN.md, bootstrap rule 4).
+
+Everything is built and durable beside the live directory before that one is touched; the crash table is in `adoption`.
+The live log stays open and usable until its directory is moved. If the disk fails before that, the old replica goes on
+as if nothing had been tried; if it fails later, the partition is opened anew from what is there, as at a start.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.topics import TopicPartition
+from ..core.file_names import adopt_directory
+from ..disk.run_to_completion import uninterrupted
+from ..partition_log import PartitionLog
+from .log_directory import LogDirectory
+from .manager import LogManager
+from .side_directories import AdoptedState, build_sibling, complete_sibling, move_into_place, remove_sibling
+
+__all__ = ["AdoptedState", "adopt"]
+
+
+@uninterrupted
+async def adopt(manager: LogManager, partition: TopicPartition, state: AdoptedState) -> PartitionLog:
+    """Replace the partition's log; returns the new one, with log start, epochs, producers and high watermark in place.
+
+    The caller has stopped every append and forgets the old log, on which every call fails from then on. OSError leaves
+    the old replica or the new one, see above: ask the manager for it. INCONSISTENT_TOPIC_ID if the log belongs to
+    another incarnation; CorruptFileError for a damaged producer snapshot.
+    """
+    state.check()
+    async with manager.changing(partition) as directory:
+        old = directory.logs.get(partition)
+        if old is not None and old.topic_id not in (None, state.topic_id):
+            raise KafkaError(
+                ErrorCode.inconsistent_topic_id,
+                f"{partition} is here with topic id {old.topic_id}, the state is of {state.topic_id}",
+            )
+        return await _adopt(manager, directory, partition, state)
+
+
+async def _adopt(
+    manager: LogManager, directory: LogDirectory, partition: TopicPartition, state: AdoptedState
+) -> PartitionLog:
+    disk = manager.services.disk
+    live = directory.path / str(partition)
+    sibling = adopt_directory(live)
+    await remove_sibling(disk, live, manager.unique())
+    await build_sibling(disk, sibling, state)
+    directory.checkpoints.pending_log_starts[partition] = state.log_start_offset
+    try:
+        await directory.save_log_start_offsets()
+        await complete_sibling(disk, sibling, state)
+        log = await _commit(manager, directory, partition, sibling)
+    finally:
+        del directory.checkpoints.pending_log_starts[partition]
+    log.update_high_watermark(state.start_offset)
+    await directory.save_recovery_points()
+    return log
+
+
+async def _commit(
+    manager: LogManager, directory: LogDirectory, partition: TopicPartition, sibling: Path
+) -> PartitionLog:
+    """Move the old directory away and the sibling into its place, and open it."""
+    disk = manager.services.disk
+    had_replica = partition in directory.logs or partition in directory.failures
+    try:
+        await manager.put_aside(directory, partition)
+        await move_into_place(disk, sibling, directory.path / str(partition))
+        return await directory.open_log(partition, is_clean=True)
+    except OSError:
+        if had_replica or await disk.exists(directory.path / str(partition)):
+            await manager.reopen_locked(directory, partition)
+        raise

@@ -1,0 +1,135 @@
+"""Directories that are built beside a partition's own, and what the next start makes of them after a crash.
+
+    build the sibling -> save the log start -> complete it -> [live -> -delete] -> [sibling -> live] -> sync
+      -> remove what held the sibling -> open
+
+| crash                              | found                                 | becomes                   |
+|------------------------------------|---------------------------------------|---------------------------|
+| while the sibling is built         | the live directory, `.adopt`          | the old replica           |
+| the same, no old replica           | `.adopt` without its `.log`           | no replica                |
+| after the log start is saved       | the live directory, `.adopt`          | the old one, from there on |
+| after the live directory was moved | `.adopt` alone, with its `.log`       | the new replica           |
+| after the sibling was moved        | the live directory, perhaps `-delete` | the new replica           |
+|                                    | and an empty `.adopt`                 |                           |
+
+A sibling that does not become the replica is removed. The `.log` completes it: it is made last, and all the rest, the
+log start included, is durable by then; the live directory is moved away only after it. Before a new one is built
+the sibling of an earlier attempt is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from ...protocol.topics import TopicPartition
+from ..core.checkpoints import (
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    encode_leader_epochs,
+    encode_partition_metadata,
+)
+from ..core.epochs import EpochEntry
+from ..core.file_names import (
+    ADOPTED_FILE,
+    DELETE_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    adopt_directory,
+    is_adoption,
+    marked_directory,
+    offset_file,
+    parse_directory,
+)
+from ..core.producers import ProducerStateManager
+from ..disk.port import Disk
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptedState:
+    """A replica that begins at `start_offset` with what came before it: verified, and whole.
+
+    `epochs` are those of `[log_start_offset, start_offset)`; `producer_snapshot` is the producer state at
+    `start_offset` in Kafka's `.snapshot` format, None if there are no producers.
+    """
+
+    topic_id: UUID
+    log_start_offset: int
+    start_offset: int
+    epochs: tuple[EpochEntry, ...]
+    producer_snapshot: bytes | None
+
+    def check(self) -> None:
+        """Assert what the builder of the state has verified; CorruptFileError for a damaged snapshot."""
+        assert 0 <= self.log_start_offset <= self.start_offset, self
+        assert all(entry.start_offset < self.start_offset for entry in self.epochs), self
+        if self.producer_snapshot is not None:
+            ProducerStateManager.from_snapshot(self.producer_snapshot, self.start_offset)
+
+
+async def build_sibling(disk: Disk, sibling: Path, state: AdoptedState) -> None:
+    """Make the directory of a replica that holds `state`, except for its `.log`; all of it is durable afterwards."""
+    await disk.make_directory(sibling)
+    await disk.sync_directory(sibling.parent)
+    await disk.sync_directory(sibling.parent.parent)
+    await disk.write_file(sibling / PARTITION_METADATA, encode_partition_metadata(state.topic_id))
+    await disk.write_file(sibling / LEADER_EPOCH_CHECKPOINT, encode_leader_epochs(state.epochs))
+    if state.producer_snapshot is not None:
+        await disk.write_file(offset_file(sibling, state.start_offset, SNAPSHOT_SUFFIX), state.producer_snapshot)
+    await disk.write_file(sibling / ADOPTED_FILE, b"")
+    for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        await disk.write_file(offset_file(sibling, state.start_offset, suffix), b"")
+
+
+async def complete_sibling(disk: Disk, sibling: Path, state: AdoptedState) -> None:
+    """Make the `.log`, durably: from here on a start without a live directory takes the sibling for the replica."""
+    await disk.write_file(offset_file(sibling, state.start_offset, LOG_SUFFIX), b"")
+
+
+async def remove_sibling(disk: Disk, live: Path, unique: str) -> None:
+    """Remove what an earlier attempt has left beside the live directory; a part of it must never look whole."""
+    holder = adopt_directory(live).parent
+    if await disk.exists(holder):
+        going = marked_directory(live, unique, DELETE_SUFFIX)
+        await disk.rename(holder, going)
+        await disk.sync_directory(live.parent)
+        await disk.remove_tree(going)
+
+
+async def move_into_place(disk: Disk, sibling: Path, live: Path) -> None:
+    """Make the sibling the replica, durably. Nothing is at `live`."""
+    await disk.rename(sibling, live)
+    await disk.sync_directory(live.parent)
+    await disk.remove_tree(sibling.parent)
+
+
+async def resolve_adoptions(disk: Disk, log_directory: Path, partition: TopicPartition | None = None) -> None:
+    """Finish or drop what was interrupted, as in the table: of one partition, or at start-up of all."""
+    entries = [entry.name for entry in await disk.list_directory(log_directory) if is_adoption(entry.name)]
+    if partition is not None:
+        holder = adopt_directory(log_directory / str(partition)).parent.name
+        entries = [name for name in entries if name == holder]
+    for name in entries:
+        await _resolve(disk, log_directory, log_directory / name)
+    if entries:
+        await disk.sync_directory(log_directory)
+
+
+async def _resolve(disk: Disk, log_directory: Path, holder: Path) -> None:
+    for entry in await disk.list_directory(holder):
+        live = log_directory / entry.name
+        name = parse_directory(entry.name)
+        is_ours = name is not None and not name.marker and adopt_directory(live).parent == holder
+        if is_ours and not await disk.exists(live) and await _is_whole(disk, holder / entry.name):
+            await move_into_place(disk, holder / entry.name, live)
+            return
+    await disk.remove_tree(holder)
+
+
+async def _is_whole(disk: Disk, sibling: Path) -> bool:
+    names: Iterable[str] = (entry.name for entry in await disk.list_directory(sibling))
+    return any(name.endswith(LOG_SUFFIX) for name in names)

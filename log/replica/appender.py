@@ -1,0 +1,289 @@
+"""The append path of one log: decide under the gate, submit the bytes, wait until they are published.
+
+    check -> gate [ refuse | duplicate | roll? -> save a new epoch? -> assign offsets, account, submit ] -> wait
+
+* The last step has no await; the writes follow in the order of the gate (`WritePipeline`), so several appends may be
+  under way.
+* A roll and a new leader epoch need the disk before the decision; the gate stays held meanwhile. A new epoch is durable
+  before the first batch that carries it is visible.
+* Nothing is acknowledged before its bytes are in the file, a duplicate of something still under way included.
+* A failed write leaves memory ahead of the file: the log fails as a whole and is opened anew.
+
+A leader stamps offset and epoch into the network buffer and writes that; a follower writes the leader's bytes as they
+are, one write for all batches that go into one segment. Filling segments batch by batch, it rolls by size where the
+leader did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.records import LOG_OVERHEAD, BatchHeader, TimestampType, stamp_batch
+from ...protocol.records.batch_header import CONTROL_BIT
+from ...protocol.records.control import EndTransactionMarker
+from ...protocol.values import value
+from ..core.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX
+from ..core.producer_state import AppendOrigin, BatchMetadata
+from ..core.validation import check_follower_batches, check_follower_order, check_leader_batch
+from ..disk.port import Buffer
+from ..segment.batch_scan import end_transaction_marker
+from .flusher import Flusher
+from .state import LogState
+from .write_pipeline import QUEUED_BYTES_MAX, WritePipeline
+
+Markers = Mapping[int, EndTransactionMarker | None]
+"""What the control batches among some batches hold, by index."""
+
+
+@value
+class LogAppendInfo:
+    """What became of an append. `last_offset` is inclusive.
+
+    For a duplicate the offsets are those of the batch that is in the log already. `log_append_time_ms` is -1 where
+    records keep their create time.
+    """
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    leader_epoch: int
+    duplicate: bool = False
+
+
+class Appender:
+    """Appends to, and rolls, the log whose state it is given."""
+
+    def __init__(self, state: LogState, flusher: Flusher) -> None:
+        self._state = state
+        self._flusher = flusher
+        self.pipeline = WritePipeline(state.publish, state.fail)
+
+    async def append_as_leader(
+        self,
+        data: bytearray | memoryview,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin,
+        transaction_version: int,
+    ) -> LogAppendInfo:
+        """Append one batch. Its offset and epoch are written into `data`, which stays ours until this returns or
+        raises; if it is cancelled, for good.
+        """
+        state = self._state
+        header = check_leader_batch(data, state.config, origin, now_ms)
+        is_append_time = state.config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+        markers = _markers(data, [header])
+        await state.gate.acquire()
+        try:
+            self._refuse_unless_leader(leader_epoch)
+            duplicate = state.producers.check(
+                header, origin, marker=markers.get(0), transaction_version=transaction_version
+            )
+            if duplicate is not None:
+                return await self._duplicate(duplicate, leader_epoch)
+            stamped = stamp_batch(
+                data,
+                0,
+                header,
+                base_offset=state.next_offset,
+                partition_leader_epoch=leader_epoch,
+                log_append_time_ms=now_ms if is_append_time else None,
+            )
+            if not self._may_take([stamped], now_ms):
+                await self._make_room(stamped, now_ms)
+                self._refuse_unless_leader(leader_epoch)
+            written = self._take([stamped], data, markers, now_ms)
+        finally:
+            state.gate.release()
+        await written
+        if self._flusher.is_due:
+            await self._flusher.flush()
+        append_time_ms = now_ms if is_append_time else NO_TIMESTAMP
+        return LogAppendInfo(
+            stamped.base_offset, stamped.last_offset, append_time_ms, state.log_start_offset, leader_epoch
+        )
+
+    async def append_as_follower(self, data: Buffer) -> LogAppendInfo:
+        """Append whole batches as the leader sent them; at least one. If it fails half-way the log fails."""
+        state = self._state
+        headers = check_follower_batches(data)
+        if not headers:
+            raise KafkaError(ErrorCode.invalid_record, "an append without a batch")
+        markers = _markers(data, headers)
+        await state.gate.acquire()
+        try:
+            state.check_usable()
+            check_follower_order(headers, state.next_offset, state.epochs.latest_epoch)
+            now_ms = state.now_ms()
+            if self._may_take(headers, now_ms):
+                written = self._take(headers, data, markers, now_ms)
+            else:
+                await self._wait_for_room()
+                await self._save_new_epochs([(header.partition_leader_epoch, header.base_offset) for header in headers])
+                written = await self._take_all(headers, memoryview(data), markers)
+        finally:
+            state.gate.release()
+        await written
+        if self._flusher.is_due:
+            await self._flusher.flush()
+        first, last = headers[0], headers[-1]
+        return LogAppendInfo(
+            first.base_offset, last.last_offset, NO_TIMESTAMP, state.log_start_offset, last.partition_leader_epoch
+        )
+
+    async def roll(self) -> bool:
+        """Close the active segment and begin a new one; False if it is empty."""
+        async with self._state.gate:
+            return await self.roll_locked()
+
+    async def roll_locked(self) -> bool:
+        """The same for who holds the gate."""
+        self._state.check_usable()
+        if self._state.segments.active.size_bytes == 0:
+            return False
+        await self._roll(self._state.next_offset)
+        return True
+
+    async def assign_epoch(self, leader_epoch: int) -> None:
+        """Record, durably, that the leader of this epoch begins at the log's end; older leaders append no more."""
+        state = self._state
+        async with state.gate:
+            state.check_usable()
+            await self.pipeline.drain()
+            self._refuse_unless_leader(leader_epoch)
+            state.leader_epoch_floor = leader_epoch
+            await self._save_new_epochs([(leader_epoch, state.next_offset)])
+
+    # Under the gate.
+
+    def _refuse_unless_leader(self, leader_epoch: int) -> None:
+        state = self._state
+        state.check_usable()
+        known, latest = state.leader_epoch_floor, state.epochs.latest_epoch
+        if leader_epoch < known or leader_epoch < latest:
+            raise KafkaError(
+                ErrorCode.not_leader_or_follower,
+                f"{state.topic_partition}: an append of leader epoch {leader_epoch}, the log is at epoch "
+                f"{max(known, latest)}",
+            )
+
+    async def _duplicate(self, duplicate: BatchMetadata, leader_epoch: int) -> LogAppendInfo:
+        """The answer, once that batch is where an append would be."""
+        await self.pipeline.drain()
+        self._state.check_usable()
+        if self._flusher.is_due:
+            await self._flusher.flush()
+        is_append_time = self._state.config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+        return LogAppendInfo(
+            first_offset=duplicate.first_offset,
+            last_offset=duplicate.last_offset,
+            log_append_time_ms=duplicate.timestamp_ms if is_append_time else NO_TIMESTAMP,
+            log_start_offset=self._state.log_start_offset,
+            leader_epoch=leader_epoch,
+            duplicate=True,
+        )
+
+    def _may_take(self, headers: Sequence[BatchHeader], now_ms: int) -> bool:
+        """Whether these batches, whose epochs rise, need nothing of the disk before the decision: almost always."""
+        state = self._state
+        return (
+            self.pipeline.queued_bytes <= QUEUED_BYTES_MAX
+            and headers[-1].partition_leader_epoch <= state.epochs.latest_epoch
+            and state.epochs.version == state.epochs_saved
+            and state.segments.active.fitting(headers, now_ms, state.config) == len(headers)
+        )
+
+    async def _make_room(self, header: BatchHeader, now_ms: int) -> None:
+        """What a leader's batch needs before `_take`."""
+        state = self._state
+        await self._wait_for_room()
+        if not state.segments.active.fitting([header], now_ms, state.config):
+            await self._roll(header.base_offset)
+        await self._save_new_epochs([(header.partition_leader_epoch, header.base_offset)])
+
+    async def _wait_for_room(self) -> None:
+        if self.pipeline.queued_bytes > QUEUED_BYTES_MAX:
+            await self.pipeline.drain()
+            self._state.check_usable()
+
+    async def _take_all(self, headers: list[BatchHeader], view: memoryview, markers: Markers) -> asyncio.Future[None]:
+        """Submit all batches, those of one segment as one write; returns the last one's future."""
+        state = self._state
+        now_ms = state.now_ms()
+        taken = position = 0
+        while True:
+            rest = headers[taken:]
+            count = state.segments.active.fitting(rest, now_ms, state.config)
+            if count == 0:
+                await self._roll(self._base_before(rest[0]))
+                continue
+            end = position + sum([header.size_bytes for header in rest[:count]])
+            run_markers = {index - taken: marker for index, marker in markers.items()}
+            written = self._take(rest[:count], view[position:end], run_markers, now_ms)
+            if count == len(rest):
+                return written
+            taken, position = taken + count, end
+
+    def _take(
+        self, headers: Sequence[BatchHeader], data: Buffer, markers: Markers, now_ms: int
+    ) -> asyncio.Future[None]:
+        """The decision: from here on the batches are in the log, unless their write fails. No await.
+
+        Not behind a write that has failed while the disk was waited for: it would stand behind a hole.
+        """
+        state = self._state
+        state.check_usable()
+        segment = state.segments.active
+        assert headers[0].base_offset >= segment.next_offset, (headers[0], segment)
+        accounted = segment.account(headers, now_ms)
+        for index, header in enumerate(headers):
+            if header.producer_id < 0:
+                continue
+            completed = state.producers.apply(header, marker=markers.get(index))
+            if completed is not None and completed.is_aborted:
+                segment.account_aborted(completed.aborted)
+        state.producers.advance_to(segment.next_offset)
+        return self.pipeline.submit(segment, data, accounted)
+
+    async def _save_new_epochs(self, starts: Sequence[tuple[int, int]]) -> None:
+        """Note the first offset of each epoch that is new, and make it durable."""
+        state = self._state
+        for epoch, start_offset in starts:
+            if epoch > state.epochs.latest_epoch:
+                state.epochs.assign(epoch, start_offset)
+        try:
+            await state.save_epochs()
+        except OSError:
+            state.epochs.truncate_from_end(state.next_offset)
+            raise
+
+    def _base_before(self, header: BatchHeader) -> int:
+        """The base of a new segment for this batch: the log's end, so that a hole between segments is always a loss."""
+        next_offset = self._state.next_offset
+        return next_offset if header.last_offset - next_offset <= RELATIVE_OFFSET_MAX else header.base_offset
+
+    async def _roll(self, base_offset: int) -> None:
+        """Begin a new segment; an OSError leaves the log as it was."""
+        state = self._state
+        segment = state.new_segment(base_offset)
+        await segment.start()
+        state.producers.advance_to(base_offset)
+        state.snapshots.stage(base_offset, state.producers.snapshot())
+        state.segments.active.deactivate(base_offset)
+        state.segments.append(segment)
+        state.names_changed += 1
+        state.keeper.segment_closed()
+
+
+def _markers(data: Buffer, headers: list[BatchHeader]) -> Markers:
+    markers: dict[int, EndTransactionMarker | None] = {}
+    position = 0
+    for index, header in enumerate(headers):
+        if header.attributes & CONTROL_BIT:
+            markers[index] = end_transaction_marker(data, position, header)
+        position += header.batch_length + LOG_OVERHEAD
+    return markers

@@ -1,0 +1,185 @@
+"""The read path of one log: slices to send, aborted transactions, look-ups by time.
+
+A read is decided in steps that wait for the disk (open a segment, load its index, look at a few headers). What was
+found is used only if nothing was truncated or removed meanwhile; else it is decided again. An offset whose segment went
+is then out of range: the next segment upward never takes its place.
+
+| offset asked for | answer |
+|---|---|
+| below the local log start, or above the log end | OFFSET_OUT_OF_RANGE; the caller looks into the tier |
+| from `max_offset` (high watermark, last stable offset) to the log end | an empty slice |
+| of a record that compaction removed | the next batch, which may be in a later segment |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from ...protocol.errors import CorruptRecordError, ErrorCode, KafkaError
+from ...protocol.records import iter_records
+from ..core.errors import CorruptFileError
+from ..core.index import AbortedTransaction
+from ..segment.batch_scan import HeaderScan
+from ..segment.segment import LogSegment
+from ..segment.slices import LogSlice
+from .state import LogState
+
+T = TypeVar("T")
+
+ATTEMPTS_MAX: Final = 10
+"""Each further attempt follows a truncation or a removal that happened during the one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampAndOffset:
+    """A record found by its time: timestamp in ms, its offset, and the leader epoch of its batch."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class _Moved(Exception):
+    """What was looked at has changed: decide again."""
+
+
+class Reader:
+    """Reads the log whose state it is given."""
+
+    def __init__(self, state: LogState) -> None:
+        self._state = state
+
+    async def read(self, offset: int, *, max_bytes: int, max_offset: int, min_one_batch: bool = True) -> LogSlice:
+        """Whole batches from the one that holds `offset` on, all below `max_offset`, all from one segment.
+
+        At most `max_bytes`, except that with `min_one_batch` a first batch that is larger comes whole.
+        """
+        found = self._at_end(offset, max_bytes, max_offset)
+        if found is not None:
+            return found
+        return await self._settled(lambda removals: self._read(removals, offset, max_bytes, max_offset, min_one_batch))
+
+    async def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Those that overlap `[start_offset, end_offset)`, by the offset of their marker."""
+        try:
+            return await self._settled(lambda removals: self._aborted(removals, start_offset, end_offset))
+        except CorruptFileError as error:
+            raise KafkaError(ErrorCode.kafka_storage_error, f"{self._state.topic_partition}: {error}") from error
+
+    async def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
+        """The first record of the local log that is not older than `timestamp_ms`."""
+        return await self._settled(lambda removals: self._offset_for_timestamp(removals, timestamp_ms))
+
+    async def max_timestamp_offset(self) -> TimestampAndOffset | None:
+        """The first record of the local log with the largest timestamp; None if no record has one."""
+        return await self._settled(self._max_timestamp_offset)
+
+    def _at_end(self, offset: int, max_bytes: int, max_offset: int) -> LogSlice | None:
+        """What `read` finds, if all is in memory and is read at once: so it is for whoever follows the log closely."""
+        state = self._state
+        state.check_usable()
+        segment = state.segments.active
+        end_offset = min(max_offset, state.log_end_offset)
+        if not max(segment.base_offset, state.log_start_offset) <= offset < end_offset or state.read_limit is not None:
+            return None
+        span = None if segment.recent is None else segment.recent.span(offset, end_offset)
+        if span is None or span[1] - span[0] > max_bytes or span[1] > segment.written_bytes:
+            return None
+        return segment.hold(*span, first_offset=offset, end_offset=end_offset)
+
+    async def _settled(self, attempt: Callable[[int], Awaitable[T]]) -> T:
+        """The result of an attempt during which nothing was taken away. It gets the number of removals before it."""
+        state = self._state
+        for _ in range(ATTEMPTS_MAX):
+            state.check_usable()
+            removals = state.removals
+            try:
+                return await attempt(removals)
+            except _Moved:
+                continue
+            except (FileNotFoundError, CorruptRecordError):
+                if removals == state.removals:
+                    raise
+        raise KafkaError(ErrorCode.not_leader_or_follower, f"{state.topic_partition} is being cut: ask again")
+
+    def _check_still(self, removals: int) -> None:
+        if removals != self._state.removals:
+            raise _Moved
+
+    async def _read(self, removals: int, offset: int, max_bytes: int, max_offset: int, min_one_batch: bool) -> LogSlice:
+        state = self._state
+        if not state.local_log_start_offset <= offset <= state.log_end_offset:
+            raise KafkaError(
+                ErrorCode.offset_out_of_range,
+                f"{state.topic_partition}: offset {offset} is not in the local log "
+                f"[{state.local_log_start_offset}, {state.log_end_offset}]",
+            )
+        end_offset = min(max_offset, state.log_end_offset)
+        if state.read_limit is not None:
+            end_offset = min(end_offset, state.read_limit)
+        segment = state.segments.floor(offset) if offset < end_offset else None
+        while segment is not None and segment.base_offset < end_offset:
+            with segment.pinned():
+                await segment.file()
+                start = await segment.position_of(offset)
+                limit = segment.written_bytes
+                if end_offset < segment.next_offset:
+                    limit = min(limit, await segment.position_of(end_offset))
+                end = start
+                if start < limit:
+                    end = await segment.slice_end(start, limit, max_bytes=max_bytes, min_one_batch=min_one_batch)
+                self._check_still(removals)
+                if start < limit:
+                    if start == end:
+                        return LogSlice.empty(offset)
+                    return segment.hold(start, end, first_offset=offset, end_offset=end_offset)
+            segment = state.segments.after(segment)
+        return LogSlice.empty(offset)
+
+    async def _aborted(self, removals: int, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        found: list[AbortedTransaction] = []
+        for segment in self._state.segments.from_offset(start_offset):
+            if not segment.has_transaction_index:
+                continue
+            with segment.pinned():
+                aborted, is_complete = (await segment.transaction_index()).collect(start_offset, end_offset)
+            self._check_still(removals)
+            found += aborted
+            if is_complete:
+                break
+        return found
+
+    async def _offset_for_timestamp(self, removals: int, timestamp_ms: int) -> TimestampAndOffset | None:
+        for segment in self._state.segments.as_tuple():
+            if segment.max_timestamp_ms < timestamp_ms:
+                continue
+            found = await self._search(segment, timestamp_ms)
+            self._check_still(removals)
+            if found is not None:
+                return found
+        return None
+
+    async def _max_timestamp_offset(self, removals: int) -> TimestampAndOffset | None:
+        segment = max(self._state.segments, key=lambda segment: segment.max_timestamp_ms)
+        if segment.max_timestamp_ms < 0:
+            return None
+        found = await self._search(segment, segment.max_timestamp_ms)
+        self._check_still(removals)
+        return found
+
+    async def _search(self, segment: LogSegment, timestamp_ms: int) -> TimestampAndOffset | None:
+        """The first visible record of a segment, at or above the log start, that is not older than `timestamp_ms`."""
+        with segment.pinned():
+            indexes = await segment.indexes()
+            file = await segment.file()
+            begin = indexes.offset.lookup(indexes.time.lookup(timestamp_ms).offset).position
+            async for position, header in HeaderScan(file, begin, segment.written_bytes):
+                if header.max_timestamp < timestamp_ms or header.last_offset < self._state.log_start_offset:
+                    continue
+                data = await file.read(position, header.size_bytes)
+                for record in iter_records(data, 0, header):
+                    if record.timestamp >= timestamp_ms and record.offset >= self._state.log_start_offset:
+                        return TimestampAndOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+        return None

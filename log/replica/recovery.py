@@ -1,0 +1,469 @@
+"""Opens the directory of a partition: finds out what is in it, mends what a crash may leave, refuses what it may not.
+
+After a clean shutdown nothing is scanned: the active segment is read from its last index entry on. Otherwise every
+segment that reaches the recovery point is scanned whole (`segment_recovery`): below the recovery point everything was
+flushed. One that ends right there may have been flushed while it was the active one: its index files, and the name of
+the segment behind it, can be older than that. The table, with a test for each row:
+
+| found                                                   | done                                                     |
+|---------------------------------------------------------|----------------------------------------------------------|
+| torn tail: a segment ends, at or above the recovery     | cut there; later segments, which a power failure may     |
+|   point, in bytes that are no valid batch, or offsets   | leave whole, are removed; reported with offset and bytes |
+|   are missing between it and the next                   |                                                          |
+| the same below the recovery point                       | refused: these bytes had been flushed                    |
+| `.index` or `.timeindex` impossible                     | made anew from the log                                   |
+| `.index` or `.timeindex` missing, `.txnindex` impossible| the segments from there on are scanned: without the two  |
+|                                                         | it was not saved either                                  |
+| an index without a log: an interrupted removal          | removed                                                  |
+| a snapshot above the log's end                          | removed                                                  |
+| a damaged snapshot                                      | removed; an older one and a longer replay instead        |
+| `leader-epoch-checkpoint` missing or damaged            | made anew from the batches; refused where the log begins |
+|                                                         |   in the tier, for those epochs are not in local batches |
+| epochs at or above the log's end                        | dropped: the checkpoint was ahead of the data            |
+| epochs within scanned segments                          | replaced by those of the batches                         |
+| the log ends below its start                            | all of it was deleted data: removed, begins anew there   |
+| no segment: a new directory, a removal of everything    | an empty one at the log start                            |
+| a recovery point above the log's end: a crash in a      | lowered                                                  |
+|   truncation                                            |                                                          |
+| `unsynced`: an fsync has failed, and what it was to     | the scanned segments are written again, byte for byte,   |
+|   write may be in the page cache alone                  |   so that the next fsync means something; then removed   |
+| `.deleted`, `.cleaned`, `.tmp`                          | removed                                                  |
+| `.swap`: a compaction that was interrupted after it was | finished (table in `cleaner_swap`); refused if the new   |
+|   committed                                             |   segment is not whole                                   |
+| any other file                                          | left alone, named in the report                          |
+| `partition.metadata` missing, damaged                   | topic id unknown, refused                                |
+| a tiered log without a log-start entry whose first      | log start 0 and `log_start_known` false until the remote |
+|   local offset is not 0                                 |   log metadata tells it: it must not be guessed          |
+
+Nothing is cut or removed before all segments were found to be servable, except leftovers and indexes without a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from ...protocol.errors import CorruptRecordError
+from ...protocol.topics import TopicPartition
+from ..core.checkpoints import (
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    decode_leader_epochs,
+    decode_partition_metadata,
+)
+from ..core.config import LogConfig
+from ..core.epochs import EpochEntry, LeaderEpochCache
+from ..core.errors import CorruptFileError
+from ..core.file_names import (
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    UNSYNCED_FILE,
+    offset_file,
+)
+from ..core.index import RELATIVE_OFFSET_MAX
+from ..core.listing import Listing, classify
+from ..core.producers import ProducerStateManager
+from ..disk.port import Disk
+from ..segment.batch_scan import HeaderScan
+from ..segment.open_limit import OpenSegments
+from ..segment.scan import CorruptLogError, SegmentFault, recover_segment
+from ..segment.segment import LogSegment
+from ..segment.segment_list import LogSegments
+from ..segment.snapshot_files import ProducerSnapshots
+from ..segment.swap import finish_swaps
+from .recovery_report import RecoveryReport
+from .replay import load_producers, replay
+from .state import LogKeeper, LogState
+
+WRITE_AGAIN_BYTES: Final = 1024 * 1024
+"""At a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLocation:
+    """What is known of a log before its directory is looked into; the offsets come from the checkpoints.
+
+    `log_start_offset` is None without an entry. A `high_watermark` without an entry is 0.
+    """
+
+    topic_partition: TopicPartition
+    directory: Path
+    disk: Disk
+    config: LogConfig
+    keeper: LogKeeper
+    open_segments: OpenSegments
+    now_ms: Callable[[], int]
+    is_clean: bool
+    recovery_point: int = 0
+    log_start_offset: int | None = None
+    high_watermark: int = 0
+    clean_end_offset: int = 0
+
+
+async def load(location: LogLocation) -> tuple[LogState, RecoveryReport]:
+    """Open the log of a directory that exists. CorruptLogError if it must not be served; OSError."""
+    return await _Loader(location).load()
+
+
+class _Loader:
+    """One opening, from the listing to the state."""
+
+    def __init__(self, location: LogLocation) -> None:
+        self._at = location
+        self._name = str(location.topic_partition)
+        self._report = RecoveryReport()
+        self._names_changed = False
+        self._saved_epochs: tuple[EpochEntry, ...] = ()
+        self._is_unsynced = False
+        self._unsaved_from: int | None = None
+        """Base of the first scanned segment, whose indexes are to be saved by the next flush."""
+
+    async def load(self) -> tuple[LogState, RecoveryReport]:
+        at = self._at
+        await self._finish_compaction()
+        listing = classify(await at.disk.list_directory(at.directory))
+        topic_id = await self._topic_id(listing)
+        await self._sweep(listing)
+        segments = self._segments(listing)
+        snapshots = ProducerSnapshots(at.disk, at.directory, listing.snapshots)
+        self._is_unsynced = listing.is_unsynced
+        scan_from = await self._scan_from(segments, listing)
+        closed = segments[:-1] if scan_from is None else segments[: segments.index(scan_from)]
+        for segment in closed:
+            await self._load_closed(segment)
+        epochs = await self._epochs(listing, segments)
+        producers = ProducerStateManager()
+        if segments:
+            producers = await self._open_tail(segments, snapshots, epochs, scan_from)
+        state = await self._assemble(topic_id, segments, snapshots, epochs, producers)
+        state.is_adopted, state.is_thin = listing.is_adopted, listing.is_thin
+        if listing.is_unsynced:
+            await at.disk.remove(at.directory / UNSYNCED_FILE)
+        return state, self._report
+
+    async def _finish_compaction(self) -> None:
+        at = self._at
+        try:
+            if await finish_swaps(at.disk, at.directory, await at.disk.list_directory(at.directory)):
+                self._report.note(f"{self._name}: a compaction had been interrupted, and is finished")
+        except CorruptRecordError as error:
+            raise CorruptLogError(
+                f"{self._name}: what an interrupted compaction left is damaged: {error.message}. Remove the directory "
+                f"to have the partition replicated again",
+                path=at.directory,
+            ) from error
+
+    # The small files.
+
+    async def _topic_id(self, listing: Listing) -> UUID | None:
+        if not listing.has_metadata:
+            return None
+        path = self._at.directory / PARTITION_METADATA
+        try:
+            return decode_partition_metadata(await self._at.disk.read_file(path), name=str(path))
+        except CorruptFileError as error:
+            raise CorruptLogError(f"{self._name}: {error}; whose data this is cannot be known", path=path) from error
+
+    async def _sweep(self, listing: Listing) -> None:
+        orphans = [
+            offset_file(self._at.directory, offset, suffix)
+            for offset, suffix in sorted(listing.indexes)
+            if offset not in listing.log_bytes
+        ]
+        for path in [*orphans, *(self._at.directory / name for name in listing.leftovers)]:
+            await self._at.disk.remove(path)
+            self._names_changed = True
+        for name in listing.foreign:
+            self._report.note(f"{self._name}: {name} is no file of a Kafka log, and is left alone")
+
+    async def _epochs(self, listing: Listing, segments: list[LogSegment]) -> LeaderEpochCache:
+        path = self._at.directory / LEADER_EPOCH_CHECKPOINT
+        if listing.has_epochs:
+            try:
+                data = await self._at.disk.read_file(path)
+                self._saved_epochs = decode_leader_epochs(data, name=str(path))
+                return LeaderEpochCache(self._saved_epochs)
+            except CorruptFileError as error:
+                problem = str(error)
+        elif any(segment.size_bytes for segment in segments):
+            problem = f"{path} is missing"
+        else:
+            return LeaderEpochCache()
+        first = segments[0].base_offset if segments else 0
+        if (self._at.log_start_offset or 0) < first and self._at.config.remote_storage_enable:
+            raise CorruptLogError(
+                f"{self._name}: {problem}, and the epochs below offset {first} are in no local batch: remove the "
+                f"directory to have the replica built from the tier again",
+                path=path,
+            )
+        self._report.note(f"{self._name}: {problem}; the leader epochs are taken from the batches")
+        epochs = LeaderEpochCache()
+        for segment in segments:
+            with segment.pinned():
+                async for _, header in HeaderScan(await segment.file(), 0, segment.size_bytes):
+                    if header.partition_leader_epoch > epochs.latest_epoch:
+                        epochs.assign(header.partition_leader_epoch, header.base_offset)
+        return epochs
+
+    # Segments.
+
+    def _segments(self, listing: Listing) -> list[LogSegment]:
+        bases = sorted(listing.log_bytes)
+        following = dict(pairwise(bases))
+        return [
+            LogSegment(
+                self._at.disk,
+                self._at.directory,
+                base,
+                config=self._at.config,
+                open_segments=self._at.open_segments,
+                now_ms=self._at.now_ms(),
+                size_bytes=listing.log_bytes[base],
+                next_offset=following.get(base),
+                has_transaction_index=(base, TRANSACTION_INDEX_SUFFIX) in listing.indexes,
+            )
+            for base in bases
+        ]
+
+    async def _scan_from(self, segments: list[LogSegment], listing: Listing) -> LogSegment | None:
+        """The first segment to be scanned; None after a clean shutdown that left no damage in sight."""
+        for segment in segments:
+            following = segment.next_offset if segment is not segments[-1] else None
+            is_unflushed = following is None or following >= self._at.recovery_point
+            if is_unflushed and (self._is_unsynced or not self._at.is_clean):
+                return segment
+            indexes = {(segment.base_offset, OFFSET_INDEX_SUFFIX), (segment.base_offset, TIME_INDEX_SUFFIX)}
+            if missing := sorted(suffix for _, suffix in indexes - listing.indexes):
+                self._report.note(f"{segment.path}: without {' and '.join(missing)}, made anew from the log")
+                return segment
+            try:
+                if segment.has_transaction_index:
+                    await segment.transaction_index()
+            except (CorruptFileError, FileNotFoundError) as error:
+                self._report.note(f"{self._name}: {error}; the segments from there on are scanned")
+                return segment
+        return None
+
+    async def _load_closed(self, segment: LogSegment) -> None:
+        try:
+            await segment.load_largest_timestamp()
+        except CorruptRecordError as error:
+            raise self._corrupt(segment, SegmentFault(error.position, error.reason)) from error
+
+    async def _open_tail(
+        self,
+        segments: list[LogSegment],
+        snapshots: ProducerSnapshots,
+        epochs: LeaderEpochCache,
+        scan_from: LogSegment | None,
+    ) -> ProducerStateManager:
+        """Find the log's end, and the producer state there."""
+        if scan_from is None and not await self._is_whole(segments[-1]):
+            scan_from = segments[-1]
+        known_end = segments[-1].next_offset if scan_from is None else scan_from.base_offset
+        producers = await load_producers(snapshots, segments[0].base_offset, known_end)
+        try:
+            await replay(producers, LogSegments(segments), known_end)
+        except CorruptRecordError as error:
+            raise CorruptLogError(f"{self._name}: {error.message}", path=self._at.directory) from error
+        if scan_from is not None:
+            self._unsaved_from = scan_from.base_offset
+            epochs.truncate_from_end(scan_from.base_offset)
+            await self._scan(segments, scan_from, snapshots, epochs, producers)
+        return producers
+
+    async def _is_whole(self, segment: LogSegment) -> bool:
+        try:
+            return await segment.activate() == segment.size_bytes
+        except CorruptRecordError:
+            return False
+
+    async def _scan(
+        self,
+        segments: list[LogSegment],
+        scan_from: LogSegment,
+        snapshots: ProducerSnapshots,
+        epochs: LeaderEpochCache,
+        producers: ProducerStateManager,
+    ) -> None:
+        """Scan the log from there on; `producers` stand on its base offset. What lies behind a cut is removed."""
+        scanned = segments[segments.index(scan_from) :]
+        for segment, following in zip(scanned, [*scanned[1:], None], strict=True):
+            file_bytes = segment.size_bytes
+            if segment is not scan_from:
+                producers.advance_to(segment.base_offset)
+                snapshots.stage(segment.base_offset, producers.snapshot())
+            with segment.pinned():
+                fault = await recover_segment(
+                    segment,
+                    producers,
+                    epochs,
+                    end_offset_max=following.base_offset if following is not None else None,
+                    now_ms=self._at.now_ms(),
+                )
+            self._report.scanned_segments += 1
+            if following is not None:
+                fault = fault or self._hole(segment, following)
+            if fault is not None:
+                await self._cut(segment, fault, file_bytes)
+            if self._is_unsynced:
+                await _write_again(segment)
+            if fault is not None and following is not None and segment.next_offset != following.base_offset:
+                await self._remove_behind(segments, segment)
+                return
+            if following is not None:
+                segment.deactivate(following.base_offset)
+
+    def _hole(self, segment: LogSegment, following: LogSegment) -> SegmentFault | None:
+        """Offsets that are missing between two segments. Compaction leaves such holes, and so do distant offsets."""
+        is_reachable = following.base_offset - segment.base_offset <= RELATIVE_OFFSET_MAX
+        if segment.next_offset == following.base_offset or self._at.config.is_compacted or not is_reachable:
+            return None
+        return SegmentFault(
+            segment.size_bytes, f"it ends there, offsets [{segment.next_offset}, {following.base_offset}) are missing"
+        )
+
+    async def _cut(self, segment: LogSegment, fault: SegmentFault, file_bytes: int) -> None:
+        if segment.next_offset < self._at.recovery_point:
+            raise self._corrupt(segment, fault)
+        file = await segment.file()
+        await file.truncate(fault.position)
+        try:
+            await file.sync()
+        except OSError:
+            await self._at.disk.write_file(self._at.directory / UNSYNCED_FILE, b"")
+            raise
+        self._report.cut_bytes = file_bytes - fault.position
+        self._report.note(
+            f"{segment.path}: cut at byte {fault.position} (offset {segment.next_offset}), "
+            f"{self._report.cut_bytes} bytes behind it are gone: {fault.reason}"
+        )
+
+    async def _remove_behind(self, segments: list[LogSegment], last: LogSegment) -> None:
+        while segments[-1] is not last:
+            segment = segments.pop()
+            self._report.note(f"{segment.path}: removed with its {segment.size_bytes} bytes, the log ends below it now")
+            await self._remove(segment)
+
+    async def _remove(self, segment: LogSegment) -> None:
+        await segment.remove_files()
+        await segment.park()
+        self._names_changed = True
+
+    def _corrupt(self, segment: LogSegment, fault: SegmentFault) -> CorruptLogError:
+        return CorruptLogError(
+            f"{self._name}: {segment.path} is damaged at byte {fault.position} (offset {segment.next_offset}): "
+            f"{fault.reason}. Nothing from there on can be served, and data behind it is not dropped silently: restore "
+            f"the file, or remove the directory to have the partition replicated again",
+            path=segment.path,
+            position=fault.position,
+        )
+
+    # Putting it together.
+
+    def _log_start(self, segments: list[LogSegment]) -> tuple[int, bool]:
+        """The log start, and whether it is known: a tiered log may begin below its first local segment."""
+        known = self._at.log_start_offset
+        first = segments[0].base_offset if segments else 0
+        if not self._at.config.remote_storage_enable:
+            return max(known or 0, first), True
+        if known is None and first > 0:
+            self._report.note(f"{self._name}: its log start is not known until the remote log metadata tells it")
+            return 0, False
+        return known or 0, True
+
+    async def _assemble(
+        self,
+        topic_id: UUID | None,
+        segments: list[LogSegment],
+        snapshots: ProducerSnapshots,
+        epochs: LeaderEpochCache,
+        producers: ProducerStateManager,
+    ) -> LogState:
+        at = self._at
+        log_start_offset, log_start_known = self._log_start(segments)
+        if segments and segments[-1].next_offset < log_start_offset:
+            await self._remove_all(segments, snapshots, log_start_offset)
+            epochs.clear()
+        is_new = not segments
+        if is_new:
+            segments.append(await self._first_segment(log_start_offset))
+            producers = ProducerStateManager(log_start_offset)
+        end_offset = segments[-1].next_offset
+        if any(offset > end_offset for offset in snapshots.offsets):
+            await snapshots.remove_above(end_offset)
+            self._names_changed = True
+        epochs.truncate_from_end(end_offset)
+        epochs.truncate_from_start(log_start_offset)
+        if at.recovery_point > end_offset:
+            self._report.note(f"{self._name}: ends at {end_offset}, below its recovery point {at.recovery_point}")
+        # What is not local any more was committed: deleted by its owners, or tiered.
+        high_watermark = min(max(at.high_watermark, log_start_offset, segments[0].base_offset), end_offset)
+        producers.on_high_watermark(high_watermark)
+        if self._names_changed:
+            await at.disk.sync_directory(at.directory)
+        is_saved = epochs.entries == self._saved_epochs
+        state = LogState(
+            topic_partition=at.topic_partition,
+            topic_id=topic_id,
+            directory=at.directory,
+            config=at.config,
+            disk=at.disk,
+            keeper=at.keeper,
+            open_segments=at.open_segments,
+            now_ms=at.now_ms,
+            segments=LogSegments(segments),
+            epochs=epochs,
+            producers=producers,
+            snapshots=snapshots,
+            log_start_offset=log_start_offset,
+            log_start_known=log_start_known,
+            high_watermark=high_watermark,
+            log_end_offset=end_offset,
+            recovery_point=self._recovery_point(end_offset),
+            clean_end_offset=min(at.clean_end_offset, end_offset),
+            names_changed=int(is_new or not at.is_clean),  # a process that died may have synced none
+            epochs_saved=epochs.version if is_saved else -1,
+        )
+        await state.save_epochs()
+        return state
+
+    def _recovery_point(self, end_offset: int) -> int:
+        flushed = end_offset if self._at.is_clean else min(self._at.recovery_point, end_offset)
+        return flushed if self._unsaved_from is None else min(flushed, self._unsaved_from)
+
+    async def _remove_all(self, segments: list[LogSegment], snapshots: ProducerSnapshots, log_start: int) -> None:
+        self._report.note(
+            f"{self._name}: ends at {segments[-1].next_offset}, below its log start {log_start}: what is left was "
+            f"deleted, and is removed"
+        )
+        while segments:
+            await self._remove(segments.pop())
+        await snapshots.remove_above(-1)
+        self._names_changed = True
+
+    async def _first_segment(self, base_offset: int) -> LogSegment:
+        segment = LogSegment(
+            self._at.disk,
+            self._at.directory,
+            base_offset,
+            config=self._at.config,
+            open_segments=self._at.open_segments,
+            now_ms=self._at.now_ms(),
+        )
+        await segment.start()
+        return segment
+
+
+async def _write_again(segment: LogSegment) -> None:
+    """What is read from it becomes dirty in the page cache: the next fsync writes it, or fails."""
+    with segment.pinned():
+        file = await segment.file()
+        for position in range(0, segment.size_bytes, WRITE_AGAIN_BYTES):
+            count = min(WRITE_AGAIN_BYTES, segment.size_bytes - position)
+            await file.write(position, await file.read(position, count))

@@ -1,0 +1,60 @@
+"""Rebuilds producer state: from the newest usable snapshot, and the batches behind it.
+
+Used after a truncation, at start-up, and for a snapshot that is asked for and was never taken. Where no snapshot is
+left, all that is local is replayed; what lies below the local log is unknown then, as it is to Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ..core.errors import CorruptFileError
+from ..core.producers import CompletedTransaction, ProducerStateManager
+from ..segment.batch_scan import BatchChunk, BatchScan
+from ..segment.segment_list import LogSegments
+from ..segment.snapshot_files import ProducerSnapshots
+
+logger = logging.getLogger(__name__)
+
+
+async def load_producers(snapshots: ProducerSnapshots, start_offset: int, end_offset: int) -> ProducerStateManager:
+    """The state of the newest usable snapshot in `[start_offset, end_offset]`; an empty one at the start without any.
+
+    A damaged snapshot is removed: the next older one is taken, and more is replayed.
+    """
+    for offset in reversed(snapshots.offsets):
+        if not start_offset <= offset <= end_offset:
+            continue
+        data = await snapshots.read(offset)
+        assert data is not None, offset
+        try:
+            return ProducerStateManager.from_snapshot(data, offset, name=str(snapshots.path(offset)))
+        except CorruptFileError as error:
+            logger.warning("%s; an older snapshot is used", error)
+            await snapshots.remove(offset)
+    return ProducerStateManager(start_offset)
+
+
+async def replay(producers: ProducerStateManager, segments: LogSegments, end_offset: int) -> None:
+    """Apply the batches from the state's end up to `end_offset`, which is a segment's base or the log's end."""
+    for segment in segments.from_offset(producers.map_end_offset):
+        if segment.base_offset >= end_offset:
+            break
+        with segment.pinned():
+            begin = await segment.position_of(producers.map_end_offset)
+            async for chunk in BatchScan(await segment.file(), begin, segment.written_bytes):
+                apply_chunk(producers, chunk)
+    if producers.map_end_offset < end_offset:
+        producers.advance_to(end_offset)
+
+
+def apply_chunk(producers: ProducerStateManager, chunk: BatchChunk) -> list[CompletedTransaction]:
+    """Apply batches; the transactions that they ended."""
+    completed = []
+    for position, header in chunk.batches:
+        if header.producer_id >= 0:
+            ended = producers.apply(header, marker=chunk.marker(position, header))
+            if ended is not None:
+                completed.append(ended)
+    producers.advance_to(chunk.batches[-1][1].next_offset)
+    return completed

@@ -1,0 +1,153 @@
+"""Takes away bytes at the end of the log, or all of it, under the gate and the flush lock, in this order:
+
+    stop new readers above the cut, wait for or abort those that are there
+    -> in memory, at once: log end, high watermark, recovery point, leader epochs
+    -> segments above the cut go, newest first, durably -> the active one is cut -> snapshots above the cut go
+    -> leader epochs are saved -> names are durable -> the keeper's checkpoints -> producer state is rebuilt
+
+| crash | what the next start finds |
+|---|---|
+| between two segments | a log that ends at the cut or above it, without a hole |
+| before the epochs are saved | entries that begin at or above the log's end, which load drops |
+| before the checkpoints are saved | a recovery point above the log's end, which load lowers |
+| of a log that is to begin anew, its higher log start saved | all of the log below its log start, which load removes |
+
+Nothing is appended before all of it is durable: what a snapshot or a recovery point says of the cut batches would be
+taken to be said of their successors. An error half-way fails the log.
+
+Removed segments stay readable to those who hold them. Readers of the bytes that are cut off a file are waited for, then
+aborted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from ..core.producers import ProducerStateManager
+from ..segment.segment import LogSegment
+from .replay import load_producers, replay
+from .state import LogState
+from .write_pipeline import WritePipeline
+
+NO_OFFSET: Final = -1
+READER_WAIT_S: Final = 1.0
+"""How long a truncation waits for readers above its cut before it aborts them."""
+
+
+class Truncation:
+    """Truncates the log whose state it is given."""
+
+    def __init__(self, state: LogState, pipeline: WritePipeline) -> None:
+        self._state = state
+        self._pipeline = pipeline
+
+    async def truncate_to(self, offset: int) -> int:
+        """Cut every batch that holds `offset` or more; returns the new log end, which may lie lower.
+
+        Below the local log start nothing is left: the log is empty and begins at `offset`. At or above the log's end
+        only epochs that have no data go: their leader may have been another one there.
+        """
+        state = self._state
+        async with state.gate, state.flush_lock:
+            await self._pipeline.drain()
+            state.check_usable()
+            async with state.all_or_failed():
+                if offset >= state.log_end_offset:
+                    state.epochs.truncate_from_end(state.log_end_offset)
+                    await state.save_epochs()
+                elif offset < state.local_log_start_offset:
+                    await self._start_at(offset, min(offset, state.log_start_offset))
+                else:
+                    await self._cut(offset)
+            return state.log_end_offset
+
+    async def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None) -> None:
+        """Empty the log; its next batch is at `offset`. The log start is `offset` unless a lower one is given."""
+        state = self._state
+        assert log_start_offset is None or log_start_offset <= offset, (offset, log_start_offset)
+        async with state.gate, state.flush_lock:
+            await self._pipeline.drain()
+            state.check_usable()
+            async with state.all_or_failed():
+                await self._start_at(offset, offset if log_start_offset is None else log_start_offset)
+
+    async def _cut(self, offset: int) -> None:
+        state = self._state
+        keep = state.segments.floor(offset)
+        assert keep is not None, (state.topic_partition, offset)
+        state.read_limit = offset
+        try:
+            await self._wait_for_readers(keep, await keep.position_of(offset))
+            removed = state.segments.remove_from(keep.base_offset + 1)
+            self._lower_end(offset)
+            await self._remove(removed)
+            if removed:
+                await state.disk.sync_directory(state.directory)
+            await keep.truncate_to(offset)
+            self._lower_end(keep.next_offset)
+            await state.snapshots.remove_above(keep.next_offset)
+            await self._make_durable()
+            state.producers = await load_producers(state.snapshots, state.segments.first_base_offset, keep.next_offset)
+            await replay(state.producers, state.segments, keep.next_offset)
+            state.producers.on_high_watermark(state.high_watermark)
+        finally:
+            state.read_limit = None
+        state.notify()
+
+    def _lower_end(self, offset: int) -> None:
+        """The log ends at `offset`, in memory."""
+        state = self._state
+        state.removals += 1
+        state.log_end_offset = offset
+        state.high_watermark = min(state.high_watermark, offset)
+        state.recovery_point = min(state.recovery_point, offset)
+        state.clean_end_offset = min(state.clean_end_offset, offset)
+        state.epochs.truncate_from_end(offset)
+
+    async def _start_at(self, offset: int, log_start_offset: int) -> None:
+        state = self._state
+        segment = state.new_segment(offset)
+        segment.rebuild_from_nothing()
+        removed = state.segments.replace_all(segment)
+        self._lower_end(offset)
+        state.epochs.clear()
+        state.high_watermark = state.recovery_point = state.log_end_offset = offset
+        is_raised = log_start_offset > state.log_start_offset
+        state.log_start_offset, state.log_start_known = log_start_offset, True
+        state.producers = ProducerStateManager(offset)
+        if is_raised:
+            await state.keeper.save_log_start_offsets()
+        await self._remove(removed)
+        await state.snapshots.remove_above(NO_OFFSET)
+        await segment.start()
+        await self._make_durable()
+        if not is_raised:
+            await state.keeper.save_log_start_offsets()
+        state.notify()
+
+    async def _make_durable(self) -> None:
+        state = self._state
+        await state.save_epochs()
+        await state.disk.sync_directory(state.directory)
+        state.names_synced = state.names_changed
+        await state.keeper.save_recovery_points()
+
+    async def _remove(self, removed: list[LogSegment]) -> None:
+        """Newest first, so that a crash leaves no hole."""
+        for segment in removed:
+            await segment.remove_files()
+        await self._state.retire(removed)
+
+    async def _wait_for_readers(self, segment: LogSegment, position: int) -> None:
+        """Until nobody reads bytes of the segment from `position` on."""
+        slices = segment.slices
+        try:
+            async with asyncio.timeout(READER_WAIT_S):
+                while slices.above(position):
+                    await slices.wait()
+        except TimeoutError:
+            for log_slice in slices.above(position):
+                log_slice.abort()
+        while any(log_slice.is_busy for log_slice in slices.above(position)):
+            await slices.wait()

@@ -1,0 +1,204 @@
+"""Puts a segment from the tier in front of a local log that begins behind it.
+
+A replica that began behind the tier serves what lies below its local start from there. This brings such segments back,
+newest first, one at a time, so that the local log grows downwards without a hole. Everything is built aside and checked
+before the log is touched; a segment comes in by the renames of `cleaner_swap`, so that it is here whole or not at all:
+
+    step                                                          a crash, or an error of the disk, then leaves
+    ------------------------------------------------------------  --------------------------------------------------
+    1 write `.cleaned` files; fsync them                          files that the next start, or the next try, removes
+    2 check every batch: CRC, offsets, the epochs of this log     the same
+    3 the producer state at its base offset, as a `.snapshot`     a snapshot below the log, which nothing reads
+    4 under the log's locks: does it still fit? rename to `.swap` the old log (`.cleaned` is there) or the new one
+    5 rename to the live names; the local log start falls         the new one: the start finishes the renames
+
+It fits if the log still begins where the segment ends, none of its epochs have changed, and the log start is not
+behind it. A log that was cut, trimmed or closed meanwhile refuses it. The log start, the high watermark and the
+recovery point stay: all that comes in was committed, and is durable before it counts.
+
+What is checked is what makes the segment part of this log, whatever the tier says about it: its batches rise from its
+base offset, each has the epoch that this replica's epoch cache has for it, and the last ends where the local log
+begins. Where the segment reaches above that, the rest of it is left out; so is its beginning, where somebody wants it
+from an offset within it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from ...protocol.errors import CorruptRecordError, ErrorCode, KafkaError
+from ...protocol.records import BATCH_HEADER_SIZE, BatchHeader, parse_header
+from ..core.epochs import LeaderEpochCache
+from ..core.index import TransactionIndex
+from ..core.producers import ProducerStateManager
+from ..disk.port import DiskFile
+from ..disk.run_to_completion import uninterrupted
+from ..segment.batch_scan import BatchScan
+from .staged_segment import NewSegment
+from .state import LogState
+
+CHUNK_BYTES: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentToWarm:
+    """A segment from elsewhere. `read(start, end)` gives bytes of its `.log`; `transactions` is its `.txnindex`, empty
+    without one; `producers` the `.snapshot` at its base offset, None if the log begins there.
+    """
+
+    base_offset: int
+    size_bytes: int
+    read: Callable[[int, int], Awaitable[bytes]]
+    transactions: bytes
+    producers: bytes | None
+    begins_below: bool = False
+    """Whether its `.log` has batches below `base_offset`, which are left out."""
+
+
+class Warming:
+    """Warms the log whose state it is given; one segment at a time."""
+
+    def __init__(self, state: LogState) -> None:
+        self._state = state
+
+    async def prepend(self, source: SegmentToWarm) -> int:
+        """Bytes that came in. CorruptRecordError if they are no part of this log, CorruptFileError for what belongs to
+        them; NOT_LEADER_OR_FOLLOWER if the log has changed meanwhile; OSError; whatever `read` raises.
+        """
+        state = self._state
+        state.check_usable()
+        if not max(source.base_offset, state.log_start_offset) < state.segments.first_base_offset:
+            raise _changed(state)
+        building = _Building(state, source)
+        try:
+            return await building.run()
+        except BaseException:
+            with suppress(OSError):
+                await building.segment.discard()
+            raise
+
+
+class _Building:
+    """One segment on its way."""
+
+    def __init__(self, state: LogState, source: SegmentToWarm) -> None:
+        self._state = state
+        self._source = source
+        self._end_offset = state.segments.first_base_offset
+        self._epochs = LeaderEpochCache(state.epochs.range(source.base_offset, self._end_offset))
+        self._log_start_offset = state.log_start_offset
+        self._size_bytes = 0
+        self._next_offset = source.base_offset
+        self.segment = NewSegment(state, source.base_offset)
+
+    async def run(self) -> int:
+        file = await self.segment.open_log()
+        try:
+            await self._check(file, await self._copy(file))
+            await file.truncate(self._size_bytes)
+            await file.sync()
+        finally:
+            await file.close()
+        await self.segment.save_indexes()
+        await self._commit()
+        return self._size_bytes
+
+    async def _copy(self, file: DiskFile) -> int:
+        """The bytes that were copied."""
+        begin = await self._position_of_base() if self._source.begins_below else 0
+        for start in range(begin, self._source.size_bytes, CHUNK_BYTES):
+            await file.write(start - begin, await self._read(start))
+        return self._source.size_bytes - begin
+
+    async def _position_of_base(self) -> int:
+        """Of the batch that begins at the base offset: none may reach across."""
+        position, next_offset = 0, -1
+        while position < self._source.size_bytes:
+            data, start = await self._read(position), position
+            while position + BATCH_HEADER_SIZE <= start + len(data):
+                header = parse_header(data, position - start)
+                if header.base_offset >= self._source.base_offset >= next_offset:
+                    return position
+                position, next_offset = position + header.size_bytes, max(next_offset, header.next_offset)
+            if position == start:
+                break
+        raise CorruptRecordError(f"{self._name}: no batch begins there", position)
+
+    async def _read(self, start: int) -> bytes:
+        end = min(start + CHUNK_BYTES, self._source.size_bytes)
+        data = await self._source.read(start, end)
+        if len(data) != end - start:
+            raise CorruptRecordError(f"{self._name}: {len(data)} bytes where {end - start} were asked for", start)
+        return data
+
+    async def _check(self, file: DiskFile, copied_bytes: int) -> None:
+        """Learn the segment's indexes from its batches, up to where the local log begins."""
+        async for chunk in BatchScan(file, 0, copied_bytes, check_crc=True):
+            for position, header in chunk.batches:
+                if header.base_offset >= self._end_offset:
+                    break
+                self._check_batch(position, header)
+                self.segment.indexes.account((header,), position)
+                self._next_offset = header.next_offset
+                self._size_bytes = position + header.size_bytes
+        if self._next_offset != self._end_offset:
+            raise CorruptRecordError(
+                f"{self._name}: it ends at offset {self._next_offset}, and the log begins at {self._end_offset}",
+                self._size_bytes,
+            )
+        for aborted in TransactionIndex.decode(self._source.transactions, name=self._name):
+            if self._source.base_offset <= aborted.last_offset < self._end_offset:
+                self.segment.transactions.append(aborted)
+        if self._source.producers is not None:
+            ProducerStateManager.from_snapshot(self._source.producers, self._source.base_offset, name=self._name)
+
+    def _check_batch(self, position: int, header: BatchHeader) -> None:
+        if header.base_offset < self._next_offset:
+            raise CorruptRecordError(
+                f"{self._name}: offset {header.base_offset} where {self._next_offset} or more is expected", position
+            )
+        epoch = self._epochs.epoch_for_offset(header.base_offset)
+        # Below the log start epochs are forgotten; such offsets are never served.
+        if epoch != header.partition_leader_epoch and header.base_offset >= self._log_start_offset:
+            raise CorruptRecordError(
+                f"{self._name}: offset {header.base_offset} has leader epoch {header.partition_leader_epoch}, and "
+                f"{epoch} in the history of this replica",
+                position,
+            )
+
+    @property
+    def _name(self) -> str:
+        return f"segment {self._source.base_offset} of {self._state.topic_partition} from the tier"
+
+    @uninterrupted
+    async def _commit(self) -> None:
+        state = self._state
+        async with state.gate, state.flush_lock:
+            state.check_usable()
+            if not self._still_fits():
+                raise _changed(state)
+            if self._source.producers is not None:
+                state.snapshots.stage(self._source.base_offset, self._source.producers)
+                await state.snapshots.save()
+            async with state.all_or_failed():
+                await self.segment.commit()
+                await self.segment.make_live()
+                state.segments.prepend(
+                    self.segment.live(size_bytes=self._size_bytes, next_offset=self._end_offset, now_ms=state.now_ms())
+                )
+        state.notify()
+
+    def _still_fits(self) -> bool:
+        state = self._state
+        return (
+            state.segments.first_base_offset == self._end_offset
+            and state.log_start_offset < self._end_offset
+            and state.epochs.range(self._source.base_offset, self._end_offset) == self._epochs.entries
+        )
+
+
+def _changed(state: LogState) -> KafkaError:
+    return KafkaError(ErrorCode.not_leader_or_follower, f"{state.topic_partition} has changed while it was warmed")

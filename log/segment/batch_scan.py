@@ -1,0 +1,132 @@
+"""Walks over the batches of a `.log` file through the `Disk` port.
+
+* `HeaderScan` reads little: it looks for one batch, and skips what lies between the headers.
+* `BatchScan` reads all: recovery, rebuilding of producer state, look-ups by time.
+
+Positions are absolute in the file. Both stop silently at an incomplete tail, which the caller sees because the last
+batch ends before `end`; both raise CorruptRecordError, with the absolute position, after everything before the fault
+has been given out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+from ...protocol.errors import CorruptRecordError
+from ...protocol.records import BATCH_HEADER_SIZE, BatchHeader, iter_batches, iter_records, parse_header
+from ...protocol.records.control import ControlType, EndTransactionMarker, control_type, parse_end_transaction_marker
+from ..disk.port import Buffer, DiskFile
+
+HEADER_READ_BYTES: Final = 16 * 1024
+"""One read of `HeaderScan`: some headers of small batches, not much wasted on large ones."""
+BATCH_READ_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BatchChunk:
+    """Complete batches that were read together; `data` begins at `start`, and may end with a part of the next batch."""
+
+    start: int
+    data: bytes
+    batches: list[tuple[int, BatchHeader]]
+    """`(absolute position, header)`, never empty."""
+
+    def marker(self, position: int, header: BatchHeader) -> EndTransactionMarker | None:
+        return end_transaction_marker(self.data, position - self.start, header)
+
+
+def end_transaction_marker(buf: Buffer, position: int, header: BatchHeader) -> EndTransactionMarker | None:
+    """The COMMIT or ABORT that a batch holds; None for data and for other control records."""
+    if not header.is_control or not header.has_producer_id:
+        return None
+    record = next(iter_records(buf, position, header), None)
+    if record is None or control_type(record) not in {ControlType.ABORT, ControlType.COMMIT}:
+        return None
+    return parse_end_transaction_marker(record)
+
+
+class HeaderScan:
+    """`async for position, header` over the complete batches in `[start, end)`; the CRC is not looked at.
+
+    A class, not a generator, so that leaving the loop early leaves nothing behind.
+    """
+
+    __slots__ = ("_buffer", "_buffer_start", "_end", "_file", "_position")
+
+    def __init__(self, file: DiskFile, start: int, end: int) -> None:
+        self._file = file
+        self._position = start
+        self._end = end
+        self._buffer = b""
+        self._buffer_start = start
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> tuple[int, BatchHeader]:
+        position = self._position
+        if position + BATCH_HEADER_SIZE > self._end:
+            raise StopAsyncIteration
+        if position + BATCH_HEADER_SIZE > self._buffer_start + len(self._buffer):
+            self._buffer = await self._file.read(position, min(HEADER_READ_BYTES, self._end - position))
+            self._buffer_start = position
+            if len(self._buffer) < BATCH_HEADER_SIZE:
+                raise StopAsyncIteration
+        try:
+            header = parse_header(self._buffer, position - self._buffer_start)
+        except CorruptRecordError as error:
+            raise error.at(position) from error
+        if position + header.size_bytes > self._end:
+            raise StopAsyncIteration
+        self._position = position + header.size_bytes
+        return position, header
+
+
+class BatchScan:
+    """`async for chunk` over the complete batches in `[start, end)`: pieces of about 1 MiB, or of one larger batch."""
+
+    __slots__ = ("_check_crc", "_end", "_fault", "_file", "position")
+
+    def __init__(self, file: DiskFile, start: int, end: int, *, check_crc: bool = False) -> None:
+        self._file = file
+        self._end = end
+        self._check_crc = check_crc
+        self._fault: CorruptRecordError | None = None
+        self.position = start
+        """Where the batches given out so far end."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> BatchChunk:
+        if self._fault is not None:
+            raise self._fault
+        wanted = BATCH_READ_BYTES
+        while self.position + BATCH_HEADER_SIZE <= self._end:
+            start = self.position
+            data = await self._file.read(start, min(wanted, self._end - start))
+            batches, self._fault = _walk(data, start, check_crc=self._check_crc)
+            if batches:
+                self.position = batches[-1][0] + batches[-1][1].size_bytes
+                return BatchChunk(start, data, batches)
+            if self._fault is not None:
+                raise self._fault
+            if len(data) < BATCH_HEADER_SIZE:
+                break
+            wanted = parse_header(data).size_bytes
+            if wanted <= len(data) or start + wanted > self._end:
+                break
+        raise StopAsyncIteration
+
+
+def _walk(
+    data: bytes, base: int, *, check_crc: bool
+) -> tuple[list[tuple[int, BatchHeader]], CorruptRecordError | None]:
+    batches: list[tuple[int, BatchHeader]] = []
+    try:
+        for position, header in iter_batches(data, check_crc=check_crc):
+            batches.append((base + position, header))
+    except CorruptRecordError as error:
+        return batches, error.at(base + error.position)
+    return batches, None

@@ -1,0 +1,492 @@
+"""One segment: a `.log` file, its offset, time and transaction index, and what is known of its batches.
+
+| state | file | offset and time index | bytes |
+|---|---|---|---|
+| active | open | in memory, ahead of their files | grow at the end; cut by truncation |
+| closed, indexes unsaved | open | in memory | immutable |
+| closed | opened on demand, parked by `OpenSegments` | loaded on demand | immutable |
+| removed | unlinked; open until the last pin goes | - | - |
+
+Invariants:
+
+* `written_bytes <= size_bytes`: batches are accounted for (`account`) before they are written, and nobody reads beyond
+  `written_bytes`. The largest timestamp is that of what is written.
+* The indexes of an active segment are never needed after a crash: recovery scans every segment that was not flushed
+  whole. They are saved when the segment is closed and flushed, and at a clean close.
+* An index file that is missing, or cannot be one, is made anew from the log by whoever needs it first.
+* While a pin is held the file stays open; a slice is a pin that truncation also waits for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from ...protocol.errors import CorruptRecordError
+from ...protocol.records import LOG_OVERHEAD, BatchHeader
+from ...protocol.values import value
+from ..core.config import LogConfig
+from ..core.errors import CorruptFileError
+from ..core.file_names import INDEX_SUFFIXES, LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, offset_file
+from ..core.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX, AbortedTransaction, TransactionIndex
+from ..core.recent_batches import RecentBatches
+from ..core.segment_indexes import SegmentIndexes
+from ..disk.port import Disk, DiskFile
+from .batch_scan import HeaderScan
+from .held_slices import HeldSlices
+from .index_files import read_indexes, read_largest_timestamp, rebuild_indexes, write_indexes
+from .open_limit import OpenSegments
+from .slices import LogSlice
+
+logger = logging.getLogger(__name__)
+
+REFINE_SHARE: Final = 8
+"""An index entry is a good enough end of a slice if it wastes at most this fraction of what may be read."""
+
+
+@value
+class Published:
+    """How far a segment is visible: what had been accounted for when a write was submitted."""
+
+    end_position: int
+    end_offset: int
+    max_timestamp_ms: int
+    max_timestamp_offset: int
+
+
+class Pinned:
+    """`with segment.pinned():`, for every read."""
+
+    __slots__ = ("_segment",)
+
+    def __init__(self, segment: LogSegment) -> None:
+        self._segment = segment
+
+    def __enter__(self) -> None:
+        self._segment.pins += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._segment.pins -= 1
+
+
+class LogSegment:
+    """Offsets `[base_offset, next_offset)`; for a closed segment `next_offset` is the base of the one behind it."""
+
+    __slots__ = (
+        "_config",
+        "_directory",
+        "_disk",
+        "_file",
+        "_indexes",
+        "_indexes_saved",
+        "_open_segments",
+        "_transaction_index",
+        "base_offset",
+        "created_ms",
+        "first_timestamp_ms",
+        "has_transaction_index",
+        "is_active",
+        "last_modified_ms",
+        "max_timestamp_ms",
+        "max_timestamp_offset",
+        "next_offset",
+        "pins",
+        "recent",
+        "size_bytes",
+        "slices",
+        "written_bytes",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        base_offset: int,
+        *,
+        config: LogConfig,
+        open_segments: OpenSegments,
+        now_ms: int,
+        size_bytes: int = 0,
+        next_offset: int | None = None,
+        has_transaction_index: bool = False,
+    ) -> None:
+        """A closed segment whose contents are not looked at; `config` gives the interval and limit of its indexes."""
+        self._disk = disk
+        self._directory = directory
+        self._config = config
+        self._open_segments = open_segments
+        self._file: DiskFile | None = None
+        self._indexes: SegmentIndexes | None = None
+        self._indexes_saved = True
+        self._transaction_index: TransactionIndex | None = None
+        self.recent: RecentBatches | None = None
+        """Of the active segment."""
+        self.slices = HeldSlices()
+        self.base_offset = base_offset
+        self.next_offset = base_offset if next_offset is None else next_offset
+        self.size_bytes = size_bytes
+        self.written_bytes = size_bytes
+        self.max_timestamp_ms = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset
+        self.first_timestamp_ms = NO_TIMESTAMP
+        self.created_ms = now_ms
+        self.last_modified_ms = now_ms
+        self.has_transaction_index = has_transaction_index
+        self.is_active = False
+        self.pins = 0
+
+    def __repr__(self) -> str:
+        return f"LogSegment({self.path}, next_offset={self.next_offset}, size_bytes={self.size_bytes})"
+
+    @property
+    def path(self) -> Path:
+        return self._path(LOG_SUFFIX)
+
+    @property
+    def largest_timestamp_ms(self) -> int:
+        """What retention by time goes by: the largest timestamp, or the time of the last change if there is none."""
+        return self.max_timestamp_ms if self.max_timestamp_ms >= 0 else self.last_modified_ms
+
+    @property
+    def can_park(self) -> bool:
+        return not self.is_active and self._indexes_saved and self.pins == 0
+
+    # Appending: no await, for the active segment.
+
+    def fitting(self, headers: Sequence[BatchHeader], now_ms: int, config: LogConfig) -> int:
+        """How many of these batches belong into this segment, counted from the first; behind them a new one begins.
+
+        An empty segment takes any batch, unless its base offset is too far below.
+        """
+        indexes = self._active_indexes()
+        if self.size_bytes > 0 and indexes.is_full:
+            return 0
+        last_offset_max = self.base_offset + RELATIVE_OFFSET_MAX
+        size_bytes, first_timestamp_ms = self.size_bytes, self.first_timestamp_ms
+        segment_ms = config.segment_ms_in_force
+        for count, header in enumerate(headers):
+            if header.base_offset + header.last_offset_delta > last_offset_max:
+                return count
+            size_bytes += header.batch_length + LOG_OVERHEAD
+            if size_bytes == header.batch_length + LOG_OVERHEAD:
+                first_timestamp_ms = header.max_timestamp
+                continue
+            if first_timestamp_ms >= 0:
+                waited_ms = header.max_timestamp - first_timestamp_ms
+            else:
+                waited_ms = now_ms - self.created_ms
+            if size_bytes > config.segment_bytes or waited_ms > segment_ms:
+                return count
+        return len(headers)
+
+    def account(self, headers: Sequence[BatchHeader], now_ms: int) -> Published:
+        """Take note of batches that are about to be written at `size_bytes`, one behind another; returns what
+        `publish` takes once they are.
+        """
+        indexes = self._active_indexes()
+        if self.size_bytes == 0:
+            self.first_timestamp_ms = headers[0].max_timestamp
+        indexes.account(headers, self.size_bytes)
+        size_bytes = self.size_bytes
+        for header in headers:
+            size = header.batch_length + LOG_OVERHEAD
+            size_bytes += size
+            if self.recent is not None:
+                self.recent.append(header.base_offset + header.last_offset_delta, size)
+        self.size_bytes = size_bytes
+        self.next_offset = headers[-1].next_offset
+        self.last_modified_ms = now_ms
+        return self._accounted(indexes)
+
+    def publish_all(self) -> None:
+        """All that is accounted for is in the file already."""
+        indexes = self._active_indexes()
+        if self.size_bytes > self.written_bytes:
+            self.publish(self._accounted(indexes))
+
+    def _accounted(self, indexes: SegmentIndexes) -> Published:
+        return Published(self.size_bytes, self.next_offset, indexes.max_timestamp_ms, indexes.max_timestamp_offset)
+
+    def publish(self, published: Published) -> None:
+        """The file holds its bytes up to there."""
+        assert self.written_bytes < published.end_position <= self.size_bytes, (self, published)
+        self.written_bytes = published.end_position
+        self.max_timestamp_ms = published.max_timestamp_ms
+        self.max_timestamp_offset = published.max_timestamp_offset
+
+    def account_aborted(self, aborted: AbortedTransaction) -> None:
+        """Take note of an aborted transaction whose marker lies in this segment."""
+        assert self._transaction_index is not None, self
+        self._transaction_index.append(aborted)
+        self.has_transaction_index = True
+
+    def _active_indexes(self) -> SegmentIndexes:
+        assert self.is_active, self
+        assert self._indexes is not None, self
+        return self._indexes
+
+    def _note_timestamps(self, indexes: SegmentIndexes) -> None:
+        self.max_timestamp_ms, self.max_timestamp_offset = indexes.max_timestamp_ms, indexes.max_timestamp_offset
+
+    # Becoming active, closing, cutting.
+
+    async def start(self) -> None:
+        """Make the file of a new segment, and the segment the active one."""
+        self.rebuild_from_nothing()
+        self._file = await self._disk.open(self.path, create=True)
+        size = await self._file.size()
+        assert size == 0, f"{self.path} is to be made, and exists with {size} bytes"
+
+    def rebuild_from_nothing(self) -> None:
+        """Forget all that is known of the batches: `account` tells it again, batch for batch."""
+        self._open_segments.forget(self)
+        self._indexes = self._new_indexes()
+        self._transaction_index = TransactionIndex()
+        self.recent = RecentBatches(self.base_offset, 0)
+        self._indexes_saved = False
+        self.has_transaction_index = False
+        self.is_active = True
+        self.size_bytes = self.written_bytes = 0
+        self.next_offset = self.base_offset
+        self.first_timestamp_ms = NO_TIMESTAMP
+        self._note_timestamps(self._indexes)
+
+    async def activate(self) -> int:
+        """Make it the segment that is appended to; returns where its batches end, `size_bytes` if none is torn.
+
+        CorruptRecordError if there are bytes behind the last index entry that are no batch.
+        """
+        self.is_active = True
+        self._open_segments.forget(self)
+        indexes = await self.indexes()
+        await self.transaction_index()
+        self._indexes_saved = False
+        return await self._resume(indexes)
+
+    def deactivate(self, next_base_offset: int) -> None:
+        """Close it at a roll; the indexes stay in memory until `save_indexes`."""
+        assert next_base_offset >= self.next_offset, (self, next_base_offset)
+        self.finish()
+        self.next_offset = next_base_offset
+
+    def finish(self) -> None:
+        """Nothing is appended any more."""
+        self._active_indexes().close()
+        self.recent = None
+        self.is_active = False
+
+    async def truncate_to(self, offset: int) -> None:
+        """Cut every batch that holds `offset` or more; the segment is the active one afterwards."""
+        position = await self.position_of(offset)
+        indexes = await self.indexes()
+        transactions = await self.transaction_index()
+        self.is_active = True
+        self._open_segments.forget(self)
+        self._indexes_saved = False
+        file = await self.file()
+        await file.truncate(position)
+        await file.sync()
+        self.size_bytes = self.written_bytes = position
+        indexes.truncate_to(offset)
+        transactions.truncate_to(offset)
+        self.has_transaction_index = len(transactions) > 0
+        await self._resume(indexes)
+
+    async def _resume(self, indexes: SegmentIndexes) -> int:
+        """Learn from the batches behind the last index entry."""
+        start = end = indexes.tail_position
+        headers: list[BatchHeader] = []
+        with self.pinned():
+            file = await self.file()
+            first = await anext(HeaderScan(file, 0, self.size_bytes), None)
+            async for position, header in HeaderScan(file, start, self.size_bytes):
+                headers.append(header)
+                end = position + header.size_bytes
+        indexes.resume(headers)
+        self.first_timestamp_ms = first[1].max_timestamp if first is not None else NO_TIMESTAMP
+        self.next_offset = headers[-1].next_offset if headers else self.base_offset
+        self.recent = RecentBatches(self.next_offset, end)
+        self._note_timestamps(indexes)
+        return end
+
+    # Indexes.
+
+    async def indexes(self) -> SegmentIndexes:
+        """The offset and the time index, from memory, their files, or the log itself."""
+        indexes = self._indexes
+        if indexes is None:
+            loaded = await self._load_indexes()
+            indexes = self._indexes = self._indexes or loaded
+            await self._open_segments.opened(self)
+        return indexes
+
+    async def transaction_index(self) -> TransactionIndex:
+        """Raises CorruptFileError if the file cannot be one: only recovery with producer state can make it anew."""
+        index = self._transaction_index
+        if index is None:
+            loaded = TransactionIndex()
+            if self.has_transaction_index:
+                path = self._path(TRANSACTION_INDEX_SUFFIX)
+                loaded = TransactionIndex.decode(await self._disk.read_file(path), name=str(path))
+            index = self._transaction_index = self._transaction_index or loaded
+            await self._open_segments.opened(self)
+        return index
+
+    async def save_indexes(self) -> None:
+        """Write the indexes to their files, durably; only those of a closed segment can be parked afterwards."""
+        if self._indexes_saved:
+            return
+        assert self._indexes is not None, self
+        assert self._transaction_index is not None, self
+        if self.has_transaction_index:
+            await self._disk.write_file(self._path(TRANSACTION_INDEX_SUFFIX), self._transaction_index.encode())
+        else:
+            await self._disk.remove(self._path(TRANSACTION_INDEX_SUFFIX))
+        # Last: where they are there, the transaction index is right.
+        await write_indexes(self._disk, self._directory, self._indexes)
+        if not self.is_active:
+            self._indexes_saved = True
+            await self._open_segments.opened(self)
+
+    async def load_largest_timestamp(self) -> None:
+        """For a closed segment at start-up: the end of its time index tells it, or else the whole segment does."""
+        last = await read_largest_timestamp(self._disk, self._directory, self.base_offset)
+        if last is not None:
+            self.max_timestamp_ms, self.max_timestamp_offset = last.timestamp, last.offset
+        elif self.size_bytes:
+            self._note_timestamps(await self.indexes())
+
+    def _new_indexes(self) -> SegmentIndexes:
+        return SegmentIndexes(
+            self.base_offset,
+            interval_bytes=self._config.index_interval_bytes,
+            bytes_max=self._config.segment_index_bytes,
+        )
+
+    async def _load_indexes(self) -> SegmentIndexes:
+        try:
+            return await read_indexes(self._disk, self._directory, self._new_indexes(), self.size_bytes)
+        except (FileNotFoundError, CorruptFileError) as error:
+            logger.warning("%s: its indexes are made anew from the log: %s", self.path, error)
+            return await self._rebuild_indexes()
+
+    async def _rebuild_indexes(self) -> SegmentIndexes:
+        with self.pinned():
+            file = await self.file()
+            return await rebuild_indexes(
+                self._disk, self._directory, self._new_indexes(), file, self.size_bytes, is_closed=not self.is_active
+            )
+
+    # Reading.
+
+    async def position_of(self, offset: int) -> int:
+        """Where the first batch begins whose last offset is `offset` or above; `size_bytes` if there is none."""
+        offset = max(offset, self.base_offset)
+        if self.recent is not None:
+            recent = self.recent.position_of(offset)
+            if recent is not None:
+                return recent
+        with self.pinned():
+            indexes = await self.indexes()
+            file = await self.file()
+            async for position, header in HeaderScan(file, indexes.offset.lookup(offset).position, self.size_bytes):
+                if header.last_offset >= offset:
+                    return position
+        return self.size_bytes
+
+    async def slice_end(self, start: int, limit: int, *, max_bytes: int, min_one_batch: bool) -> int:
+        """The last border between batches in `[start, min(limit, start + max_bytes)]`.
+
+        With `min_one_batch` at least the first batch's end. `start` and `limit` are borders themselves.
+        """
+        target = start + max_bytes
+        if limit <= target:
+            return limit
+        end = self.recent.border_at_or_before(target) if self.recent is not None else None
+        if end is None:
+            end = await self._border_by_index(start, target)
+        if end <= start:
+            end = start
+            if min_one_batch:
+                with self.pinned():
+                    first = await anext(HeaderScan(await self.file(), start, limit), None)
+                if first is None:
+                    raise CorruptRecordError(f"{self.path}: no whole batch where one begins", start)
+                end = start + first[1].size_bytes
+        return end
+
+    async def _border_by_index(self, start: int, target: int) -> int:
+        with self.pinned():
+            entry = (await self.indexes()).offset.last_at_or_before(target)
+            end = entry.position if entry is not None and entry.position > start else start
+            if target - end <= (target - start) // REFINE_SHARE:
+                return end
+            async for position, header in HeaderScan(await self.file(), end, self.size_bytes):
+                if position + header.size_bytes > target:
+                    return position
+        return end
+
+    @property
+    def open_file(self) -> DiskFile:
+        """The `.log` of the active segment, or of one that is not written whole."""
+        assert self._file is not None, self
+        return self._file
+
+    async def file(self) -> DiskFile:
+        """The open `.log`; pin the segment before. FileNotFoundError if the segment was removed meanwhile."""
+        assert self.is_active or self.pins, self
+        file = self._file
+        if file is None:
+            opened = await self._disk.open(self.path)
+            file = self._file
+            if file is None:
+                file = self._file = opened
+            else:
+                await opened.close()
+            await self._open_segments.opened(self)
+        return file
+
+    def hold(self, position: int, end: int, *, first_offset: int, end_offset: int) -> LogSlice:
+        """A slice of `[position, end)` of a segment that is open and pinned; its offsets are below `end_offset`."""
+        assert self._file is not None, self
+        assert 0 <= position < end <= self.written_bytes, (self, position, end)
+        indexes = self._indexes if end < self.size_bytes else None
+        entry = None if indexes is None else indexes.offset.first_at_or_after(end)
+        end_offset = min(end_offset, self.next_offset if entry is None else entry.offset)
+        log_slice = LogSlice(
+            self, self._file, position, end - position, first_offset=first_offset, end_offset=end_offset
+        )
+        self.slices.add(log_slice)
+        self.pins += 1
+        return log_slice
+
+    def pinned(self) -> Pinned:
+        """Keep the file open meanwhile."""
+        return Pinned(self)
+
+    def slice_changed(self, log_slice: LogSlice, *, released: bool) -> None:
+        """Called by a slice of this segment."""
+        if released:
+            self.pins -= 1
+        self.slices.changed(log_slice, released=released)
+
+    # Going.
+
+    async def park(self) -> None:
+        """Close the file and drop the indexes; both come back on demand."""
+        file, self._file = self._file, None
+        self._indexes = self._transaction_index = self.recent = None
+        self._open_segments.forget(self)
+        if file is not None:
+            await file.close()
+
+    async def remove_files(self) -> None:
+        """Unlink the log, then its indexes: an index without a log is swept at the next start."""
+        self._open_segments.forget(self)
+        for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
+            await self._disk.remove(self._path(suffix))
+
+    def _path(self, suffix: str) -> Path:
+        return offset_file(self._directory, self.base_offset, suffix)

@@ -1,0 +1,80 @@
+"""The `<offset>.snapshot` files of one log: the producer state at that offset.
+
+A roll takes a snapshot in memory (`stage`), because an append must not wait for a file; `save` makes it durable before
+the recovery point passes it. After a crash the newest one at or below the log's end is loaded, and the batches behind
+it are replayed; one that lies above the end describes batches that are gone, and goes before anything is appended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..core.file_names import SNAPSHOT_SUFFIX, offset_file
+from ..disk.port import Disk
+
+
+class ProducerSnapshots:
+    """Files and staged snapshots by offset."""
+
+    __slots__ = ("_directory", "_disk", "_offsets", "_staged")
+
+    def __init__(self, disk: Disk, directory: Path, offsets: Iterable[int] = ()) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._offsets = set(offsets)
+        self._staged: dict[int, bytes] = {}
+
+    @property
+    def offsets(self) -> list[int]:
+        """Rising; staged ones included."""
+        return sorted(self._offsets | self._staged.keys())
+
+    @property
+    def has_staged(self) -> bool:
+        """Whether `save` has anything to do."""
+        return bool(self._staged)
+
+    def is_staged(self, offset: int) -> bool:
+        return offset in self._staged
+
+    def path(self, offset: int) -> Path:
+        return offset_file(self._directory, offset, SNAPSHOT_SUFFIX)
+
+    def stage(self, offset: int, data: bytes) -> None:
+        self._staged[offset] = data
+
+    async def save(self) -> None:
+        """Write every staged snapshot, durably."""
+        for offset in sorted(self._staged):
+            data = self._staged[offset]
+            await self._disk.write_file(self.path(offset), data)
+            self._offsets.add(offset)
+            if self._staged.get(offset) is data:
+                del self._staged[offset]
+
+    async def read(self, offset: int) -> bytes | None:
+        """None if there is none at this offset."""
+        staged = self._staged.get(offset)
+        if staged is not None:
+            return staged
+        if offset not in self._offsets:
+            return None
+        return await self._disk.read_file(self.path(offset))
+
+    async def remove(self, offset: int) -> None:
+        self._staged.pop(offset, None)
+        if offset in self._offsets:
+            await self._disk.remove(self.path(offset))
+            self._offsets.discard(offset)
+
+    async def remove_below(self, offset: int) -> None:
+        for each in self.offsets:
+            if each < offset:
+                await self.remove(each)
+
+    async def remove_above(self, offset: int) -> None:
+        """Newest first."""
+        for each in reversed(self.offsets):
+            if each > offset:
+                await self.remove(each)

@@ -1,0 +1,257 @@
+"""What is not in the tier yet, asked of the brokers: topics, offsets, and the batches up to the end.
+
+Only Metadata, ListOffsets and Fetch, as any consumer; Kafka and tierfetch brokers alike. A leader that moved, or a
+broker that is gone, is looked for again until `RETRY_FOR_S` have passed.
+
+Fetch tells the producer and the first offset of each aborted transaction; where it ends its marker says, which is among
+the batches or behind them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+from ...log.core.index import AbortedTransaction
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.fetch import messages as fetch_messages
+from ...protocol.fetch.messages import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchTopic,
+)
+from ...protocol.net.client import Address, KafkaClient
+from ...protocol.records import iter_batches, iter_records
+from ...protocol.records.control import ControlType, control_type
+from ...protocol.requests import metadata_of
+from ...protocol.topics import TopicPartition
+from ..core.batch_table import OFFSET_END
+
+T = TypeVar("T")
+
+FETCH_BYTES: Final = 8 * 1024 * 1024
+FETCH_WAIT_MS: Final = 500
+REQUEST_TIMEOUT_S: Final = 30.0
+RETRY_FOR_S: Final = 60.0
+RETRY_PAUSE_S: Final = 0.5
+
+
+class BrokersUnavailableError(Exception):
+    """No broker could be asked; says which, and what each said."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTopic:
+    """A topic as the brokers have it; `leaders` by partition, None where there is none now."""
+
+    name: str
+    topic_id: UUID | None
+    leaders: dict[int, Address | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Whole batches, the first perhaps from below the asked offset; `next_offset` is where to go on."""
+
+    data: memoryview
+    next_offset: int
+    aborted: tuple[AbortedTransaction, ...]
+
+
+class Brokers:
+    """One caller at a time. `bootstrap`: HOST:PORT, separated by commas."""
+
+    def __init__(self, bootstrap: str, *, committed_only: bool) -> None:
+        self._addresses = dict.fromkeys(Address.parse(text) for text in bootstrap.split(","))
+        self._isolation = READ_COMMITTED if committed_only else READ_UNCOMMITTED
+        self._client = KafkaClient(client_id="tierfetch-spark", random=Random())
+        self._topics: dict[str, LiveTopic] = {}
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def topics(self, names: Sequence[str] | None) -> list[LiveTopic]:
+        """The named ones that exist, or all that are not internal; by name. BrokersUnavailableError."""
+        response = await self._ask_any(metadata_of(names))
+        addresses = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
+        self._addresses.update(dict.fromkeys(addresses.values()))
+        found = [
+            LiveTopic(
+                topic.name,
+                getattr(topic, "topic_id", None),
+                {part.partition_index: addresses.get(part.leader_id) for part in topic.partitions},
+            )
+            for topic in response.topics
+            if topic.error_code is ErrorCode.none and not (names is None and topic.is_internal)
+        ]
+        self._topics.update((topic.name, topic) for topic in found)
+        return sorted(found, key=lambda topic: topic.name)
+
+    async def offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        """ListOffsets, one for each leader: a time in ms or one of the special ones; -1 where no record is that late.
+        BrokersUnavailableError.
+        """
+        wanted = list(partitions)
+        found: dict[TopicPartition, int] = {}
+        while left := [partition for partition in wanted if partition not in found]:
+
+            async def ask(leader: Address, left: Sequence[TopicPartition] = left) -> dict[TopicPartition, int]:
+                led = [partition for partition in left if self._known_leader(partition) == leader]
+                return await self._list_offsets(leader, led, timestamp)
+
+            found |= await self._of_leader(left[0], ask)
+        return found
+
+    async def _list_offsets(
+        self, leader: Address, partitions: Sequence[TopicPartition], timestamp: int
+    ) -> dict[TopicPartition, int]:
+        """Of those that it answers for; KafkaError if the first one is not among them."""
+        by_topic: dict[str, list[dict[str, int]]] = {}
+        for name in partitions:
+            asked = {"partition_index": name.partition, "timestamp": timestamp}
+            by_topic.setdefault(name.topic, []).append(asked)
+        body = {
+            "replica_id": -1,
+            "isolation_level": self._isolation,
+            "timeout_ms": int(REQUEST_TIMEOUT_S * 1000),
+            "topics": [{"name": topic, "partitions": some} for topic, some in by_topic.items()],
+        }
+        response = await self._client.request(leader, ApiKey.LIST_OFFSETS, body, timeout_s=REQUEST_TIMEOUT_S)
+        answers = {
+            TopicPartition(topic.name, answer.partition_index): answer
+            for topic in response.topics
+            for answer in topic.partitions
+        }
+        first = answers[partitions[0]]
+        if first.error_code is not ErrorCode.none:
+            raise KafkaError(first.error_code, f"offset {timestamp} of {partitions[0]}")
+        return {name: int(answer.offset) for name, answer in answers.items() if answer.error_code is ErrorCode.none}
+
+    async def batches(
+        self, partition: TopicPartition, topic_id: UUID | None, first_offset: int, end_offset: int
+    ) -> AsyncIterator[Fetched]:
+        """Everything of [first_offset, end_offset), which was readable once in the topic of this id. None: of brokers
+        too old to tell. BrokersUnavailableError where nothing has come for `RETRY_FOR_S`: an unclean election may have
+        lost what was there.
+        """
+        loop = asyncio.get_running_loop()
+        at, heard_s = first_offset, loop.time()
+
+        async def ask(leader: Address) -> Fetched:
+            self._check_same(partition, topic_id)
+            return await self._fetch(leader, partition, at)
+
+        while at < end_offset:
+            fetched = await self._of_leader(partition, ask)
+            if fetched.next_offset > at:
+                yield fetched
+                at, heard_s = fetched.next_offset, loop.time()
+            elif loop.time() - heard_s >= RETRY_FOR_S:
+                raise BrokersUnavailableError(
+                    f"{partition}: nothing came from offset {at} on for {RETRY_FOR_S:.0f} s, and it went up to "
+                    f"{end_offset} when the job was planned: its end was lost, or is not committed any more"
+                )
+
+    def _check_same(self, partition: TopicPartition, topic_id: UUID | None) -> None:
+        topic = self._topics.get(partition.topic)
+        found = None if topic is None else topic.topic_id
+        if None not in (topic_id, found) and topic_id != found:
+            raise KafkaError(
+                ErrorCode.inconsistent_topic_id,
+                f"the topic was deleted and made anew since the job was planned (its id was {topic_id} and is {found})",
+            )
+
+    async def _fetch(self, leader: Address, partition: TopicPartition, offset: int) -> Fetched:
+        wanted = FetchPartition(partition.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+        request = FetchRequest(
+            max_wait_ms=FETCH_WAIT_MS,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES,
+            isolation_level=self._isolation,
+            topics=(FetchTopic((wanted,), partition.topic, self._topics[partition.topic].topic_id),),
+        )
+        response = await self._client.fetch(leader, request, timeout_s=REQUEST_TIMEOUT_S)
+        answer = response.topics[0].partitions[0] if response.topics else FetchPartitionResponse(0, response.error_code)
+        if answer.error_code is not ErrorCode.none:
+            raise KafkaError(answer.error_code, f"{partition} at offset {offset}")
+        assert isinstance(answer.records, bytes | memoryview | None), type(answer.records)
+        return _fetched(memoryview(answer.records or b""), offset, answer.aborted_transactions or ())
+
+    async def _ask_any(self, body: Any) -> Any:
+        failures = []
+        for address in list(self._addresses):
+            try:
+                return await self._client.request(address, ApiKey.METADATA, body, timeout_s=REQUEST_TIMEOUT_S)
+            except (OSError, KafkaError) as error:
+                failures.append(f"{address}: {error}")
+        raise BrokersUnavailableError(f"no broker answers: {'; '.join(failures)}")
+
+    async def _of_leader(self, partition: TopicPartition, ask: Callable[[Address], Coroutine[Any, Any, T]]) -> T:
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + RETRY_FOR_S
+        while True:
+            try:
+                return await ask(await self._leader(partition))
+            except (OSError, KafkaError, BrokersUnavailableError) as error:
+                self._topics.pop(partition.topic, None)
+                if loop.time() >= deadline_s or not is_retriable(error):
+                    raise BrokersUnavailableError(f"{partition} cannot be read: {error}") from error
+                await asyncio.sleep(RETRY_PAUSE_S)
+
+    async def _leader(self, partition: TopicPartition) -> Address:
+        if partition.topic not in self._topics:
+            await self.topics([partition.topic])
+        leader = self._known_leader(partition)
+        if leader is None:
+            raise KafkaError(ErrorCode.leader_not_available, f"{partition} has no leader now")
+        return leader
+
+    def _known_leader(self, partition: TopicPartition) -> Address | None:
+        topic = self._topics.get(partition.topic)
+        return None if topic is None else topic.leaders.get(partition.partition)
+
+
+def is_retriable(error: Exception) -> bool:
+    """Whether asking again, perhaps another broker, may help."""
+    return not isinstance(error, KafkaError) or error.code in _RETRIABLE
+
+
+_RETRIABLE: Final = frozenset(
+    {
+        ErrorCode.leader_not_available,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.offset_not_available,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.kafka_storage_error,
+        ErrorCode.request_timed_out,
+    }
+)
+
+
+def _fetched(data: memoryview, offset: int, aborted: Sequence[fetch_messages.AbortedTransaction]) -> Fetched:
+    """Cut after the last whole batch."""
+    end, next_offset, markers = 0, offset, []
+    for position, header in iter_batches(data):
+        end, next_offset = position + header.size_bytes, header.next_offset
+        if header.is_control:
+            (record,) = iter_records(data, position, header)
+            if control_type(record) is ControlType.ABORT:
+                markers.append((header.producer_id, header.base_offset))
+    return Fetched(data[:end], next_offset, tuple(_whole(transaction, markers) for transaction in aborted))
+
+
+def _whole(transaction: fetch_messages.AbortedTransaction, markers: Sequence[tuple[int, int]]) -> AbortedTransaction:
+    producer_id, first = transaction
+    last = min((at for of_id, at in markers if of_id == producer_id and at >= first), default=OFFSET_END)
+    return AbortedTransaction(producer_id, first, last, last)

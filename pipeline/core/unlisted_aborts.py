@@ -1,0 +1,49 @@
+"""What was aborted although no transaction index says so: the segment's index was lost.
+
+A segment in which nothing was aborted has no index either, so that a listing cannot tell the two apart. Its batches
+can: an ABORT marker ends what its producer wrote since its marker before. Where these batches and the marker are read
+together, that is proof. A marker alone is none: a transaction may end in a partition that it wrote nothing to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import numpy as np
+
+from ...log.core.index import AbortedTransaction
+from ...protocol.errors import CorruptRecordError
+from ...protocol.records import iter_records
+from ...protocol.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT
+from ...protocol.records.control import ControlType, control_type
+from .batch_table import BatchTable, Selection
+
+
+def unlisted_aborts(table: BatchTable, selection: Selection) -> Iterator[tuple[AbortedTransaction, int]]:
+    """Those with a wanted offset, and where the first batch of each begins; its `last_stable_offset` is nobody's."""
+    is_marker = table.has(CONTROL_BIT)
+    if not is_marker.any():
+        return
+    bases, lasts, producers = table.column("base_offset"), table.last_offsets, table.column("producer_id")
+    open_since: dict[int, int] = {}
+    for index in np.flatnonzero(table.has(TRANSACTIONAL_BIT)).tolist():
+        producer_id = int(producers[index])
+        if not is_marker[index]:
+            open_since.setdefault(producer_id, index)
+            continue
+        first = open_since.pop(producer_id, None)
+        if first is None or not selection.first_offset < bases[index] < selection.end_offset:
+            continue
+        if _aborts(BatchTable(table.data, table.positions[index : index + 1], table.headers[index : index + 1])):
+            found = AbortedTransaction(producer_id, int(bases[first]), int(lasts[index]), int(lasts[index]) + 1)
+            yield found, int(table.positions[first])
+
+
+def _aborts(marker: BatchTable) -> bool:
+    """A damaged marker proves nothing."""
+    with suppress(CorruptRecordError):
+        marker.check()
+        records = iter_records(marker.data, int(marker.positions[0]))
+        return any(control_type(record) is ControlType.ABORT for record in records)
+    return False

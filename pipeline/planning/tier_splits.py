@@ -1,0 +1,222 @@
+"""From wanted offsets to splits, by asking the stores for indexes. No broker is asked.
+
+    pieces (which segment gives which offsets) -> aborted transactions -> cut at the offset index
+
+Indexes are asked for where they are of use: of segments that are wanted in part, and of large ones while cutting them
+makes more tasks than there are. What spares reading: a segment whose largest timestamp lies below the wanted ones is
+left out.
+
+Failure points: a store that does not answer (RemoteStorageError), a gap between segments (`failOnDataLoss`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from ...log.core.index import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
+from ...protocol.errors import CorruptRecordError
+from ...protocol.topics import TopicPartition
+from ...remote.core.lineage import Gap, youngest
+from ...remote.storage import IndexType
+from ...remote.survey import at_once
+from ..access.options import TierOptions
+from ..access.stores import SegmentStore, StoreRef
+from ..core.batch_table import OFFSET_END, TIMESTAMP_MIN, FaultListener, Selection
+from ..core.decode import decode
+from ..core.offset_cover import Piece, Split, cut, is_whole, selections, whole
+from .catalog import TierCatalog, TieredPartition
+
+INDEXES_AT_ONCE_MAX: Final = 16
+CUT_PIECES_MAX: Final = 512
+"""Of one partition: above it there are tasks enough, and the indexes of all segments too many bytes to read here."""
+SEARCH_BYTES: Final = 1024 * 1024
+DAMAGE_SHOWN_MAX: Final = 3
+
+
+class TierError(Exception):
+    """The tier cannot give what was asked for; the message says what and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Wanted offsets [first_offset, end_offset) of a partition."""
+
+    first_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSplit:
+    """A split with the partition that it belongs to, and the store that has it."""
+
+    partition: TopicPartition
+    store: StoreRef
+    split: Split
+
+
+@dataclass(frozen=True, slots=True)
+class _Uncut:
+    """A piece that its offset index will cut."""
+
+    piece: Piece
+    selection: Selection
+
+
+class TierPlanner:
+    """Over what the catalog found last."""
+
+    def __init__(self, catalog: TierCatalog, options: TierOptions, min_timestamp_ms: int = TIMESTAMP_MIN) -> None:
+        self._catalog = catalog
+        self._options = options
+        self._min_timestamp_ms = min_timestamp_ms
+
+    def readable_end(self, partition: TieredPartition) -> int:
+        committed_only = self._options.isolation == "read_committed"
+        return partition.stable_offset if committed_only else partition.end_offset
+
+    def check_end(self, partition: TieredPartition) -> None:
+        """TierError where the tier seems to end because what follows is damaged: what begins behind the last segment's
+        begin may reach farther.
+        """
+        latest = youngest(partition.ledger) if partition.damage else None
+        begin = -1 if latest is None else latest.start_offset
+        behind = [one for one in partition.damage if one.start_offset is None or one.start_offset > begin]
+        if behind and self._options.fail_on_data_loss:
+            raise TierError(
+                f"{partition.name} cannot be read from offset {partition.end_offset} on: {behind[0]}; set "
+                "failOnDataLoss to false to end there"
+            )
+
+    def check_start(self, partition: TieredPartition) -> None:
+        """TierError where the tier seems to begin because what comes before is damaged."""
+        start = partition.start_offset
+        before = [one for one in partition.damage if one.start_offset is not None and one.start_offset < start]
+        if before and self._options.fail_on_data_loss:
+            raise TierError(
+                f"{partition.name} cannot be read below offset {start}: {before[0]}; set "
+                "failOnDataLoss to false to begin there"
+            )
+
+    def lost(self, partition: TieredPartition, gaps: Sequence[Gap]) -> str:
+        """That they are lacking, and what damage may be the cause."""
+        told = "".join(f" ({finding})" for finding in partition.damage[:DAMAGE_SHOWN_MAX])
+        return f"{partition.name}: offsets {', '.join(map(str, gaps))} are in no segment of the tier{told}"
+
+    async def splits(self, partition: TieredPartition, bounds: Bounds) -> tuple[list[PlannedSplit], list[Gap]]:
+        """Every offset of `bounds` once, but for those that no segment holds: TierError for them, unless loss is not
+        to be an error.
+        """
+        options = self._options
+        pieces, gaps = partition.pieces(bounds.first_offset, bounds.end_offset)
+        if gaps and options.fail_on_data_loss:
+            raise TierError(f"{self.lost(partition, gaps)}; set failOnDataLoss to false to read on behind them")
+        pieces = [piece for piece in pieces if self._may_be_wanted(piece)]
+        aborted = await self._aborted(partition, pieces) if options.isolation == "read_committed" else None
+        chosen = zip(pieces, selections(pieces, aborted, self._min_timestamp_ms), strict=True)
+        is_to_be_cut = len(pieces) <= CUT_PIECES_MAX
+        found = [self._uncut(piece, selection, is_to_be_cut) for piece, selection in chosen]
+        cuts = [partial(self._cut, partition, split, is_to_be_cut) for split in found if isinstance(split, _Uncut)]
+        parts = iter(await at_once(cuts, INDEXES_AT_ONCE_MAX))
+        name, origins = partition.name, partition.origins
+        planned = [
+            PlannedSplit(name, origins[split.segment.segment_id.id], split)
+            for one in found
+            for split in (next(parts) if isinstance(one, _Uncut) else one)
+        ]
+        return planned, gaps
+
+    async def offset_for_timestamp(self, partition: TieredPartition, timestamp_ms: int) -> int:
+        """The first offset with this timestamp or a later one; the end of the tier if there is none (KIP-79)."""
+        pieces, _ = partition.pieces(partition.start_offset, partition.end_offset)
+        for piece in pieces:
+            if piece.segment.max_timestamp_ms >= timestamp_ms:
+                found = await self._search(partition, piece, timestamp_ms)
+                if found is not None:
+                    return found
+        return partition.end_offset
+
+    def _may_be_wanted(self, piece: Piece) -> bool:
+        """A segment without any timestamp says nothing."""
+        return not 0 <= piece.segment.max_timestamp_ms < self._min_timestamp_ms
+
+    def _store_of(self, partition: TieredPartition, piece: Piece) -> SegmentStore:
+        return self._catalog.store(partition.origins[piece.segment.segment_id.id])
+
+    def _uncut(self, piece: Piece, selection: Selection, is_to_be_cut: bool) -> list[Split] | _Uncut:
+        """Its splits, where no index is needed for them."""
+        size = piece.segment.segment_size_in_bytes
+        if size <= self._options.split_bytes or (is_whole(piece) and not is_to_be_cut):
+            return [whole(piece, selection)] if size else []
+        return _Uncut(piece, selection)
+
+    async def _cut(self, partition: TieredPartition, uncut: _Uncut, is_to_be_cut: bool) -> list[Split]:
+        piece = uncut.piece
+        data = await self._store_of(partition, piece).fetch_index(piece.segment, IndexType.OFFSET)
+        index = OffsetIndex.decode(data, piece.segment.start_offset)
+        split_bytes = self._options.split_bytes if is_to_be_cut else piece.segment.segment_size_in_bytes
+        return list(cut(piece, index, split_bytes, uncut.selection))
+
+    async def _aborted(self, partition: TieredPartition, pieces: Sequence[Piece]) -> list[AbortedTransaction]:
+        """Of all segments from the first piece to the last, and of those behind until no transaction can reach back: an
+        entry lies with the marker, which may come segments later.
+        """
+        if not pieces:
+            return []
+        end_offset = pieces[-1].end_offset
+        within, _ = partition.pieces(pieces[0].first_offset, end_offset)
+        looks = [partial(self._ended, partition, piece) for piece in within if not piece.segment.txn_index_empty]
+        aborted = {transaction for found in await at_once(looks, INDEXES_AT_ONCE_MAX) for transaction in found}
+        behind, _ = partition.pieces(end_offset, OFFSET_END)
+        for piece in behind:
+            ended = await self._ended(partition, piece)
+            aborted.update(transaction for transaction in ended if transaction.first_offset < end_offset)
+            if any(transaction.last_stable_offset >= end_offset for transaction in ended):
+                break
+        return list(aborted)
+
+    async def _ended(self, partition: TieredPartition, piece: Piece) -> list[AbortedTransaction]:
+        """Those that were aborted within the piece: what its segment has besides may belong to a history that was lost,
+        in which the same transaction ended otherwise.
+        """
+        if piece.segment.txn_index_empty:
+            return []
+        data = await self._store_of(partition, piece).fetch_index(piece.segment, IndexType.TRANSACTION)
+        index = TransactionIndex.decode(data, name=f"transaction index of segment {piece.segment.segment_id}")
+        return [found for found in index if piece.first_offset <= found.last_offset < piece.end_offset]
+
+    async def _search(self, partition: TieredPartition, piece: Piece, timestamp_ms: int) -> int | None:
+        store, segment = self._store_of(partition, piece), piece.segment
+        times = TimeIndex.decode(await store.fetch_index(segment, IndexType.TIMESTAMP), segment.start_offset)
+        index = OffsetIndex.decode(await store.fetch_index(segment, IndexType.OFFSET), segment.start_offset)
+        first = max(piece.first_offset, times.lookup(timestamp_ms).offset)  # or another of its batch
+        selection = Selection(piece.first_offset, piece.end_offset)
+        on_fault = _pass_over if self._options.mode == "permissive" else None
+        for split in cut(Piece(segment, first, piece.end_offset), index, SEARCH_BYTES, selection):
+            try:
+                found = await _first_at_or_after(store, split, timestamp_ms, on_fault)
+            except CorruptRecordError as error:
+                raise TierError(
+                    f"{partition.name}, segment {segment.segment_id}, where the offset of {timestamp_ms} ms is looked "
+                    f"for: {error.at(split.start + error.position)}"
+                ) from None
+            if found is not None:
+                return found
+        return None
+
+
+def _pass_over(_: CorruptRecordError) -> None:
+    """Whoever reads the batch will tell."""
+
+
+async def _first_at_or_after(
+    store: SegmentStore, split: Split, timestamp_ms: int, on_fault: FaultListener | None
+) -> int | None:
+    data = memoryview(await store.fetch_log_segment(split.segment, split.start, split.end))
+    for columns in decode(data, ("offset", "timestamp"), split.selection, on_fault):
+        late = columns["timestamp"].cast("int64").to_numpy() >= timestamp_ms * 1000
+        if late.any():
+            return int(columns["offset"].to_numpy()[late.argmax()])
+    return None

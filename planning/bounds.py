@@ -1,0 +1,208 @@
+"""How few moves and bytes any plan needs that reaches as much as this one did: what the plan is measured by.
+
+What "as much" is: every broker that leaves is empty, and every other one lies in its band, or as far outside as this
+plan left it. Then, whatever the plan:
+
+    moves   each replica of a broker that leaves moves once
+            a broker above its band loses as many replicas as it is above, and as many as its surplus of bytes takes,
+            the largest first
+            brokers below their bands receive together what they lack
+    bytes   the same, each time with the cheapest replicas there are that are enough in number and in bytes on disk: the
+            dual of that choice as a linear program, which is a bound at any price of a byte on disk. Of plans that move
+            no more replicas than this one: many small cheap ones may do for a few large ones
+
+Where every partition has one replica in each rack, none can leave its own, and each rack needs that much for itself.
+Apart from this racks are left out, and room, and whether one set of replicas can serve both numbers and bytes: it is a
+bound, not a plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..model.arrays import Bools, Floats
+from .balancing import Band
+from .placement import Indexes, Placement, any_slot, order_by_broker
+
+LEAST = 0.5
+"""A replica, or a byte: less is a rounding error."""
+SAMPLE_MAX = 1024
+PRICE_MAX = 4.0
+STEPS = 14
+"""Of the search for the best price; each leaves two thirds of the range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The least there can be, and the plan's own, of moves and of bytes to copy."""
+
+    moves_min: int
+    moves: int
+    bytes_min: float
+    bytes: float
+
+    @property
+    def moves_gap(self) -> float:
+        """0: nothing could be better; 0.1: at most a tenth of the moves may be too many."""
+        return _gap(self.moves, self.moves_min)
+
+    @property
+    def bytes_gap(self) -> float:
+        return _gap(self.bytes, self.bytes_min)
+
+
+def _gap(actual: float, least: float) -> float:
+    return 0.0 if actual <= least else (actual - least) / actual
+
+
+def bound(placement: Placement, repaired: Indexes, numbers: Band | None, disks: Band | None, moved: Indexes) -> Bound:
+    """`moved`: the partition of each move that the plan makes; `repaired`: partitions, once for each replica that had
+    to leave a shared rack. Bands are None where nothing was balanced.
+    """
+    before = _Before(placement)
+    forced = before.held_by(~placement.stays)
+    free = _Least()
+    if numbers is not None and disks is not None:
+        groups = _groups(placement)
+        fewest = [before.lacking_moves(group, numbers) for group in groups]
+        spare = max(0, len(moved) - len(forced) - sum(fewest))
+        for group, few in zip(groups, fewest, strict=True):
+            free.add(before.least(group, numbers, disks, few, few + spare))
+    return Bound(
+        moves_min=len(forced) + max(free.moves, len(repaired)),
+        moves=len(moved),
+        bytes_min=float(placement.cost[forced].sum()) + max(free.bytes, float(placement.cost[repaired].sum())),
+        bytes=float(placement.cost[moved].sum()),
+    )
+
+
+def _groups(placement: Placement) -> list[Bools]:
+    """Brokers among which alone replicas can move."""
+    racks = placement.rack_of(placement.before)
+    available = np.unique(placement.racks[placement.is_open])
+    if len(available) == racks.shape[1] and all(any_slot(racks == rack).all() for rack in available):
+        return [placement.racks == rack for rack in available]
+    return [np.ones(placement.broker_count, dtype=np.bool_)]
+
+
+@dataclass(slots=True)
+class _Least:
+    """Beside what has to leave anyway."""
+
+    moves: int = 0
+    bytes: float = 0.0
+
+    def add(self, other: _Least) -> None:
+        self.moves += other.moves
+        self.bytes += other.bytes
+
+
+class _Before:
+    """Every replica before the plan."""
+
+    def __init__(self, placement: Placement) -> None:
+        self._placement = placement
+        width = placement.before.shape[1]
+        places = np.flatnonzero(placement.before >= 0)
+        self.partitions, self.holders = places // width, placement.before.ravel()[places]
+        brokers = placement.broker_count
+        self._counts = np.bincount(self.holders, minlength=brokers).astype(np.float64)
+        self._counts_after = placement.counts.astype(np.float64)
+        weights = placement.weight[self.partitions]
+        self._disk = np.bincount(self.holders, weights=weights, minlength=brokers).astype(np.float64)
+
+    def _surplus(self, now: Floats, after: Floats, band: Band) -> Floats:
+        above = (now - np.maximum(band.hi, after)).clip(0)
+        return np.where(self._placement.is_open & (above >= LEAST), above, 0.0)
+
+    def _need(self, now: Floats, after: Floats, band: Band) -> Floats:
+        below = (np.minimum(band.lo, after) - now).clip(0)
+        return np.where(self._placement.is_open & (below >= LEAST), below, 0.0)
+
+    def held_by(self, brokers: Bools) -> Indexes:
+        """Their replicas' partitions."""
+        found: Indexes = self.partitions[brokers[self.holders]] if brokers.any() else self.partitions[:0]
+        return found
+
+    @cached_property
+    def _by_broker(self) -> Indexes:
+        """The partitions of the first broker, of the second, ..."""
+        found: Indexes = self.partitions[order_by_broker(self.holders)]
+        return found
+
+    def lacking_moves(self, group: Bools, numbers: Band) -> int:
+        """How many replicas the group's brokers below their bands lack, beside those that have to leave anyway."""
+        forced = self._counts[group & ~self._placement.stays].sum()
+        return max(0, int(self._need(self._counts, self._counts_after, numbers)[group].sum() - forced))
+
+    def least(self, group: Bools, numbers: Band, disks: Band, fewest: int, most: int) -> _Least:
+        """Of the brokers of one group: what those above their bands give, or what those below take, if that is more;
+        the latter in `fewest` to `most` moves.
+        """
+        placement = self._placement
+        given = self._given(group, numbers, disks)
+        lacking_bytes = float(self._need(self._disk, placement.disk, disks)[group].sum())
+        lacking_bytes -= float(placement.weight[self.held_by(group & ~placement.stays)].sum())
+        staying = self.held_by(group & placement.stays)
+        taken_bytes = least_cost(
+            placement.cost[staying], placement.weight[staying], fewest, max(0.0, lacking_bytes), most
+        )
+        return _Least(max(given.moves, fewest), max(given.bytes, taken_bytes))
+
+    def _given(self, group: Bools, numbers: Band, disks: Band) -> _Least:
+        placement, given = self._placement, _Least()
+        counts = self._surplus(self._counts, self._counts_after, numbers)
+        sizes = self._surplus(self._disk, placement.disk, disks)
+        is_above = group & ((counts > 0) | (sizes > 0))
+        by_broker = self._by_broker if is_above.any() else self.partitions
+        ends = np.cumsum(self._counts).astype(np.int64)
+        for broker in np.flatnonzero(is_above).tolist():
+            mine = by_broker[ends[broker] - int(self._counts[broker]) : ends[broker]]
+            cost, weight = placement.cost[mine], placement.weight[mine]
+            count = max(_fewest(weight, float(sizes[broker]), int(counts[broker])), int(counts[broker]))
+            given.add(_Least(count, least_cost(cost, weight, count, float(sizes[broker]))))
+        return given
+
+
+def _fewest(weight: Floats, size_bytes: float, known: int) -> int:
+    """How many of these weigh `size_bytes` at least; at most `known` where so many do."""
+    if size_bytes <= 0 or (known and np.partition(weight, -known)[-known:].sum() >= size_bytes):
+        return min(known, len(weight))
+    heaviest = np.cumsum(np.sort(weight)[::-1])
+    return min(len(weight), int(np.searchsorted(heaviest, size_bytes - LEAST)) + 1)
+
+
+def least_cost(cost: Floats, weight: Floats, count: int, size_bytes: float, most: int | None = None) -> float:
+    """A bound from below of the cost of at least `count` of these, and at most `most` (None: any number), that weigh at
+    least `size_bytes` together.
+    """
+    most = len(cost) if most is None else most
+    if size_bytes <= 0:
+        return _dual(cost, weight, count, most, 0.0, 0.0)
+    step = max(1, len(cost) // SAMPLE_MAX)
+    few_cost, few_weight = cost[::step], weight[::step]
+    part = len(few_cost) / len(cost)
+    few, few_most, few_bytes = round(count * part), round(most * part), size_bytes * part
+    low, high = 0.0, PRICE_MAX
+    for _ in range(STEPS):
+        one, other = low + (high - low) / 3, high - (high - low) / 3
+        at_one = _dual(few_cost, few_weight, few, few_most, few_bytes, one)
+        if at_one < _dual(few_cost, few_weight, few, few_most, few_bytes, other):
+            low = one
+        else:
+            high = other
+    return _dual(cost, weight, count, most, size_bytes, (low + high) / 2)
+
+
+def _dual(cost: Floats, weight: Floats, count: int, most: int, size_bytes: float, price: float) -> float:
+    """The bound at one price of a byte: whoever lowers the sum is chosen, `count` at least and `most` at most."""
+    values = cost - price * weight
+    below = values[values < 0]
+    if count <= len(below) <= most:
+        return float(below.sum()) + price * size_bytes
+    count = min(count if len(below) < count else most, len(values))
+    lowest = np.partition(values, count - 1)[:count] if count else values[:0]
+    return float(lowest.sum()) + price * size_bytes

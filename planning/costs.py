@@ -1,0 +1,15 @@
+"""What new replicas would copy from their leaders if they began now: `model.bootstraps` of all partitions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..model.arrays import ClusterArrays
+from ..model.bootstraps import Bootstraps, bootstraps
+from ..model.inventory import Policy
+
+
+def new_replicas(arrays: ClusterArrays, policy: Policy) -> Bootstraps:
+    """Of a new replica of each partition, [P]."""
+    partitions = np.arange(arrays.partition_count, dtype=np.int32)
+    return bootstraps(arrays, partitions, np.zeros(arrays.partition_count), policy)

@@ -1,0 +1,84 @@
+"""Plan files to arrays and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..model.arrays import NONE, ClusterArrays, Ints
+from .goals import PlanError
+from .plan_file import PROBLEMS_MAX, PlanDetails, PlanFile, PlannedPartition, Roll
+from .planner import ReplicaPlan
+
+
+def plan_file(arrays: ClusterArrays, plan: ReplicaPlan) -> PlanFile:
+    """The plan, for partitions in the order of their names; it must not be empty."""
+    assert len(plan.changed), "an empty plan has no file"
+    order = np.lexsort((arrays.index[plan.changed], arrays.topic[plan.changed]))
+    changed, first, wave_of = plan.changed[order], plan.first[order], plan.wave_of[order]
+    sizes = np.bincount(plan.moves.partition, weights=plan.move_bytes, minlength=arrays.partition_count)
+    differs = (plan.replicas[changed] != first).any(axis=1)
+    step = plan.tier_step
+    by_wave = np.argsort(wave_of, kind="stable")
+    waves = np.split(by_wave, np.cumsum(np.bincount(wave_of))[:-1])
+    throttle = plan.throttle_bytes_per_s
+    details = PlanDetails.model_construct(
+        waves=tuple(tuple(wave.tolist()) for wave in waves if len(wave)),
+        size_bytes=tuple(sizes[changed].astype(np.int64).tolist()),
+        leaders=_entries(arrays, changed[differs], plan.replicas[changed][differs]),
+        throttle_bytes_per_s=max(1, int(throttle)) if np.isfinite(throttle) else None,
+        roll=None
+        if step is None
+        else Roll(
+            topics=step.topics,
+            segment_ms=max(1, int(step.roll_s * 1000)),
+            wait_max_s=step.wait_s,
+            saved_bytes=int(step.saved_bytes),
+        ),
+    )
+    return PlanFile.model_construct(version=1, partitions=_entries(arrays, changed, first), tierfetch=details)
+
+
+def _entries(arrays: ClusterArrays, partitions: Ints, replicas: Ints) -> tuple[PlannedPartition, ...]:
+    ids = np.append(arrays.broker_ids, NONE)[replicas].tolist()
+    topics, indexes = arrays.topic[partitions].tolist(), arrays.index[partitions].tolist()
+    return tuple(
+        PlannedPartition.model_construct(
+            topic=arrays.topic_names[topic],
+            partition=index,
+            replicas=tuple(broker for broker in row if broker != NONE),
+            log_dirs=None,
+        )
+        for topic, index, row in zip(topics, indexes, ids, strict=True)
+    )
+
+
+def planned_replicas(arrays: ClusterArrays, plan: PlanFile) -> Ints:
+    """[P, R'] of brokers as the plan has them at its end. PlanError names whatever the cluster does not have."""
+    places = {name: number for number, name in enumerate(arrays.topic_names)}
+    rows = {key: number for number, key in enumerate(zip(arrays.topic.tolist(), arrays.index.tolist(), strict=True))}
+    brokers = {int(broker): number for number, broker in enumerate(arrays.broker_ids)}
+    final = {each.key: each for each in (*plan.partitions, *plan.details.leaders)}
+    if problems := [text for each in final.values() for text in _unknown(each, places, rows, brokers)]:
+        more = [f"... and {len(problems) - PROBLEMS_MAX} more"] if len(problems) > PROBLEMS_MAX else []
+        raise PlanError("\n".join([*problems[:PROBLEMS_MAX], *more]))
+    width = max(arrays.replicas.shape[1], *(len(each.replicas) for each in final.values()))
+    replicas = np.full((arrays.partition_count, width), NONE, dtype=np.int32)
+    replicas[:, : arrays.replicas.shape[1]] = arrays.replicas
+    for each in final.values():
+        row = rows[places[each.topic], each.partition]
+        replicas[row] = NONE
+        replicas[row, : len(each.replicas)] = [brokers[broker] for broker in each.replicas]
+    return replicas
+
+
+def _unknown(
+    each: PlannedPartition, places: Mapping[str, int], rows: Mapping[tuple[int, int], int], brokers: Mapping[int, int]
+) -> list[str]:
+    if each.topic not in places:
+        return [f"{each.topic}-{each.partition}: there is no topic {each.topic}"]
+    if (places[each.topic], each.partition) not in rows:
+        return [f"{each.topic}-{each.partition}: the topic has no partition {each.partition}"]
+    absent = [broker for broker in each.replicas if broker not in brokers]
+    return [f"{each.topic}-{each.partition}: there is no broker {broker}" for broker in absent]

@@ -1,0 +1,54 @@
+"""Tier, then move: leaders roll and upload what they hold, so that new replicas find it in the tier.
+
+No request makes a leader roll. `segment.ms` does, lowered for as long as the plan runs and put back at its end: the
+active segment then closes at the first record after that time, and the next pass of the remote log manager uploads it.
+What remains to be copied is what is produced between two such uploads. A partition that nobody produces to does not
+roll, so it saves nothing; the price are smaller segments in the tier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..model.arrays import ClusterArrays, Floats, Ints
+from ..model.inventory import Policy
+
+_ADOPTS = frozenset({Policy.TIER_FIRST, Policy.EARLIEST_PENDING_UPLOAD, Policy.KAFKA_LAST_TIERED})
+
+
+@dataclass(frozen=True, slots=True)
+class TierStep:
+    """Before the first wave: `topics` get `segment.ms` = `roll_s`, until the end; then wait until uploads have caught
+    up, about `wait_s`. `saved_bytes` are then not copied by the plan's moves.
+    """
+
+    topics: tuple[str, ...]
+    roll_s: float
+    wait_s: float
+    saved_bytes: float
+
+
+def bytes_after_tiering(arrays: ClusterArrays, policy: Policy, now: Floats, roll_s: float) -> Floats:
+    """[P], what a new replica copies once its leader rolls and uploads every `roll_s`; `now` is what it copies now."""
+    if policy not in _ADOPTS:
+        return now
+    rolls = arrays.tiered[arrays.topic] & (arrays.produce > 0)
+    later = np.minimum(now, arrays.produce * (roll_s + arrays.rlm.interval_s))
+    copied: Floats = np.where(rolls, later, now)
+    return copied
+
+
+def tier_step(arrays: ClusterArrays, moved: Ints, saved: Floats, roll_s: float) -> TierStep | None:
+    """`moved`: the partition of each move, `saved`: bytes of each that need not be copied then. None if that is
+    nothing.
+    """
+    useful = np.unique(moved[saved > 0])
+    if not len(useful):
+        return None
+    rate = np.inf if arrays.rlm.copy_bytes_per_s is None else arrays.rlm.copy_bytes_per_s
+    by_leader = np.bincount(arrays.leader[useful].clip(0), weights=arrays.pending_bytes[useful])
+    topics = tuple(arrays.topic_names[topic] for topic in np.unique(arrays.topic[useful]))
+    wait_s = roll_s + arrays.rlm.interval_s + float(by_leader.max()) / rate
+    return TierStep(topics, roll_s, wait_s, float(saved.sum()))

@@ -1,0 +1,363 @@
+"""Fetch sessions at their leader (KIP-227): what it remembers of each fetcher, and what it tells it. No I/O.
+
+News: records, an error, another high watermark or log start than last told, a high watermark that a follower has not
+taken though it was told (its log was opened anew), a diverging epoch, a preferred replica.
+After an error, and after a diverging epoch, upon which a follower cuts its log and takes nothing else, the partition is
+told once more, even if nothing changed. A partition that was given records goes to the
+end of the order in which the leader reads, so that a size limit starves nobody.
+
+Rest: a partition of which another look would tell nothing new may rest (`LeaderSession.rest`): it is not among those
+to look at until it is roused. It is, when the request says anything of it, when its watcher says that it has moved, and
+with all the others when a request comes on other terms (another replica, isolation level, rack, version) or on another
+`foundation`. Requests thus cost what has changed, not what is asked for.
+
+Room: a new session takes a slot from one that was not used for `eviction_ms`, else from the least valuable of those
+older than `eviction_ms`, if it is less valuable itself: followers before consumers, larger before smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from operator import attrgetter
+from typing import NamedTuple
+from uuid import UUID
+
+from ..errors import ErrorCode
+from ..values import value
+from ..wire.leader_hints import NodeEndpoint
+from ..wire.primitives import part_size
+from .messages import (
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    FetchTopicResponse,
+    ForgottenTopic,
+    release_records_of,
+)
+from .session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID, next_epoch
+from .wire import TOPIC_ID_SINCE
+
+
+class PartitionKey(NamedTuple):
+    """A partition as its request names it: the topic's name, or its id from version 13 on."""
+
+    topic: str | UUID
+    partition: int
+
+
+@dataclass(eq=False, slots=True)
+class AskedPartition:
+    """A partition of a session, or of one request without: what was asked last, and what was told last; `turn` orders
+    the reading. Equal to itself only, so that it is found without its name.
+    """
+
+    key: PartitionKey
+    wanted: FetchPartition
+    turn: int = 0
+    high_watermark: int = -1
+    log_start_offset: int = -1
+
+    def tell(self, answer: FetchPartitionResponse, *, is_follower: bool) -> bool:
+        """Take the answer as told; whether it was news."""
+        is_error = answer.error_code is not ErrorCode.none
+        is_news = (
+            is_error
+            or answer.high_watermark != self.high_watermark
+            or answer.log_start_offset != self.log_start_offset
+            or _has_records(answer)
+            or (is_follower and self.wanted.can_raise_to(answer.high_watermark, answer.log_start_offset))
+            or answer.diverging_epoch is not None
+            or answer.preferred_read_replica >= 0
+        )
+        is_taken = not is_error and answer.diverging_epoch is None
+        self.high_watermark = answer.high_watermark if is_taken else -1
+        self.log_start_offset = answer.log_start_offset
+        return is_news
+
+
+_turn_of = attrgetter("turn")
+_Answers = Mapping[AskedPartition, FetchPartitionResponse]
+Roused = Callable[[AskedPartition], None]
+
+
+@dataclass(eq=False, slots=True)
+class LeaderSession:
+    """`epoch` is what the next request must have. `id` is NO_SESSION_ID until the session has a slot, `used_ms` when
+    its last request came.
+    """
+
+    by_topic_id: bool
+    is_follower: bool
+    terms: tuple[object, ...]
+    foundation: object
+    used_ms: int
+    partitions: dict[tuple[str | UUID, int], AskedPartition] = field(default_factory=dict)
+    id: int = NO_SESSION_ID
+    epoch: int = next_epoch(INITIAL_EPOCH)
+    created_ms: int = 0
+    is_open: bool = True
+    on_roused: list[Roused] = field(default_factory=list)
+    """Told of each partition that is roused: requests that are being answered meanwhile."""
+    _resting: dict[AskedPartition, Callable[[], None]] = field(default_factory=dict)
+    """With what ends the watch over each."""
+    _due: dict[AskedPartition, None] = field(default_factory=dict)
+    """The others."""
+    _due_now: Sequence[AskedPartition] | None = None
+    """What `due` has told last, until that changes."""
+    _turns: count[int] = field(default_factory=count)
+
+    def value(self) -> tuple[bool, int]:
+        return self.is_follower, len(self.partitions)
+
+    def due(self) -> Sequence[AskedPartition]:
+        """The partitions to look at now, in the order in which to read them."""
+        if self._due_now is None:
+            self._due_now = sorted(self._due, key=_turn_of) if self._resting else [*self.partitions.values()]
+        return self._due_now
+
+    def rest(self, asked: AskedPartition, end_watch: Callable[[], None]) -> bool:
+        """Leave this partition out until `rouse`; False if it cannot be. `end_watch` is called if it ends otherwise."""
+        if not self.is_open or asked not in self._due:
+            return False
+        del self._due[asked]
+        self._due_now = None
+        self._resting[asked] = end_watch
+        return True
+
+    def rouse(self, asked: AskedPartition) -> None:
+        """Its watcher says that it has moved."""
+        del self._resting[asked]
+        self._due[asked] = None
+        self._due_now = None
+        for listener in self.on_roused:
+            listener(asked)
+
+    def renew(self, terms: tuple[object, ...], foundation: object) -> None:
+        """What requests come with: on other terms, or another foundation, nothing rests."""
+        if terms != self.terms or foundation is not self.foundation:
+            self.terms, self.foundation = terms, foundation
+            self._disturb_all()
+
+    def want(self, topics: Sequence[FetchTopic]) -> None:
+        """Take in what a request adds and changes."""
+        for topic in topics:
+            name = topic.topic_id or topic.topic
+            for wanted in topic.partitions:
+                asked = self.partitions.get((name, wanted.partition))
+                if asked is None:
+                    self._add(PartitionKey(name, wanted.partition), wanted)
+                else:
+                    asked.wanted = wanted
+                    self._disturb(asked)
+
+    def forget(self, topics: Sequence[ForgottenTopic]) -> None:
+        """Take in what a request leaves out."""
+        for topic in topics:
+            for number in topic.partitions:
+                self._remove(PartitionKey(topic.topic_id or topic.topic, number))
+
+    def close(self) -> None:
+        self.is_open = False
+        self._disturb_all()
+
+    def _add(self, key: PartitionKey, wanted: FetchPartition) -> None:
+        asked = self.partitions[key] = AskedPartition(key, wanted, next(self._turns))
+        self._due[asked] = None
+        self._due_now = None
+
+    def _remove(self, key: PartitionKey) -> None:
+        asked = self.partitions.pop(key, None)
+        if asked is not None:
+            self._disturb(asked)
+            del self._due[asked]
+            self._due_now = None
+
+    def _disturb_all(self) -> None:
+        for asked in list(self._resting):
+            self._disturb(asked)
+
+    def _disturb(self, asked: AskedPartition) -> None:
+        end_watch = self._resting.pop(asked, None)
+        if end_watch is not None:
+            self._due[asked] = None
+            self._due_now = None
+            end_watch()
+
+    def tell(self, answers: _Answers) -> _Answers:
+        """The answers that are news. Those partitions that get records move to the end of the order."""
+        news: dict[AskedPartition, FetchPartitionResponse] = {}
+        for asked, answer in answers.items():
+            if not asked.tell(answer, is_follower=self.is_follower):
+                continue
+            news[asked] = answer
+            if asked is not next(reversed(self.partitions.values())) and _has_records(answer):
+                self.partitions[asked.key] = self.partitions.pop(asked.key)
+                self._due_now = None
+                asked.turn = next(self._turns)
+        return news
+
+
+@value
+class FetchContext:
+    """One request. With an `error_code` it has no partitions, and is answered at once. `wanted` is what a request
+    without a session asks for.
+    """
+
+    wanted: Sequence[AskedPartition]
+    error_code: ErrorCode = ErrorCode.none
+    session: LeaderSession | None = None
+    epoch: int = INITIAL_EPOCH
+
+    @property
+    def partitions(self) -> Sequence[AskedPartition]:
+        """To look at now, in the order in which to read them: all that do not rest."""
+        return self.wanted if self.session is None else self.session.due()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is asked for, and nothing rests."""
+        return not (self.wanted if self.session is None else self.session.partitions)
+
+
+class FetchSessionCache:
+    """The sessions of one leader, at most `slots`. `draw_id` gives a random id from 1 to `SESSION_ID_MAX`: what one
+    client must not guess of another.
+    """
+
+    def __init__(self, *, draw_id: Callable[[], int], slots: int = 1000, eviction_ms: int = 120_000) -> None:
+        self._draw_id = draw_id
+        self._slots = slots
+        self._eviction_ms = eviction_ms
+        self._sessions: dict[int, LeaderSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(self, request: FetchRequest, *, api_version: int, now_ms: int, foundation: object = None) -> FetchContext:
+        """Take in one request, as the table says. `foundation` is what answers depend on beside their partitions."""
+        by_topic_id = api_version >= TOPIC_ID_SINCE
+        terms = (request.replica_id, request.replica_epoch, request.isolation_level, request.rack_id, api_version)
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._close(request.session_id)
+            if request.session_epoch == FINAL_EPOCH:
+                return FetchContext(_asked_once(request))
+            opened = LeaderSession(by_topic_id, request.replica_id >= 0, terms, foundation, now_ms)
+            opened.want(request.topics)
+            return FetchContext((), session=opened)
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return FetchContext((), ErrorCode.fetch_session_id_not_found)
+        if session.epoch != request.session_epoch:
+            return FetchContext((), ErrorCode.invalid_fetch_session_epoch)
+        if session.by_topic_id != by_topic_id:
+            return FetchContext((), ErrorCode.fetch_session_topic_id_error)
+        session.renew(terms, foundation)
+        session.want(request.topics)
+        session.forget(request.forgotten_topics)
+        if not session.partitions:
+            self._close(session.id)
+            return FetchContext(())
+        session.epoch = next_epoch(session.epoch)
+        session.used_ms = now_ms
+        return FetchContext((), ErrorCode.none, session, session.epoch)
+
+    def respond(
+        self,
+        context: FetchContext,
+        answers: Mapping[AskedPartition, FetchPartitionResponse],
+        *,
+        now_ms: int,
+        node_endpoints: tuple[NodeEndpoint, ...] = (),
+    ) -> FetchResponse:
+        """The response, from an answer for each partition that was to be looked at. What is left out is released."""
+        session = context.session
+        if context.error_code is not ErrorCode.none:
+            return _response({}, NO_SESSION_ID, (), context.error_code)
+        if session is None:
+            return _response(answers, NO_SESSION_ID, node_endpoints)
+        if session.id == NO_SESSION_ID:
+            session.tell(answers)
+            return _response(answers, self._admit(session, now_ms), node_endpoints)
+        if session.epoch != context.epoch:
+            for answer in answers.values():
+                release_records_of(answer)
+            return _response({}, NO_SESSION_ID, (), ErrorCode.invalid_fetch_session_epoch)
+        news = session.tell(answers)
+        if len(news) < len(answers):
+            for asked, answer in answers.items():
+                if asked not in news:
+                    release_records_of(answer)
+        return _response(news, session.id, node_endpoints)
+
+    def is_told(self, context: FetchContext) -> LeaderSession | None:
+        """After `respond`: the session that goes on from its response, if one does."""
+        session = context.session
+        if session is None or self._sessions.get(session.id) is not session:
+            return None
+        return session if context.epoch in (INITIAL_EPOCH, session.epoch) else None
+
+    def _close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
+
+    def _admit(self, session: LeaderSession, now_ms: int) -> int:
+        """Give the session a slot and an id; NO_SESSION_ID if there is nothing to remember or no room."""
+        if not session.partitions or not self._make_room(session, now_ms):
+            return NO_SESSION_ID
+        while session.id == NO_SESSION_ID or session.id in self._sessions:
+            session.id = self._draw_id()
+        session.created_ms = now_ms
+        self._sessions[session.id] = session
+        return session.id
+
+    def _make_room(self, session: LeaderSession, now_ms: int) -> bool:
+        if len(self._sessions) < self._slots:
+            return True
+        limit_ms = now_ms - self._eviction_ms
+        stalest = min(self._sessions.values(), key=lambda other: other.used_ms, default=None)
+        if stalest is not None and stalest.used_ms < limit_ms:
+            self._close(stalest.id)
+            return True
+        settled = [other for other in self._sessions.values() if other.created_ms < limit_ms]
+        cheapest = min(settled, key=LeaderSession.value, default=None)
+        if cheapest is None or cheapest.value() >= session.value():
+            return False
+        self._close(cheapest.id)
+        return True
+
+
+def _asked_once(request: FetchRequest) -> list[AskedPartition]:
+    """In the order of the request, each once."""
+    asked: dict[PartitionKey, AskedPartition] = {}
+    for topic in request.topics:
+        for wanted in topic.partitions:
+            key = PartitionKey(topic.topic_id or topic.topic, wanted.partition)
+            asked[key] = AskedPartition(key, wanted)
+    return [*asked.values()]
+
+
+def _has_records(answer: FetchPartitionResponse) -> bool:
+    return answer.records is not None and part_size(answer.records) > 0
+
+
+def _response(
+    answers: _Answers, session_id: int, node_endpoints: tuple[NodeEndpoint, ...], error_code: ErrorCode = ErrorCode.none
+) -> FetchResponse:
+    """Neighbours of one topic together."""
+    by_topic: list[tuple[str | UUID, list[FetchPartitionResponse]]] = []
+    for asked, answer in answers.items():
+        topic = asked.key.topic
+        if by_topic and by_topic[-1][0] == topic:
+            by_topic[-1][1].append(answer)
+        else:
+            by_topic.append((topic, [answer]))
+    topics = []
+    for topic, partitions in by_topic:
+        name, topic_id = (topic, None) if isinstance(topic, str) else ("", topic)
+        topics.append(FetchTopicResponse(tuple(partitions), name, topic_id))
+    return FetchResponse(tuple(topics), error_code, session_id, 0, node_endpoints)

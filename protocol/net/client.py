@@ -1,0 +1,141 @@
+"""Connections to brokers by address, dialled when needed and shared; see `client_connection` for what can happen.
+
+An address is dialled again only after a back-off that doubles with each failure in a row, with jitter from the
+`Random` that was given. Requests made meanwhile wait for it within their own deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl as tls
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from ..api import ApiKey
+from ..fetch.messages import FetchRequest, FetchResponse
+from .client_connection import Address, BrokerUnavailableError, ClientLimits, Connection, RequestTimedOutError
+
+__all__ = [
+    "Address",
+    "BrokerUnavailableError",
+    "ClientLimits",
+    "Connection",
+    "KafkaClient",
+    "RequestTimedOutError",
+]
+
+JITTER: Final = 0.2
+BACKOFF_EXPONENT_MAX: Final = 16
+
+
+@dataclass(eq=False, slots=True)
+class _Broker:
+    """What is known of one address. `failures` in a row; not dialled before `not_before_s` of the loop's clock."""
+
+    connection: Connection | None = None
+    dialling: asyncio.Task[Connection] | None = None
+    failures: int = 0
+    not_before_s: float = 0.0
+
+
+class KafkaClient:
+    """Connections by address, shared by everyone in the process who asks the same brokers."""
+
+    def __init__(
+        self,
+        *,
+        client_id: str,
+        random: Random,
+        limits: ClientLimits | None = None,
+        ssl: tls.SSLContext | None = None,
+    ) -> None:
+        self._client_id = client_id
+        self._random = random
+        self._limits = limits or ClientLimits()
+        self._ssl = ssl
+        self._brokers: dict[Address, _Broker] = {}
+
+    async def request(
+        self,
+        address: Address,
+        api: ApiKey,
+        body: Any,
+        *,
+        max_version: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Any:
+        """As `Connection.request`, dialling within the same deadline if need be."""
+        timeout_s = self._limits.request_timeout_s if timeout_s is None else timeout_s
+        connection = self._live(address)
+        if connection is None:
+            loop = asyncio.get_running_loop()
+            deadline_s = loop.time() + timeout_s
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    connection = await self.connection(address)
+            except TimeoutError:
+                raise BrokerUnavailableError(f"{address} could not be reached within {timeout_s:g} s") from None
+            timeout_s = deadline_s - loop.time()
+        return await connection.request(api, body, max_version=max_version, timeout_s=timeout_s)
+
+    async def fetch(self, address: Address, request: FetchRequest, *, timeout_s: float | None = None) -> FetchResponse:
+        response: FetchResponse = await self.request(address, ApiKey.FETCH, request, timeout_s=timeout_s)
+        return response
+
+    async def connection(self, address: Address) -> Connection:
+        """The address's live connection; dialled by the first who asks, after its back-off. BrokerUnavailableError."""
+        connection = self._live(address)
+        if connection is not None:
+            return connection
+        broker = self._brokers.setdefault(address, _Broker())
+        if broker.dialling is None:
+            broker.dialling = asyncio.create_task(self._dial(address, broker))
+            broker.dialling.add_done_callback(_dialled(broker))
+        return await asyncio.shield(broker.dialling)
+
+    async def close(self) -> None:
+        """Close every connection and stop dialling."""
+        dials = [broker.dialling for broker in self._brokers.values() if broker.dialling is not None]
+        for dial in dials:
+            dial.cancel()
+        await asyncio.gather(*dials, return_exceptions=True)
+        for broker in self._brokers.values():
+            if broker.connection is not None:
+                broker.connection.close()
+        self._brokers.clear()
+
+    def _live(self, address: Address) -> Connection | None:
+        broker = self._brokers.get(address)
+        connection = None if broker is None else broker.connection
+        return None if connection is None or connection.is_closed else connection
+
+    async def _dial(self, address: Address, broker: _Broker) -> Connection:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(broker.not_before_s - loop.time())
+        try:
+            broker.connection = await Connection.connect(
+                address, client_id=self._client_id, limits=self._limits, ssl=self._ssl
+            )
+        except OSError:
+            broker.not_before_s = loop.time() + self._backoff_s(broker.failures)
+            broker.failures += 1
+            raise
+        broker.failures = 0
+        return broker.connection
+
+    def _backoff_s(self, failures: int) -> float:
+        limits = self._limits
+        exponent = min(failures, BACKOFF_EXPONENT_MAX)
+        delay_s = min(limits.backoff_max_s, limits.backoff_min_s * 2.0**exponent)
+        return delay_s * self._random.uniform(1 - JITTER, 1 + JITTER)
+
+
+def _dialled(broker: _Broker) -> Callable[[asyncio.Task[Connection]], None]:
+    def done(dial: asyncio.Task[Connection]) -> None:
+        broker.dialling = None
+        if not dial.cancelled():
+            dial.exception()  # mark it as seen: everyone who asked may have given up
+
+    return done

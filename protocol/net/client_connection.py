@@ -1,0 +1,369 @@
+"""One connection to a broker: many requests under way at once, responses in their order, a deadline for each.
+
+| what happens | what the caller gets | the connection |
+|---|---|---|
+| cannot be dialled, is lost, speaks nonsense | `BrokerUnavailableError` | closed; all its requests fail the same way |
+| no response in time | `RequestTimedOutError` | closed: responses come in order, so it is stuck |
+| no turn to send in time | `RequestTimedOutError` | stays |
+| the caller is cancelled | CancelledError | stays; the response is read and dropped |
+| no version in common | `KafkaError` UNSUPPORTED_VERSION | stays |
+| an error code in the response | the response | stays |
+
+The first two are ConnectionErrors, and retriable. One timer of the connection watches over the deadlines of all its
+requests: they rarely pass, so that it need not be set and taken back with each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl as tls
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
+from typing import Any, Final, NamedTuple
+
+from ..api import ApiKey, VersionRange
+from ..codec import RequestHeader, correlation_id_of, read_response, write_request
+from ..errors import ErrorCode, KafkaError
+from ..fetch.arrival import ArrivedAnswer, ArrivingFetchResponse
+from ..fetch.messages import FetchRequest, FetchResponse
+from ..wire.primitives import BUFFER_TYPES, INT32, MalformedMessageError, Reader
+from ..wire.produce import ACKS_NONE, ProduceRequest, ProduceResponse
+from .stream import StreamProtocol
+from .turns import Turns
+
+log = logging.getLogger(__name__)
+
+CORRELATION_ID_MASK: Final = 0x7FFF_FFFF
+
+_KNOWN_KEYS: Final = frozenset(int(key) for key in ApiKey)
+
+
+class BrokerUnavailableError(ConnectionError):
+    """The broker cannot be reached, or its connection ended before the response; retriable."""
+
+
+class RequestTimedOutError(ConnectionError):
+    """The response did not come in time; retriable. Whether the broker acted on the request is not known."""
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """`HOST:PORT`, an IPv6 host in brackets. ValueError names the text."""
+        host, separator, port = text.strip().rpartition(":")
+        if not (separator and host and port.isdecimal() and 0 < int(port) < 65536):
+            raise ValueError(f"{text!r}: expected HOST:PORT, such as 127.0.0.1:9092")
+        return cls(host.strip("[]"), int(port))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientLimits:
+    """`response_size_max` in bytes; a request beyond `in_flight_max` on one connection waits its turn."""
+
+    response_size_max: int = 256 * 1024 * 1024
+    in_flight_max: int = 64
+    connect_timeout_s: float = 10.0
+    request_timeout_s: float = 30.0
+    backoff_min_s: float = 0.05
+    backoff_max_s: float = 1.0
+
+
+Arriving = Callable[[memoryview, int], None]
+"""Told of a response's frame while it is filled, and of how many bytes are there."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    correlation_id: int
+    frame: asyncio.Future[memoryview]
+    deadline_s: float
+    arriving: Arriving | None = None
+
+
+class Connection(StreamProtocol):
+    """One connection, made by `connect`. Usable until `is_closed`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, client_id: str, limits: ClientLimits) -> None:
+        super().__init__(loop, limits.response_size_max, recycles=True)
+        self.versions: dict[ApiKey, VersionRange] = {}
+        """What the broker offers, of the APIs in our table."""
+        self._agreed: dict[tuple[ApiKey, int | None], int] = {}
+        """Versions that `version_of` has found."""
+        self._client_id = client_id
+        self._limits = limits
+        self._pending: deque[_Pending] = deque()
+        self._turns = Turns(limits.in_flight_max)
+        self._correlation_id = 0
+        self._watch: asyncio.TimerHandle | None = None
+        """It looks not later than the first deadline of those that wait."""
+
+    @classmethod
+    async def connect(
+        cls,
+        address: Address,
+        *,
+        client_id: str,
+        limits: ClientLimits | None = None,
+        ssl: tls.SSLContext | None = None,
+    ) -> Connection:
+        """Dial and ask for the broker's versions. BrokerUnavailableError names the address."""
+        limits = limits or ClientLimits()
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(limits.connect_timeout_s):
+                _, connection = await loop.create_connection(
+                    lambda: cls(loop, client_id, limits), address.host, address.port, ssl=ssl
+                )
+        except OSError as error:
+            raise BrokerUnavailableError(f"{address} cannot be reached: {error or 'no answer in time'}") from error
+        try:
+            await connection._negotiate()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @property
+    def is_closed(self) -> bool:
+        return self.is_lost or self.transport.is_closing()
+
+    def close(self) -> None:
+        """End now; requests under way fail. Idempotent."""
+        self._fail("closed by us")
+
+    def version_of(self, api: ApiKey, max_version: int | None = None) -> int:
+        """The newest version that both sides speak, at most `max_version`. KafkaError UNSUPPORTED_VERSION if none."""
+        agreed = self._agreed.get((api, max_version))
+        if agreed is not None:
+            return agreed
+        ours = api.versions if max_version is None else VersionRange(api.min_version, max_version)
+        theirs = self.versions.get(api)
+        newest = None if theirs is None else ours.newest_common(theirs)
+        if newest is None:
+            raise KafkaError(
+                ErrorCode.unsupported_version,
+                f"{self.peer} offers {api.name} {_text(theirs)}, needed is {_text(ours)}",
+            )
+        self._agreed[api, max_version] = newest
+        return newest
+
+    async def request(
+        self, api: ApiKey, body: Any, *, max_version: int | None = None, timeout_s: float | None = None
+    ) -> Any:
+        """The response of the newest common version; None for a Produce with acks=0. `body`: as in `codec`."""
+        return await self._exchange(api, self.version_of(api, max_version), body, timeout_s)
+
+    async def fetch(
+        self,
+        request: FetchRequest,
+        *,
+        timeout_s: float | None = None,
+        arrived: Callable[[ArrivedAnswer], None] | None = None,
+    ) -> FetchResponse:
+        """Records are views of the one buffer in which the response was received. `arrived` is told of a partition's
+        answer before the response is whole, if it arrives in several pieces.
+        """
+        version = self.version_of(ApiKey.FETCH)
+        arriving = None if arrived is None else _tell(arrived, version)
+        response: FetchResponse = await self._exchange(ApiKey.FETCH, version, request, timeout_s, arriving)
+        return response
+
+    async def produce(self, request: ProduceRequest, *, timeout_s: float | None = None) -> ProduceResponse | None:
+        """None with acks=0."""
+        response: ProduceResponse | None = await self.request(ApiKey.PRODUCE, request, timeout_s=timeout_s)
+        return response
+
+    async def _exchange(
+        self, api: ApiKey, version: int, body: Any, timeout_s: float | None, arriving: Arriving | None = None
+    ) -> Any:
+        frame = await self._round_trip(api, version, body, timeout_s, arriving)
+        return None if frame is None else self._read(api, version, frame)
+
+    async def _round_trip(
+        self, api: ApiKey, version: int, body: Any, timeout_s: float | None, arriving: Arriving | None = None
+    ) -> memoryview | None:
+        timeout_s = self._limits.request_timeout_s if timeout_s is None else timeout_s
+        deadline_s = self.loop.time() + timeout_s
+        pending = None
+        try:
+            if not (self._writable.is_set() and self._turns.try_take()):
+                async with asyncio.timeout_at(deadline_s):
+                    await self._take_turn()
+            pending = self._send(api, version, body, deadline_s, arriving)
+            return None if pending is None else await pending.frame
+        except TimeoutError:
+            if pending is not None:
+                self._fail(f"{api.name} was not answered within {timeout_s:g} s")
+            raise RequestTimedOutError(f"{self.peer} did not answer {api.name} within {timeout_s:g} s") from None
+        except OSError as error:
+            raise BrokerUnavailableError(f"{api.name} to {self.peer} failed: {error}") from None
+
+    async def _take_turn(self) -> None:
+        """And wait until the transport takes more."""
+        await self._turns.take()
+        try:
+            await self.drain()
+        except BaseException:
+            self._turns.give_back()
+            raise
+
+    def _send(
+        self, api: ApiKey, version: int, body: Any, deadline_s: float, arriving: Arriving | None
+    ) -> _Pending | None:
+        """Whose turn it is writes the whole request without a pause in between: nothing ever leaves half of one."""
+        try:
+            self.check_open()
+            self._correlation_id = (self._correlation_id + 1) & CORRELATION_ID_MASK
+            header = RequestHeader(api, version, self._correlation_id, self._client_id)
+            parts = write_request(header, body)
+        except BaseException:
+            self._turns.give_back()
+            raise
+        for part in parts:
+            assert isinstance(part, BUFFER_TYPES), f"{api.name} request with {part!r}"
+            self.transport.write(part)
+        if api is ApiKey.PRODUCE and body.acks == ACKS_NONE:
+            self._turns.give_back()
+            return None
+        pending = _Pending(header.correlation_id, self.loop.create_future(), deadline_s, arriving)
+        self._pending.append(pending)
+        if self._watch is None or deadline_s < self._watch.when():
+            self._watch_until(deadline_s)
+        return pending
+
+    def _watch_until(self, deadline_s: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = self.loop.call_at(deadline_s, self._look_at_deadlines)
+
+    def _look_at_deadlines(self) -> None:
+        """Tell whoever has waited too long; who was cancelled waits for nothing."""
+        self._watch = None
+        now_s = self.loop.time()
+        waiting = [pending for pending in self._pending if not pending.frame.done()]
+        for pending in waiting:
+            if pending.deadline_s <= now_s:
+                pending.frame.set_exception(TimeoutError())
+        left_s = [pending.deadline_s for pending in waiting if pending.deadline_s > now_s]
+        if left_s:
+            self._watch_until(min(left_s))
+
+    def _read(self, api: ApiKey, version: int, frame: memoryview) -> Any:
+        try:
+            return read_response(api, version, frame)
+        except MalformedMessageError as error:
+            self._fail(f"bad {api.name} response: {error}")
+            raise BrokerUnavailableError(f"{self.peer} sent a bad {api.name} response: {error}") from error
+
+    async def _negotiate(self) -> None:
+        """Ask for the broker's versions. A broker that does not know ours answers in version 0 (KIP-511)."""
+        api, version = ApiKey.API_VERSIONS, ApiKey.API_VERSIONS.max_version
+        software = {"client_software_name": "tierfetch", "client_software_version": _software_version()}
+        frame = await self._round_trip(api, version, software, self._limits.connect_timeout_s)
+        assert frame is not None
+        response = self._read(api, 0 if _is_unsupported(frame) else version, frame)
+        if response.error_code not in (ErrorCode.none, ErrorCode.unsupported_version):
+            raise BrokerUnavailableError(f"{self.peer} refuses ApiVersions: {response.error_code.name}")
+        self._take_versions(response)
+        if response.error_code is ErrorCode.unsupported_version:
+            version = self.version_of(api)
+            self._take_versions(await self._exchange(api, version, {} if version < 3 else software, None))
+
+    def _take_versions(self, response: Any) -> None:
+        self._agreed.clear()
+        self.versions = {
+            ApiKey(offered.api_key): VersionRange(offered.min_version, offered.max_version)
+            for offered in response.api_keys
+            if offered.api_key in _KNOWN_KEYS
+        }
+
+    # From the transport.
+
+    def bytes_received(self) -> None:
+        try:
+            while (frame := self.frames.frame()) is not None:
+                self._response_received(frame)
+            if self._pending and self._pending[0].arriving is not None:
+                self._response_arriving(self._pending[0])
+        except MalformedMessageError as error:
+            self._fail(str(error))
+
+    def _response_arriving(self, pending: _Pending) -> None:
+        arriving = self.frames.arriving
+        if arriving is None or arriving[1] < INT32.size or pending.frame.done():
+            return
+        frame, count = arriving
+        assert pending.arriving is not None, pending
+        if correlation_id_of(frame) == pending.correlation_id:
+            pending.arriving(frame, count)
+
+    def _response_received(self, frame: memoryview) -> None:
+        correlation_id = correlation_id_of(frame)
+        if not self._pending or self._pending[0].correlation_id != correlation_id:
+            expected = self._pending[0].correlation_id if self._pending else "none"
+            raise MalformedMessageError(f"response to request {correlation_id}, expected was {expected}")
+        pending = self._pending.popleft()
+        self._turns.give_back()
+        if not pending.frame.done():
+            pending.frame.set_result(frame)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._fail(str(exc) if exc else "the broker closed the connection")
+
+    def _fail(self, reason: str) -> None:
+        """Close the connection; whoever waits for a response gets the reason."""
+        if not self.transport.is_closing():
+            log.debug("connection to %s ends: %s", self.peer, reason)
+        self.transport.abort()
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        while self._pending:
+            pending = self._pending.popleft()
+            self._turns.give_back()
+            if not pending.frame.done():
+                pending.frame.set_exception(ConnectionResetError(reason))
+
+
+def _tell(arrived: Callable[[ArrivedAnswer], None], version: int) -> Arriving:
+    response: ArrivingFetchResponse | None = None
+
+    def arriving(frame: memoryview, count: int) -> None:
+        nonlocal response
+        if response is None:
+            response = ArrivingFetchResponse(frame, version)
+        for answer in response.arrived(count):
+            arrived(answer)
+
+    return arriving
+
+
+def _is_unsupported(frame: memoryview) -> bool:
+    """Whether an ApiVersions response says UNSUPPORTED_VERSION: the code's place is the same in all versions."""
+    return Reader(frame, INT32.size, flexible=False).int16() == ErrorCode.unsupported_version
+
+
+def _text(versions: VersionRange | None) -> str:
+    return "not at all" if versions is None else f"{versions.min_version} to {versions.max_version}"
+
+
+@cache
+def _software_version() -> str:
+    try:
+        return package_version("tierfetch")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,109 @@
+"""What a request handler gets and gives, and the answer to ApiVersions.
+
+A handler is `async (context, request) -> response`. For Produce and Fetch both are the values of `produce_wire` and
+`fetch_wire`; otherwise the request is kio's entity of `context.api_version` and the response an entity of the same
+version, or a mapping of plain values from which the server takes what the version has (`entities.build_entity`).
+
+Rules of a handler:
+* Handlers of one connection begin in the order in which their requests arrived and run concurrently; their responses
+  leave in the same order. What must keep the order (appends) is done before the first `await`, or queued there.
+* None sends nothing (Produce with acks=0).
+* Any exception that leaves it closes the connection. A `KafkaError` does so on purpose, where Kafka does and no
+  response could say it (a refused Produce with acks=0); otherwise the handler turns it into a response.
+* When the connection is lost a Fetch is cancelled; all others run to their end, for they may have changed something.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..api import ApiKey
+from ..errors import ErrorCode
+from ..values import value
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+CANCELLED_WITH_CONNECTION: Final = frozenset({ApiKey.FETCH})
+
+_SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE_NAME_SINCE: Final = 3
+_ZERO_MIN_FEATURES_SINCE: Final = 4
+
+
+@value
+class RequestContext:
+    """The circumstances of one request. `arrival_time_s` is the event loop's clock when its last byte was there."""
+
+    api: ApiKey
+    api_version: int
+    client_id: str | None
+    connection_id: int
+    peer: str
+    listener_name: str
+    arrival_time_s: float
+    principal: str = ANONYMOUS
+
+
+Handler = Callable[[RequestContext, Any], Coroutine[Any, Any, Any]]
+Handlers = Mapping[int, Handler] | Mapping[ApiKey, Handler]
+"""By API key. A listener offers exactly the APIs that have a handler."""
+
+
+@dataclass(frozen=True, slots=True)
+class SupportedFeature:
+    """A feature and the levels that this node could run at."""
+
+    name: str
+    min_version: int
+    max_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class FinalizedFeatures:
+    """Feature levels of the cluster, and the metadata offset from which they are."""
+
+    epoch: int
+    levels: Mapping[str, int]
+
+
+def api_versions_response(
+    apis: Iterable[int],
+    api_version: int,
+    *,
+    error_code: ErrorCode = ErrorCode.none,
+    supported_features: Collection[SupportedFeature] = (),
+    finalized_features: FinalizedFeatures | None = None,
+) -> dict[str, Any]:
+    """Plain values of an ApiVersions response that offers `apis`. Before version 4 features from level 0 are left
+    out, because old clients fail on them (KIP-1022).
+    """
+    offered = [
+        feature for feature in supported_features if feature.min_version > 0 or api_version >= _ZERO_MIN_FEATURES_SINCE
+    ]
+    levels = {} if finalized_features is None else finalized_features.levels
+    return {
+        "error_code": error_code,
+        "api_keys": [
+            {"api_key": int(api), "min_version": api.min_version, "max_version": api.max_version}
+            for api in sorted(ApiKey(key) for key in apis)
+        ],
+        "supported_features": [
+            {"name": feature.name, "min_version": feature.min_version, "max_version": feature.max_version}
+            for feature in offered
+        ],
+        "finalized_features_epoch": -1 if finalized_features is None else finalized_features.epoch,
+        "finalized_features": [
+            {"name": name, "min_version_level": level, "max_version_level": level}
+            for name, level in sorted(levels.items())
+        ],
+    }
+
+
+def api_versions_error(request: Any, api_version: int) -> ErrorCode:
+    """INVALID_REQUEST for a client software name or version that is not one (KIP-511), else NONE."""
+    if api_version < _SOFTWARE_NAME_SINCE:
+        return ErrorCode.none
+    names = (request.client_software_name, request.client_software_version)
+    return ErrorCode.none if all(map(_SOFTWARE_NAME.fullmatch, names)) else ErrorCode.invalid_request

@@ -1,0 +1,150 @@
+"""A listener: accepts connections, keeps their number, memory and time within limits, ends them in order.
+
+    start --accept--> ServerConnection (server_connection.py) ... --close(deadline)--> drained or aborted
+
+| limit | Kafka's name | what happens beyond it |
+|---|---|---|
+| `connections_max` | max.connections | the new connection is closed |
+| `request_size_max` | socket.request.max.bytes | the connection is closed |
+| `plain_request_size_max` | - | the same, for requests that carry no records: they are parsed element by element |
+| `in_flight_max` | - | the connection is not read until a response has left |
+| `request_memory_max` | queued.max.request.bytes | large requests are not read until memory is given back |
+| `idle_timeout_s` | connections.max.idle.ms | a connection without a request under way is closed |
+| `receive_timeout_s` | - | a request that began and did not end in time closes its connection |
+| `send_buffer_size` | socket.send.buffer.bytes | the kernel takes no more; None: it decides itself, up to 4 MiB |
+| `send_timeout_s` | - | a response that does not leave in time closes its connection |
+
+Requests up to `SMALL_REQUEST_SIZE` never wait for memory: produce requests that wait for their followers may hold all
+of it, and the followers' fetches must get through.
+
+Closing: no new connections, no new requests; what is under way ends and is answered until the deadline; then
+connections are aborted and handlers cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl as tls
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..api import ApiKey
+from .dispatch import Handler, Handlers, RequestContext, api_versions_error, api_versions_response
+from .server_connection import ServerConnection
+from .server_limits import RequestMemory, ServerLimits
+
+__all__ = ["Server", "ServerLimits"]
+
+log = logging.getLogger(__name__)
+
+SWEEP_INTERVAL_S: Final = 1.0
+LISTEN_BACKLOG: Final = 128
+
+
+class Server:
+    """One listener. `handlers` decides which APIs it offers; ApiVersions is answered from them unless it is among
+    them.
+    """
+
+    def __init__(self, handlers: Handlers, *, listener_name: str, limits: ServerLimits | None = None) -> None:
+        self.limits = limits or ServerLimits()
+        self.listener_name = listener_name
+        self.memory = RequestMemory(self.limits.request_memory_max)
+        self.handlers: dict[int, Handler] = {ApiKey.API_VERSIONS: self._api_versions} | dict(handlers.items())
+        self.connections: dict[ServerConnection, None] = {}
+        self.orphans: dict[asyncio.Future[Any], None] = {}
+        """Handlers whose connection is gone and that run to their end."""
+        self.connection_watcher: Callable[[int], None] | None = None
+        """Told the id of each connection that has ended (`RequestContext.connection_id`)."""
+        self.is_closing = False
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._changed = asyncio.Event()
+        self._connection_ids = 0
+
+    async def start(self, host: str, port: int, *, ssl: tls.SSLContext | None = None) -> None:
+        """Bind and accept. Port 0 takes a free one; see `port`."""
+        await self.bind(host, port, ssl=ssl)
+        await self.serve()
+
+    async def bind(self, host: str, port: int, *, ssl: tls.SSLContext | None = None) -> None:
+        """Take the port without accepting yet: who connects is refused."""
+        loop = asyncio.get_running_loop()
+        assert self._server is None, f"listener {self.listener_name} was started before"
+        self._server = await loop.create_server(
+            lambda: ServerConnection(self, loop), host, port, ssl=ssl, backlog=LISTEN_BACKLOG, start_serving=False
+        )
+
+    async def serve(self) -> None:
+        """Accept from now on."""
+        assert self._server is not None, f"listener {self.listener_name} is not bound"
+        await self._server.start_serving()
+        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL_S, self._sweep)
+        log.info("listener %s on port %d", self.listener_name, self.port)
+
+    @property
+    def port(self) -> int:
+        assert self._server is not None, f"listener {self.listener_name} is not started"
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def close(self, *, deadline_s: float) -> None:
+        """Let what is under way end and leave, at most `deadline_s`; then cut it off. Idempotent."""
+        self.is_closing = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections):
+            connection.begin_close()
+        try:
+            async with asyncio.timeout(deadline_s):
+                await self._all_gone()
+        except TimeoutError:
+            left = len(self.connections), len(self.orphans)
+            if any(left):
+                message = "listener %s: %d connections and %d requests did not end within %g s and are cut off"
+                log.warning(message, self.listener_name, *left, deadline_s)
+        for connection in list(self.connections):
+            connection.abort()
+        for orphan in self.orphans:
+            orphan.cancel()
+        await self._all_gone()
+
+    async def _all_gone(self) -> None:
+        while self.connections or self.orphans:
+            self._changed.clear()
+            await self._changed.wait()
+
+    # Called by connections.
+
+    def next_connection_id(self) -> int:
+        self._connection_ids += 1
+        return self._connection_ids
+
+    def connection_ended(self, connection: ServerConnection) -> None:
+        self.connections.pop(connection, None)
+        self._changed.set()
+        if self.connection_watcher is not None and not self.is_closing:
+            self.connection_watcher(connection.id)
+
+    def adopt(self, handler: asyncio.Future[Any]) -> None:
+        """Watch over a handler that outlives its connection."""
+        self.orphans[handler] = None
+        handler.add_done_callback(self._orphan_ended)
+
+    def _orphan_ended(self, handler: asyncio.Future[Any]) -> None:
+        self.orphans.pop(handler, None)
+        self._changed.set()
+
+    async def _api_versions(self, context: RequestContext, request: Any) -> dict[str, Any]:
+        error = api_versions_error(request, context.api_version)
+        return api_versions_response(self.handlers, context.api_version, error_code=error)
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        for connection in list(self.connections):
+            connection.expire(now_s)
+        self._sweeper = loop.call_later(SWEEP_INTERVAL_S, self._sweep)

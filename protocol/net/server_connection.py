@@ -1,0 +1,359 @@
+"""One accepted connection: frames in, handlers started in order, responses out in the same order.
+
+    bytes -> FrameAssembler -> request, in the deque `_requests` -> its task: handler -> (its turn) -> transport
+
+| reading | why | goes on when |
+|---|---|---|
+| on | | |
+| paused | `in_flight_max` requests are under way | a response has left |
+| paused | the next request's memory is not to be had | the server gives it |
+| thrown away | closing; what is left unread would make the kernel reset the connection, last response and all | never |
+
+Rules:
+* The task whose answer is next sends it, and those behind it that are there; one task at a time, so that nothing gets
+  between the bytes of a slice that is being sent.
+* A request that cannot be understood closes the connection with a log line that names the peer: what follows it cannot
+  be trusted. ApiVersions in an unknown version is the exception (KIP-511): version 0, error UNSUPPORTED_VERSION.
+* A handler outlives its connection (see `dispatch`); its answer is dropped then. Slices are released and memory is
+  given back when a response has left or is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from ..api import ApiKey
+from ..codec import (
+    RequestHeader,
+    UnsupportedVersionError,
+    read_request_body,
+    read_request_header,
+    release_response,
+    write_response,
+)
+from ..errors import ErrorCode, KafkaError
+from ..wire.primitives import MalformedMessageError
+from .dispatch import CANCELLED_WITH_CONNECTION, Handler, RequestContext, api_versions_response
+from .server_limits import RequestMemory, ServerLimits
+from .stream import StreamProtocol
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, slots=True)
+class _Request:
+    """A request under way, and what its handler has made of it once that `is_answered`."""
+
+    api: ApiKey
+    api_version: int
+    correlation_id: int
+    memory: int
+    is_answered: bool = False
+    response: Any = None
+    error: BaseException | None = None
+    task: asyncio.Task[None] | None = None
+
+
+class Listener(Protocol):
+    """What a connection needs of the listener that made it."""
+
+    limits: ServerLimits
+    memory: RequestMemory
+    listener_name: str
+    handlers: dict[int, Handler]
+    connections: dict[ServerConnection, None]
+    is_closing: bool
+
+    def next_connection_id(self) -> int: ...
+
+    def connection_ended(self, connection: ServerConnection) -> None:
+        """The transport is gone and nothing is being sent any more."""
+
+    def adopt(self, handler: asyncio.Future[Any]) -> None:
+        """Watch over a handler that outlives its connection."""
+
+
+class ServerConnection(StreamProtocol):
+    """Made by the listener for each accepted connection."""
+
+    def __init__(self, server: Listener, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop, server.limits.request_size_max)
+        self._server = server
+        self.id = server.next_connection_id()
+        self._requests: deque[_Request] = deque()
+        self._sender: asyncio.Task[None] | None = None
+        """The request's task that is sending."""
+        self._frame_memory: int | None = None
+        """Taken for the frame that is being received."""
+        self._waits_for_memory = False
+        self._is_reading_paused = False
+        self._is_closing = False
+        self._has_ended = False
+        self._receive_deadline_s: float | None = None
+        self._send_deadline_s: float | None = None
+        self._last_activity_s = loop.time()
+
+    # From the transport.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        server = self._server
+        if server.is_closing or len(server.connections) >= server.limits.connections_max:
+            log.warning("%s: %s refused, %d are connected", server.listener_name, self.peer, len(server.connections))
+            self.transport.abort()
+            return
+        if self._socket is not None and server.limits.send_buffer_size is not None:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, server.limits.send_buffer_size)
+        server.connections[self] = None
+
+    def bytes_received(self) -> None:
+        if self._is_closing:
+            self.frames.clear()
+            return
+        self._last_activity_s = self.loop.time()
+        self._read_requests()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._sender is not None:
+            self._sender.cancel()
+        elif self in self._server.connections:
+            self._end()
+
+    # From the server.
+
+    def memory_granted(self, size: int) -> None:
+        """The memory that this connection waits for is taken for it."""
+        if self.is_lost:
+            self._server.memory.give_back(size)
+            return
+        self._waits_for_memory = False
+        self._frame_memory = size
+        self._read_requests()
+
+    def begin_close(self) -> None:
+        """Answer what is under way, start nothing more, then close."""
+        self._is_closing = True
+        self._receive_deadline_s = None
+        self.transport.resume_reading()
+        self._close_when_answered()
+
+    def abort(self) -> None:
+        """Cut off the connection and everything that is under way on it."""
+        for request in self._requests:
+            if request.task is not None:
+                request.task.cancel()
+        self.transport.abort()
+
+    def expire(self, now_s: float) -> None:
+        """Close the connection if its time is up."""
+        limits = self._server.limits
+        if self._receive_deadline_s is not None and now_s >= self._receive_deadline_s:
+            self._refuse(f"a request did not arrive within {limits.receive_timeout_s:g} s of its first byte")
+        elif self._send_deadline_s is not None and now_s >= self._send_deadline_s:
+            self._refuse(f"a response did not leave within {limits.send_timeout_s:g} s")
+        elif not self._requests and now_s >= self._last_activity_s + limits.idle_timeout_s:
+            log.info("%s: %s closed, idle for %g s", self._server.listener_name, self.peer, limits.idle_timeout_s)
+            self.transport.abort()
+
+    # Reading.
+
+    def _read_requests(self) -> None:
+        """Start a handler for each whole request, as far as the limits allow; then read on or pause."""
+        if self._is_closing or self.transport.is_closing():
+            return
+        frames = self.frames
+        try:
+            while frames.is_partial and not self._is_full() and (frame := self._next_frame()) is not None:
+                self._receive_deadline_s = None
+                self._start(frame)
+        except (MalformedMessageError, UnsupportedVersionError) as error:
+            self._refuse(str(error))
+            return
+        if self._is_full():
+            self._receive_deadline_s = None
+            self._is_reading_paused = True
+            self.transport.pause_reading()
+            return
+        if not frames.is_partial:
+            self._receive_deadline_s = None
+        elif self._receive_deadline_s is None:
+            self._receive_deadline_s = self.loop.time() + self._server.limits.receive_timeout_s
+        if self._is_reading_paused:
+            self._is_reading_paused = False
+            self.transport.resume_reading()
+
+    def _is_full(self) -> bool:
+        """Whether the next request has to wait, for memory or until a response has left."""
+        return self._waits_for_memory or len(self._requests) >= self._server.limits.in_flight_max
+
+    def _next_frame(self) -> memoryview | None:
+        size = self.frames.next_size()
+        if size is None:
+            return None
+        if self._frame_memory is None:
+            if not self._server.memory.take(size, self.memory_granted):
+                self._waits_for_memory = True
+                return None
+            self._frame_memory = size
+        return self.frames.frame(size)
+
+    def _start(self, frame: memoryview) -> None:
+        try:
+            header, reader = read_request_header(frame)
+        except UnsupportedVersionError as error:
+            if error.api_key != ApiKey.API_VERSIONS:
+                raise
+            context = self._context(RequestHeader(ApiKey.API_VERSIONS, 0, error.correlation_id, None))
+            self._begin(context, error.correlation_id, self._offer_versions, None)
+            return
+        api, plain_size_max = header.api, self._server.limits.plain_request_size_max
+        handler = self._server.handlers.get(api)
+        if handler is None:
+            raise UnsupportedVersionError(api, header.correlation_id, f"{api.name} is not offered here")
+        if api is not ApiKey.PRODUCE and len(frame) > plain_size_max:
+            raise MalformedMessageError(f"{api.name} request of {len(frame)} bytes, allowed are {plain_size_max}")
+        self._begin(self._context(header), header.correlation_id, handler, read_request_body(header, reader))
+
+    def _begin(self, context: RequestContext, correlation_id: int, handler: Handler, body: Any) -> None:
+        assert self._frame_memory is not None, f"a request of {self.peer} has no memory"
+        request = _Request(context.api, context.api_version, correlation_id, self._frame_memory)
+        self._frame_memory = None
+        self._requests.append(request)
+        request.task = self.loop.create_task(self._answer(request, handler, context, body))
+
+    async def _answer(self, request: _Request, handler: Handler, context: RequestContext, body: Any) -> None:
+        """A request's task. A fault of its handler is told when its turn has come."""
+        try:
+            request.response = await handler(context, body)
+        except Exception as error:  # noqa: BLE001 - the supervisor of this request
+            request.error = error
+        except BaseException as error:
+            request.error = error
+            if self._is_next(request):
+                self.transport.abort()
+            raise
+        finally:
+            request.is_answered = True
+        if self._is_next(request):
+            await self._send_answers()
+
+    def _is_next(self, request: _Request) -> bool:
+        """Whether this one's turn to be sent has come."""
+        return self._sender is None and bool(self._requests) and self._requests[0] is request
+
+    def _context(self, header: RequestHeader) -> RequestContext:
+        return RequestContext(
+            header.api,
+            header.api_version,
+            header.client_id,
+            self.id,
+            self.peer,
+            self._server.listener_name,
+            self._last_activity_s,
+        )
+
+    async def _offer_versions(self, *_: object) -> dict[str, Any]:
+        return api_versions_response(self._server.handlers, 0, error_code=ErrorCode.unsupported_version)
+
+    def _refuse(self, reason: str) -> None:
+        log.warning("%s: connection of %s is closed: %s", self._server.listener_name, self.peer, reason)
+        self.transport.abort()
+
+    # Writing.
+
+    async def _send_answers(self) -> None:
+        """Those that are next and there. Supervises what the handlers failed with, and itself."""
+        server = self._server
+        self._sender = self._requests[0].task
+        try:
+            while self._requests and self._requests[0].is_answered:
+                request = self._requests[0]
+                if request.error is not None:
+                    self._log_failure(request, request.error)
+                    self._done_with(request)
+                    self.transport.abort()
+                    return
+                self._send_deadline_s = self.loop.time() + server.limits.send_timeout_s
+                await self._send(request)
+                self._send_deadline_s = None
+                self._done_with(request)
+                self._last_activity_s = self.loop.time()
+                if self._is_reading_paused:
+                    self._read_requests()
+        except (OSError, KafkaError) as error:
+            log.info("%s: connection of %s ends: %s", server.listener_name, self.peer, error)
+            self.transport.abort()
+        except Exception as error:
+            if self.transport.is_closing():  # asyncio refuses to send a slice then, with a RuntimeError
+                log.info("%s: connection of %s ends: %s", server.listener_name, self.peer, error)
+                return
+            log.exception("%s: connection of %s is closed by a fault of ours", server.listener_name, self.peer)
+            self.transport.abort()
+        finally:
+            self._sender = None
+            if self.is_lost:
+                self._end()
+            elif self._is_closing:
+                self._close_when_answered()
+
+    def _done_with(self, request: _Request) -> None:
+        assert self._requests[0] is request, (self._requests[0], request)
+        self._requests.popleft()
+        self._server.memory.give_back(request.memory)
+
+    def _close_when_answered(self) -> None:
+        """It is to be closed: do so, if nothing is under way any more."""
+        if not self._requests and self._sender is None:
+            self.transport.close()
+
+    def _log_failure(self, request: _Request, error: BaseException) -> None:
+        """Of a handler that gave no answer."""
+        name = self._server.listener_name
+        if isinstance(error, KafkaError):
+            log.warning("%s: %s of %s is not answered: %s", name, request.api.name, self.peer, error)
+        elif isinstance(error, Exception):
+            log.error("%s: %s of %s failed", name, request.api.name, self.peer, exc_info=error)
+
+    async def _send(self, request: _Request) -> None:
+        response = request.response
+        if response is None:
+            return
+        try:
+            for part in write_response(request.api, request.api_version, request.correlation_id, response):
+                await self.send_part(part)
+        finally:
+            release_response(response)
+
+    # The end: the transport is gone and nobody sends any more.
+
+    def _end(self) -> None:
+        if self._has_ended:
+            return
+        self._has_ended = True
+        for request in self._requests:
+            assert request.task is not None, request
+            if request.is_answered:
+                self._drop(request)
+                continue
+            if request.api in CANCELLED_WITH_CONNECTION:
+                request.task.cancel()
+            request.task.add_done_callback(partial(self._drop, request))
+            self._server.adopt(request.task)
+        self._requests.clear()
+        if self._frame_memory is not None:
+            self._server.memory.give_back(self._frame_memory)
+        self._server.connection_ended(self)
+
+    def _drop(self, request: _Request, _: object = None) -> None:
+        self._server.memory.give_back(request.memory)
+        if request.error is None:
+            release_response(request.response)
+        else:
+            self._log_failure(request, request.error)

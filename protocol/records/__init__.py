@@ -1,0 +1,121 @@
+"""Record batches, format v2: the one module that other parts import. The pieces:
+
+* `batch_header`: the header, walking a buffer of batches, CRC, stamping in place (all that a broker does with a batch)
+* `record_body`: the records inside; `compression`: the codecs; `control`: control records
+* here: a whole batch to records, and records to a whole batch
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import lt
+from typing import Final
+
+from ..errors import CorruptRecordError
+from .batch_header import (
+    BATCH_HEADER_SIZE,
+    CONTROL_BIT,
+    HEADER,
+    LOG_APPEND_TIME_BIT,
+    LOG_OVERHEAD,
+    MAGIC,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    Buffer,
+    TimestampType,
+    check_batch,
+    check_complete,
+    iter_batches,
+    parse_header,
+    sealed,
+    stamp_batch,
+)
+from .compression import Compression, compress, decompress
+from .record_body import Record, decode_records, encode_records
+
+__all__ = [
+    "BATCH_HEADER_SIZE",
+    "DECOMPRESSED_BYTES_MAX",
+    "LOG_OVERHEAD",
+    "BatchHeader",
+    "Compression",
+    "CorruptRecordError",
+    "Record",
+    "TimestampType",
+    "build_batch",
+    "check_batch",
+    "iter_batches",
+    "iter_records",
+    "parse_header",
+    "stamp_batch",
+]
+
+DECOMPRESSED_BYTES_MAX: Final = 128 * 1024 * 1024
+"""What the records of one batch may take when decompressed, unless a caller knows better."""
+
+
+def iter_records(
+    buf: Buffer,
+    position: int = 0,
+    header: BatchHeader | None = None,
+    *,
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+) -> Iterator[Record]:
+    """The records of the batch at `position`, control records included; the CRC is not looked at.
+
+    CorruptRecordError if the batch ends early, is malformed, or holds more than `decompressed_bytes_max`; records
+    before the fault have been given out by then.
+    """
+    header = header or parse_header(buf, position)
+    check_complete(buf, position, header)
+    end = position + header.size_bytes
+    with memoryview(buf) as view, view[position + BATCH_HEADER_SIZE : end] as payload:
+        try:
+            data = decompress(header.compression, payload, limit=decompressed_bytes_max)
+        except ValueError as error:
+            raise CorruptRecordError(str(error), position) from error
+    return decode_records(data, header, position)
+
+
+def build_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int,
+    partition_leader_epoch: int = -1,
+    compression: Compression = Compression.NONE,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    is_transactional: bool = False,
+    is_control: bool = False,
+) -> bytes:
+    """A batch of at least one record, offsets rising from `base_offset` or above."""
+    assert records, f"a batch at offset {base_offset} needs at least one record"
+    offsets = [record.offset for record in records]
+    assert offsets[0] >= base_offset, f"offset {offsets[0]} lies below the base offset {base_offset}"
+    assert all(map(lt, offsets, offsets[1:])), f"offsets do not rise: {offsets}"
+    base_timestamp = records[0].timestamp
+    payload = compress(compression, encode_records(records, base_offset, base_timestamp))
+    attributes = (
+        compression
+        | LOG_APPEND_TIME_BIT * timestamp_type
+        | TRANSACTIONAL_BIT * is_transactional
+        | CONTROL_BIT * is_control
+    )
+    header = HEADER.pack(
+        base_offset,
+        BATCH_HEADER_SIZE - LOG_OVERHEAD + len(payload),
+        partition_leader_epoch,
+        MAGIC,
+        0,  # the CRC, not known yet
+        attributes,
+        offsets[-1] - base_offset,
+        base_timestamp,
+        max([record.timestamp for record in records]),
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
+    )
+    return sealed(header, payload)

@@ -1,0 +1,94 @@
+"""What is told of configs: the numbers of DescribeConfigs and its siblings on the wire, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from ..errors import ErrorCode, KafkaError
+
+
+class ResourceType(IntEnum):
+    """Those that have configs here."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class ConfigSource(IntEnum):
+    """The lowest number wins."""
+
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """A place that gives a config its value, or would if those before it did not."""
+
+    name: str
+    value: str
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedConfig:
+    """One config in force; `synonyms` in the order in which they win."""
+
+    name: str
+    value: str
+    is_read_only: bool
+    synonyms: tuple[ConfigSynonym, ...]
+
+    @property
+    def source(self) -> ConfigSource:
+        return self.synonyms[0].source if self.synonyms else ConfigSource.DEFAULT_CONFIG
+
+
+Describe = Callable[[int, str], Iterable[DescribedConfig]]
+"""Of a resource's type and name. KafkaError if it cannot be described, also while it is iterated over."""
+
+
+def describe_configs_response(request: Any, describe: Describe) -> Mapping[str, Any]:
+    """Of DescribeConfigs; each resource is answered, or refused, by itself."""
+    return {"results": [_result(resource, describe, request) for resource in request.resources]}
+
+
+def _result(resource: Any, describe: Describe, request: Any) -> Mapping[str, Any]:
+    code, message, described = ErrorCode.none, None, list[DescribedConfig]()
+    try:
+        described = list(describe(resource.resource_type, resource.resource_name))
+    except KafkaError as refusal:
+        code, message = refusal.code, refusal.message
+    keys = resource.configuration_keys
+    return {
+        "error_code": code,
+        "error_message": message,
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+        "configs": tuple(
+            _shown(config, with_synonyms=request.include_synonyms)
+            for config in described
+            if keys is None or config.name in keys
+        ),
+    }
+
+
+def _shown(config: DescribedConfig, *, with_synonyms: bool) -> Mapping[str, Any]:
+    return {
+        "name": config.name,
+        "value": config.value,
+        "read_only": config.is_read_only,
+        "config_source": int(config.source),
+        "is_sensitive": False,
+        "synonyms": tuple(
+            {"name": synonym.name, "value": synonym.value, "source": int(synonym.source)}
+            for synonym in (config.synonyms if with_synonyms else ())
+        ),
+        "documentation": None,
+    }

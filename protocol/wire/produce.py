@@ -1,0 +1,214 @@
+"""Produce requests and responses, versions 3-13, as one version-independent value each.
+
+Record bytes are never copied: a decoded request holds writable views of its frame (the leader stamps offsets in
+place), and an encoded one carries the caller's buffers as parts.
+
+| since | request | response |
+|---|---|---|
+| 3 | transactional id; records v2 | |
+| 5 | | log start offset |
+| 8 | | record errors, error message (KIP-467) |
+| 9 | flexible | flexible |
+| 10 | | current leader, node endpoints (KIP-951) |
+| 13 | topic id in place of the name (KIP-516) | topic id in place of the name |
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from ..errors import ErrorCode
+from ..values import value
+from .leader_hints import (
+    NODE_ENDPOINTS_TAG,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    leader_field,
+    node_endpoints_field,
+    read_leader,
+    read_node_endpoints,
+)
+from .primitives import Part, Reader, Writer, error_code
+
+ACKS_NONE: Final = 0
+ACKS_LEADER: Final = 1
+ACKS_ALL: Final = -1
+
+_LOG_START_OFFSET_SINCE: Final = 5
+_RECORD_ERRORS_SINCE: Final = 8
+_CURRENT_LEADER_SINCE: Final = 10
+_TOPIC_ID_SINCE: Final = 13
+_CURRENT_LEADER_TAG: Final = 0
+
+_ACKS_TIMEOUT = struct.Struct(">hi")
+_PARTITION = struct.Struct(">ihqq")
+
+
+@value
+class ProducePartition:
+    """`records` is a view of the frame in a decoded request."""
+
+    partition: int
+    records: Part | None
+
+
+@value
+class ProduceTopic:
+    """`topic` is empty from version 13 on, `topic_id` None before."""
+
+    partitions: tuple[ProducePartition, ...]
+    topic: str = ""
+    topic_id: UUID | None = None
+
+
+@value
+class ProduceRequest:
+    """`acks`: 0 no answer at all, 1 leader, -1 all in sync."""
+
+    acks: int
+    timeout_ms: int
+    topics: tuple[ProduceTopic, ...]
+    transactional_id: str | None = None
+
+
+class RecordError(NamedTuple):
+    """A record that caused its batch to be refused."""
+
+    batch_index: int
+    message: str | None = None
+
+
+@value
+class ProducePartitionResponse:
+    """-1 for an offset or time that is not known; `log_append_time_ms` is -1 under CreateTime."""
+
+    partition: int
+    error_code: ErrorCode = ErrorCode.none
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    record_errors: tuple[RecordError, ...] = ()
+    error_message: str | None = None
+    current_leader: LeaderIdAndEpoch | None = None
+
+
+@value
+class ProduceTopicResponse:
+    """Named as its request names it."""
+
+    partitions: tuple[ProducePartitionResponse, ...]
+    topic: str = ""
+    topic_id: UUID | None = None
+
+
+@value
+class ProduceResponse:
+    """`node_endpoints` of the leaders named in `current_leader`."""
+
+    topics: tuple[ProduceTopicResponse, ...]
+    throttle_time_ms: int = 0
+    node_endpoints: tuple[NodeEndpoint, ...] = ()
+
+
+def read_request(reader: Reader, version: int) -> ProduceRequest:
+    transactional_id = reader.nullable_string()
+    acks, timeout_ms = reader.unpack(_ACKS_TIMEOUT)
+    topics = tuple([_read_topic(reader, version) for _ in range(reader.array_length())])
+    reader.tagged_fields()
+    return ProduceRequest(acks, timeout_ms, topics, transactional_id)
+
+
+def _read_topic(reader: Reader, version: int) -> ProduceTopic:
+    topic, topic_id = reader.topic(by_id=version >= _TOPIC_ID_SINCE)
+    partitions = []
+    for _ in range(reader.array_length()):
+        partitions.append(ProducePartition(reader.int32(), reader.nullable_records()))
+        reader.tagged_fields()
+    reader.tagged_fields()
+    return ProduceTopic(tuple(partitions), topic, topic_id)
+
+
+def write_request(writer: Writer, request: ProduceRequest, version: int) -> None:
+    writer.string(request.transactional_id)
+    writer.pack(_ACKS_TIMEOUT, request.acks, request.timeout_ms)
+    writer.array_length(len(request.topics))
+    for topic in request.topics:
+        writer.topic(topic.topic, topic.topic_id, by_id=version >= _TOPIC_ID_SINCE)
+        writer.array_length(len(topic.partitions))
+        for partition in topic.partitions:
+            writer.int32(partition.partition)
+            writer.records(partition.records)
+            writer.end_structure()
+        writer.end_structure()
+    writer.end_structure()
+
+
+def read_response(reader: Reader, version: int) -> ProduceResponse:
+    topics = tuple([_read_topic_response(reader, version) for _ in range(reader.array_length())])
+    throttle_time_ms = reader.int32()
+    tags = reader.tagged_fields()
+    return ProduceResponse(topics, throttle_time_ms, read_node_endpoints(tags) if tags else ())
+
+
+def _read_topic_response(reader: Reader, version: int) -> ProduceTopicResponse:
+    topic, topic_id = reader.topic(by_id=version >= _TOPIC_ID_SINCE)
+    partitions = tuple([_read_partition_response(reader, version) for _ in range(reader.array_length())])
+    reader.tagged_fields()
+    return ProduceTopicResponse(partitions, topic, topic_id)
+
+
+def _read_partition_response(reader: Reader, version: int) -> ProducePartitionResponse:
+    partition, code, base_offset, log_append_time_ms = reader.unpack(_PARTITION)
+    log_start_offset = reader.int64() if version >= _LOG_START_OFFSET_SINCE else -1
+    record_errors = []
+    error_message = None
+    if version >= _RECORD_ERRORS_SINCE:
+        for _ in range(reader.array_length()):
+            record_errors.append(RecordError(reader.int32(), reader.nullable_string()))
+            reader.tagged_fields()
+        error_message = reader.nullable_string()
+    tags = reader.tagged_fields()
+    return ProducePartitionResponse(
+        partition,
+        error_code(code),
+        base_offset,
+        log_append_time_ms,
+        log_start_offset,
+        tuple(record_errors),
+        error_message,
+        read_leader(tags, _CURRENT_LEADER_TAG) if tags else None,
+    )
+
+
+def write_response(writer: Writer, response: ProduceResponse, version: int) -> None:
+    writer.array_length(len(response.topics))
+    for topic in response.topics:
+        writer.topic(topic.topic, topic.topic_id, by_id=version >= _TOPIC_ID_SINCE)
+        writer.array_length(len(topic.partitions))
+        for partition in topic.partitions:
+            _write_partition_response(writer, partition, version)
+        writer.end_structure()
+    writer.int32(response.throttle_time_ms)
+    if response.node_endpoints and version >= _CURRENT_LEADER_SINCE:
+        writer.end_structure({NODE_ENDPOINTS_TAG: node_endpoints_field(response.node_endpoints)})
+    else:
+        writer.end_structure()
+
+
+def _write_partition_response(writer: Writer, answer: ProducePartitionResponse, version: int) -> None:
+    writer.pack(_PARTITION, answer.partition, answer.error_code, answer.base_offset, answer.log_append_time_ms)
+    if version >= _LOG_START_OFFSET_SINCE:
+        writer.int64(answer.log_start_offset)
+    if version >= _RECORD_ERRORS_SINCE:
+        writer.array_length(len(answer.record_errors))
+        for record_error in answer.record_errors:
+            writer.int32(record_error.batch_index)
+            writer.string(record_error.message)
+            writer.end_structure()
+        writer.string(answer.error_message)
+    if answer.current_leader is not None and version >= _CURRENT_LEADER_SINCE:
+        writer.end_structure({_CURRENT_LEADER_TAG: leader_field(answer.current_leader)})
+    else:
+        writer.end_structure()

@@ -1,0 +1,34 @@
+"""What can go wrong with an append, or with the replica as a whole, for those who use it."""
+
+from __future__ import annotations
+
+from ...protocol.errors import ErrorCode, KafkaError
+
+
+class NotLeaderError(KafkaError):
+    """This replica does not lead the epoch of the append (any more). Records of it may yet be committed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.not_controller, message)
+
+
+class BufferFullError(KafkaError):
+    """Too many bytes wait for the log or the high watermark; retriable, nothing was appended."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.throttling_quota_exceeded, message)
+
+
+class UnexpectedOffsetError(KafkaError):
+    """Something else was appended meanwhile; nothing was appended of this."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.request_timed_out, message)
+
+
+class QuorumFailedError(Exception):
+    """The replica has stopped for good; the message says why, and what an operator can do."""
+
+
+class QuorumStartError(Exception):
+    """The replica cannot start; the message is for its operator."""

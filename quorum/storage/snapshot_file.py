@@ -1,0 +1,190 @@
+"""A snapshot's file: its name, how it is put together, and what makes one whole (KIP-630).
+
+    <20-digit end offset>-<10-digit epoch>.checkpoint        holds the state up to that offset, exclusive
+    the same with `.part`                                    is being fetched, and counts for nothing
+    the same with `-<number>.checkpoint.part`                is being cut, and counts for nothing
+
+    control batch   SnapshotHeader; with kraft.version 1 also KRaftVersion and Voters
+    data batches    metadata records
+    control batch   SnapshotFooter
+
+All batches carry the snapshot's epoch as leader epoch and offsets that count from 0. A file is whole if every CRC is
+right, the first record is the header, the last one the footer, and nothing lies behind it; `parse_snapshot` refuses any
+other with CorruptFileError. The first snapshot of a formatted voter is `00000000000000000000-0000000000.checkpoint`.
+
+Pure: files are moved by `snapshots`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from ...log.core.errors import CorruptFileError
+from ...protocol.errors import CorruptRecordError
+from ...protocol.fetch.messages import SnapshotId
+from ...protocol.records import BatchHeader, Record, build_batch, iter_batches, iter_records
+from ...protocol.records.quorum_records import (
+    KRaftVersion,
+    QuorumRecord,
+    SnapshotFooter,
+    SnapshotHeader,
+    Voters,
+    build_quorum_batch,
+    parse_quorum_record,
+)
+
+CHECKPOINT_SUFFIX: Final = ".checkpoint"
+PART_SUFFIX: Final = ".part"
+BOOTSTRAP_SNAPSHOT: Final = SnapshotId(0, 0)
+BATCH_BYTES_MAX: Final = 64 * 1024
+"""Of the records that go into one data batch, for which the event loop waits; a larger record has one of its own."""
+SLICE_BYTES: Final = 64 * 1024
+"""Of the records that are read at a time; a batch of Kafka's holds up to 8 MiB."""
+
+_NAME = re.compile(r"(\d{20})-(\d{10})(?:\.checkpoint|(?:-\d+)?\.checkpoint(\.part))")
+
+
+class FileChunk(NamedTuple):
+    """Some bytes of a snapshot that is `size` bytes long."""
+
+    size: int
+    position: int
+    data: bytes
+
+
+def snapshot_name(snapshot_id: SnapshotId) -> str:
+    return _stem(snapshot_id) + CHECKPOINT_SUFFIX
+
+
+def part_name(snapshot_id: SnapshotId) -> str:
+    return snapshot_name(snapshot_id) + PART_SUFFIX
+
+
+def cut_name(snapshot_id: SnapshotId, number: int) -> str:
+    return f"{_stem(snapshot_id)}-{number}{CHECKPOINT_SUFFIX}{PART_SUFFIX}"
+
+
+def _stem(snapshot_id: SnapshotId) -> str:
+    return f"{snapshot_id.end_offset:020d}-{snapshot_id.epoch:010d}"
+
+
+def parse_snapshot_name(name: str) -> tuple[SnapshotId, bool] | None:
+    """`(id, whether it is a part)` of a snapshot's file; None for any other name."""
+    match = _NAME.fullmatch(name)
+    return (SnapshotId(int(match[1]), int(match[2])), match[3] is not None) if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumSetup:
+    """What the log's control records say of the quorum: the level of `kraft.version`, and the voters if it is 1."""
+
+    kraft_version: int
+    voters: Voters | None
+
+    @property
+    def records(self) -> tuple[QuorumRecord, ...]:
+        """As a snapshot carries it: nothing at level 0, where the voters come from the configuration."""
+        if self.kraft_version == 0 or self.voters is None:
+            return ()
+        return (KRaftVersion(self.kraft_version), self.voters)
+
+
+STATIC_SETUP: Final = QuorumSetup(0, None)
+
+
+def snapshot_batches(
+    snapshot_id: SnapshotId,
+    records: Iterable[bytes],
+    *,
+    setup: QuorumSetup,
+    last_append_time_ms: int,
+    now_ms: int,
+) -> Iterator[bytes]:
+    """The batches of a snapshot in order: together they are the file."""
+    epoch = snapshot_id.epoch
+    first: list[QuorumRecord] = [SnapshotHeader(last_append_time_ms), *setup.records]
+    yield build_quorum_batch(first, base_offset=0, timestamp_ms=now_ms, partition_leader_epoch=epoch)
+    offset = len(first)
+    for group in _groups(records):
+        batch = [Record(offset + number, now_ms, None, value) for number, value in enumerate(group)]
+        yield build_batch(batch, base_offset=offset, partition_leader_epoch=epoch)
+        offset += len(group)
+    yield build_quorum_batch([SnapshotFooter()], base_offset=offset, timestamp_ms=now_ms, partition_leader_epoch=epoch)
+
+
+def _groups(records: Iterable[bytes]) -> Iterator[list[bytes]]:
+    group: list[bytes] = []
+    size = 0
+    for record in records:
+        if group and size + len(record) > BATCH_BYTES_MAX:
+            yield group
+            group, size = [], 0
+        group.append(record)
+        size += len(record)
+    if group:
+        yield group
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedSnapshot:
+    """A whole snapshot. `batches` are the data records, batch by batch."""
+
+    last_append_time_ms: int
+    setup: QuorumSetup
+    batches: tuple[tuple[bytes, ...], ...]
+
+    @property
+    def record_count(self) -> int:
+        return sum(len(batch) for batch in self.batches)
+
+
+def parse_snapshot(data: bytes, *, name: str) -> ParsedSnapshot:
+    """CorruptFileError, naming the file and the place, unless the snapshot is whole."""
+    return next(parsed for parsed in parse_in_slices(data, name=name) if parsed is not None)
+
+
+def parse_in_slices(data: bytes, *, name: str) -> Iterator[ParsedSnapshot | None]:
+    """As `parse_snapshot`, for an event loop: None after every `SLICE_BYTES` of records, the snapshot at last."""
+    controls: list[QuorumRecord] = []
+    batches: list[tuple[bytes, ...]] = []
+    end = slice_bytes = 0
+    try:
+        for position, header in iter_batches(data):
+            if controls and isinstance(controls[-1], SnapshotFooter):
+                raise CorruptFileError(f"{name}: a batch at byte {position} lies behind the snapshot's footer")
+            if header.is_control:
+                controls += _controls(data, position, header)
+            elif not controls:
+                raise CorruptFileError(f"{name}: the first batch must begin with a snapshot header")
+            else:
+                values: list[bytes] = []
+                for record in iter_records(data, position, header):
+                    values.append(record.value or b"")
+                    slice_bytes += len(values[-1])
+                    if slice_bytes >= SLICE_BYTES:
+                        slice_bytes = 0
+                        yield None
+                batches.append(tuple(values))
+            end = position + header.size_bytes
+    except CorruptRecordError as error:
+        raise CorruptFileError(f"{name}: {error.reason} (batch at byte {error.position})") from error
+    if not controls or not isinstance(controls[0], SnapshotHeader):
+        raise CorruptFileError(f"{name}: the first batch must begin with a snapshot header")
+    if end != len(data) or not isinstance(controls[-1], SnapshotFooter):
+        raise CorruptFileError(f"{name}: it has no footer: {len(data) - end} bytes lie behind the last whole batch")
+    yield ParsedSnapshot(controls[0].last_contained_log_timestamp_ms, setup_of(controls), tuple(batches))
+
+
+def setup_of(controls: Sequence[QuorumRecord]) -> QuorumSetup:
+    """What the newest of these records say."""
+    versions = [record.level for record in controls if isinstance(record, KRaftVersion)]
+    voters = [record for record in controls if isinstance(record, Voters)]
+    return QuorumSetup(versions[-1] if versions else 0, voters[-1] if voters else None)
+
+
+def _controls(data: bytes, position: int, header: BatchHeader) -> list[QuorumRecord]:
+    parsed = (parse_quorum_record(record) for record in iter_records(data, position, header))
+    return [record for record in parsed if record is not None]

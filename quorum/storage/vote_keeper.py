@@ -1,0 +1,47 @@
+"""The one task that writes `quorum-state` and the mark beside it, in the core's order: PersistState, VoterProven.
+
+A failed write is told as LogFailed, and nothing is written after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from ...log.disk.port import Disk
+from ..core.effects import PersistState, VoterProven
+from ..core.events import LogFailed, StatePersisted
+from ..core.voters import VotersAt
+from .election_file import ElectionFile
+from .unproven_voter import UnprovenVoterMark
+
+
+class VoteKeeper:
+    """`put` effects once `run` is a task."""
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        self.election_file = ElectionFile(disk, directory)
+        self.unproven_mark = UnprovenVoterMark(disk, directory)
+        self._effects: asyncio.Queue[PersistState | VoterProven] = asyncio.Queue()
+        """The core awaits each PersistState, so there are two at most."""
+
+    def put(self, effect: PersistState | VoterProven) -> None:
+        self._effects.put_nowait(effect)
+
+    async def run(self, voters: Callable[[], VotersAt], tell: Callable[[StatePersisted | LogFailed], None]) -> None:
+        """`voters` gives those at the end of the log, which decide about the version of the file."""
+        while True:
+            effect = await self._effects.get()
+            try:
+                if isinstance(effect, VoterProven):
+                    await self.unproven_mark.remove()
+                    continue
+                now = voters()
+                await self.election_file.write(effect.state, kraft_version=now.kraft_version, voters=now.voters)
+                if effect.is_proven:
+                    await self.unproven_mark.remove()
+            except OSError as error:
+                tell(LogFailed(f"quorum-state could not be written: {error}"))
+                return
+            tell(StatePersisted(effect.state))

@@ -1,0 +1,236 @@
+"""Fetch and FetchSnapshot of the metadata log, to and from the wire.
+
+Fetch names the topic by its id, which needs version 13; older ones name it, and are answered so. A response's records
+are a slice of the log that the server sends, a received one's are views of the frame; batches are checked here, before
+anything of them reaches the core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+from ...fetcher.core.epoch_fetch import DivergingEpoch
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.fetch.messages import (
+    HIGH_WATERMARK_NOT_TOLD,
+    EpochEndOffset,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchTopic,
+    FetchTopicResponse,
+    SnapshotId,
+)
+from ...protocol.fetch.messages import FetchRequest as WireFetchRequest
+from ...protocol.fetch.messages import FetchResponse as WireFetchResponse
+from ...protocol.records.batch_header import Buffer
+from ...protocol.topics import METADATA_TOPIC_ID
+from ...protocol.wire.leader_hints import LeaderIdAndEpoch, NodeEndpoint
+from ...protocol.wire.primitives import Part
+from ..core.messages import (
+    NO_LEADER,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    SnapshotChunk,
+)
+from ..core.state import NO_DIRECTORY_ID, LeaderAndEpoch, OffsetAndEpoch, ReplicaKey
+from ..core.voters import VotersAt
+from ..storage.control_batches import fetched_records
+from ..storage.snapshot_file import FileChunk
+from .messages import PARTITION, REQUEST_ERRORS, TOPIC, UNKNOWN_ID, Body, directory, leader_endpoint, node_fields
+
+AnyTopic = TypeVar("AnyTopic", FetchTopic, FetchTopicResponse)
+
+MIN_BYTES: Final = 1
+TEXT_MAX: Final = 200
+"""Characters of what was asked for in place of the metadata log, in the refusal."""
+
+
+# Fetch.
+
+
+def fetch_request(request: FetchRequest) -> WireFetchRequest:
+    partition = FetchPartition(
+        partition=PARTITION,
+        current_leader_epoch=request.epoch,
+        fetch_offset=request.fetch_offset,
+        last_fetched_epoch=request.last_fetched_epoch,
+        partition_max_bytes=request.max_bytes,
+        replica_directory_id=request.replica.directory_id,
+        high_watermark=HIGH_WATERMARK_NOT_TOLD if request.high_watermark < 0 else request.high_watermark,
+    )
+    return WireFetchRequest(
+        cluster_id=request.cluster_id,
+        replica_id=request.replica.id,
+        max_wait_ms=request.max_wait_ms,
+        min_bytes=MIN_BYTES,
+        max_bytes=request.max_bytes,
+        topics=(FetchTopic((partition,), topic_id=METADATA_TOPIC_ID),),
+    )
+
+
+def read_fetch_request(body: WireFetchRequest) -> FetchRequest:
+    """INVALID_REQUEST unless it asks for the metadata log alone."""
+    topic = _alone(body.topics)
+    if topic is None or not _is_metadata(topic):
+        raise _not_alone(ErrorCode.invalid_request, body.topics)
+    partition = topic.partitions[0]
+    told = partition.high_watermark
+    return FetchRequest(
+        cluster_id=body.cluster_id,
+        replica=ReplicaKey(body.replica_id, partition.replica_directory_id or NO_DIRECTORY_ID),
+        epoch=partition.current_leader_epoch,
+        fetch_offset=partition.fetch_offset,
+        last_fetched_epoch=partition.last_fetched_epoch,
+        max_wait_ms=max(body.max_wait_ms, 0),
+        max_bytes=max(min(body.max_bytes, partition.partition_max_bytes), MIN_BYTES),
+        high_watermark=-1 if told == HIGH_WATERMARK_NOT_TOLD else told,
+    )
+
+
+def _alone(topics: Sequence[AnyTopic]) -> AnyTopic | None:
+    """The topic, if it is the only one, and partition 0 its only one."""
+    if len(topics) != 1 or len(topics[0].partitions) != 1 or topics[0].partitions[0].partition != PARTITION:
+        return None
+    return topics[0]
+
+
+def _not_alone(code: ErrorCode, found: Sequence[Any]) -> KafkaError:
+    """Its text is short, however much was asked for."""
+    return KafkaError(code, f"expected {TOPIC}-{PARTITION} alone, found {str(found)[:TEXT_MAX]}")
+
+
+def _is_metadata(topic: FetchTopic) -> bool:
+    return topic.topic_id == METADATA_TOPIC_ID or (topic.topic_id is None and topic.topic == TOPIC)
+
+
+def fetch_response(request: WireFetchRequest, response: FetchResponse, records: Part) -> WireFetchResponse:
+    """`records`: what was read of the response's range, empty if there is none."""
+    if response.error in REQUEST_ERRORS:
+        return WireFetchResponse(topics=(), error_code=response.error)
+    diverging, snapshot = response.diverging, response.snapshot_id
+    partition = FetchPartitionResponse(
+        PARTITION,
+        error_code=response.error,
+        high_watermark=response.high_watermark,
+        log_start_offset=response.log_start_offset,
+        records=records,
+        diverging_epoch=None if diverging is None else EpochEndOffset(diverging.epoch, diverging.end_offset),
+        snapshot_id=None if snapshot is None else SnapshotId(snapshot.offset, snapshot.epoch),
+        current_leader=LeaderIdAndEpoch(_id(response.leader), response.leader.epoch),
+    )
+    topic, leader_id, at = request.topics[0], response.leader.leader_id, response.leader_endpoint
+    return WireFetchResponse(
+        topics=(FetchTopicResponse((partition,), topic.topic, topic.topic_id),),
+        node_endpoints=() if leader_id is None or at is None else (NodeEndpoint(leader_id, at.host, at.port),),
+    )
+
+
+def read_fetch_response(body: WireFetchResponse, before: VotersAt) -> FetchResponse:
+    """`before`: the voters in effect at the log's end. CorruptRecordError, INVALID_REQUEST for what is no answer."""
+    if body.error_code is not ErrorCode.none:
+        return FetchResponse(error=body.error_code, leader=NO_LEADER)
+    topic = _alone(body.topics)
+    if topic is None:
+        raise _not_alone(ErrorCode.invalid_request, body.topics)
+    partition = topic.partitions[0]
+    diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
+    for place in (diverging, snapshot):
+        if place is not None and (place.epoch < 0 or place.end_offset < 0):
+            raise KafkaError(ErrorCode.invalid_request, f"expected an epoch and an offset of 0 or more, found {place}")
+    hint = partition.current_leader
+    data = partition.records
+    assert data is None or isinstance(data, bytes | bytearray | memoryview), data
+    return FetchResponse(
+        error=partition.error_code,
+        leader=NO_LEADER if hint is None else _leader(hint.leader_id, hint.leader_epoch),
+        high_watermark=partition.high_watermark,
+        log_start_offset=partition.log_start_offset,
+        diverging=None if diverging is None else DivergingEpoch(diverging.epoch, diverging.end_offset),
+        snapshot_id=None if snapshot is None else OffsetAndEpoch(snapshot.end_offset, snapshot.epoch),
+        records=fetched_records(data, before) if data else None,
+        leader_endpoint=None if hint is None else leader_endpoint(body, hint.leader_id),
+    )
+
+
+# FetchSnapshot.
+
+
+def fetch_snapshot_request(request: FetchSnapshotRequest) -> Body:
+    snapshot = request.snapshot_id
+    partition = {
+        "partition": PARTITION,
+        "current_leader_epoch": request.epoch,
+        "snapshot_id": {"end_offset": snapshot.offset, "epoch": snapshot.epoch},
+        "position": request.position,
+        "replica_directory_id": request.replica.directory_id,
+    }
+    return {
+        "cluster_id": request.cluster_id,
+        "replica_id": request.replica.id,
+        "max_bytes": request.max_bytes,
+        "topics": [{"name": TOPIC, "partitions": [partition]}],
+    }
+
+
+def read_fetch_snapshot_request(body: Any) -> FetchSnapshotRequest:
+    found = [(topic.name, partition) for topic in body.topics for partition in topic.partitions]
+    if len(found) != 1 or found[0][0] != TOPIC or found[0][1].partition != PARTITION:
+        raise _not_alone(ErrorCode.unknown_topic_or_partition, found)
+    partition = found[0][1]
+    return FetchSnapshotRequest(
+        cluster_id=body.cluster_id,
+        replica=ReplicaKey(body.replica_id, directory(partition, "replica_directory_id")),
+        epoch=partition.current_leader_epoch,
+        snapshot_id=OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),
+        position=partition.position,
+        max_bytes=max(body.max_bytes, MIN_BYTES),
+    )
+
+
+def fetch_snapshot_response(response: FetchSnapshotResponse, asked: OffsetAndEpoch, chunk: FileChunk | None) -> Body:
+    """`chunk`: what was read of the response's range, None with an error."""
+    if response.error in REQUEST_ERRORS:
+        return {"error_code": response.error, "topics": []}
+    partition = {
+        "index": PARTITION,
+        "error_code": response.error,
+        "snapshot_id": {"end_offset": asked.offset, "epoch": asked.epoch},
+        "current_leader": {"leader_id": _id(response.leader), "leader_epoch": response.leader.epoch},
+        "size": 0 if chunk is None else chunk.size,
+        "position": 0 if chunk is None else chunk.position,
+        "unaligned_records": b"" if chunk is None else chunk.data,
+    }
+    return {
+        "topics": [{"name": TOPIC, "partitions": [partition]}],
+        "node_endpoints": node_fields(response.leader, response.leader_endpoint),
+    }
+
+
+def read_fetch_snapshot_response(body: Any) -> FetchSnapshotResponse:
+    if body.error_code is not ErrorCode.none:
+        return FetchSnapshotResponse(error=body.error_code, leader=NO_LEADER)
+    partitions = [partition for topic in body.topics for partition in topic.partitions]
+    if len(partitions) != 1 or partitions[0].index != PARTITION:
+        raise _not_alone(ErrorCode.invalid_request, body.topics)
+    partition = partitions[0]
+    hint = partition.current_leader
+    data: Buffer = partition.unaligned_records
+    is_chunk = partition.error_code is ErrorCode.none
+    return FetchSnapshotResponse(
+        error=partition.error_code,
+        leader=NO_LEADER if hint is None else _leader(hint.leader_id, hint.leader_epoch),
+        snapshot_id=OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),
+        chunk=SnapshotChunk(data, partition.position, len(data), partition.size) if is_chunk else None,
+        leader_endpoint=None if hint is None else leader_endpoint(body, hint.leader_id),
+    )
+
+
+def _id(leader: LeaderAndEpoch) -> int:
+    return UNKNOWN_ID if leader.leader_id is None else leader.leader_id
+
+
+def _leader(leader_id: int, epoch: int) -> LeaderAndEpoch:
+    return LeaderAndEpoch(None if leader_id < 0 else leader_id, max(epoch, 0))

@@ -1,0 +1,203 @@
+"""Which remote segments belong to this leader's history, how far they reach, and what the leader says about it.
+
+A segment lies *whole on the lineage* of a replica if the replica's leader-epoch cache gives every offset of the segment
+the same epoch as the segment does, and the log reaches beyond its last offset. After an unclean election the tier also
+holds segments of the lost history; one that straddles the divergence agrees with the cache on its first offsets only.
+Such a segment may be read up to there (`RemoteLogLedger.find` asks by epoch), but is neither counted as tiered nor
+adopted by a new replica.
+
+    epoch cache      0@0          2@80                         log end 200
+    A  epochs 0@0    [0 ... 59]                                 whole
+    B  epochs 0@60        [60 ... 99]                           straddles: the cache gives 80 to epoch 2
+    C  epochs 0@60 2@80   [60 ........ 149]                     whole
+    D  epochs 1@100              [100 ... 149]                  lost leader: epoch 1 is not in the cache
+
+Offsets below the cache's first entry (the log start) are not compared: their epochs are forgotten. Where the segment
+has forgotten some itself (the log start lay in it when it was copied) it is whole only for who has that log start: of
+another replica `find` would not find those offsets. Kafka's `isRemoteSegmentWithinLeaderEpochs` accepts a superset.
+
+The answers to ListOffsets -5 and -6, `ready` meaning that the first pass has read the remote metadata, `whole` the last
+segment that lies whole on the lineage:
+
+| state                                 | -5 (latest tiered) | -6 (earliest pending upload)                       |
+|---------------------------------------|--------------------|----------------------------------------------------|
+| not ready                             | unknown            | unknown                                            |
+| whole = none, local start = log start | unknown            | log start                                          |
+| whole = none, local start > log start | unknown            | unknown: what lies below seems to be in no tier    |
+| whole = [.., e]                       | e                  | max(e + 1, log start, local log start)             |
+
+Unknown is -1 on the wire. The answer to -6 never lies below the local log start, which the leader would refuse to
+serve, nor above the log end; at the log end its epoch is the leader's latest. Kafka answers -1 there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...log.core.epochs import LeaderEpochCache
+from .ledger import RemoteLogLedger
+from .segment import RemoteLogSegmentMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndEpoch:
+    """An offset of this lineage; `leader_epoch` is -1 where the epoch cache does not reach."""
+
+    offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Offsets [start_offset, end_offset) that no whole segment holds."""
+
+    start_offset: int
+    end_offset: int
+
+    def __str__(self) -> str:
+        return f"[{self.start_offset}, {self.end_offset})"
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The segments that cover a range, each beginning at or before the end of the one before it; up to the gap, if
+    there is one.
+    """
+
+    segments: tuple[RemoteLogSegmentMetadata, ...]
+    gap: Gap | None
+
+
+def is_within_lineage(metadata: RemoteLogSegmentMetadata, epochs: LeaderEpochCache, log_end_offset: int) -> bool:
+    """Whether the segment lies whole on the lineage. One that ends below the cache's first entry does not."""
+    earliest = epochs.earliest_entry
+    if earliest is None or not earliest.start_offset <= metadata.end_offset < log_end_offset:
+        return False
+    begin = max(metadata.start_offset, earliest.start_offset)
+    if len(metadata.segment_leader_epochs) == 1:
+        (only,) = metadata.segment_leader_epochs
+        return only.start_offset <= begin and epochs.holds(only.epoch, begin, metadata.end_offset)
+    known = epochs.range(begin, metadata.end_offset + 1)
+    stated = [(epoch, max(first, begin)) for epoch, first, last in metadata.epoch_ranges() if last >= begin]
+    return [(entry.epoch, entry.start_offset) for entry in known] == stated
+
+
+def highest_whole_on_lineage(
+    ledger: RemoteLogLedger, epochs: LeaderEpochCache, log_end_offset: int
+) -> RemoteLogSegmentMetadata | None:
+    """The readable segment that reaches farthest of those whole on the lineage."""
+    for metadata in ledger.finished_before(log_end_offset):
+        if is_within_lineage(metadata, epochs, log_end_offset):
+            return metadata
+    return None
+
+
+def youngest(ledger: RemoteLogLedger) -> RemoteLogSegmentMetadata | None:
+    """The readable segment of the latest leader; its leader-epoch checkpoint is the history that survived."""
+    return max(ledger.finished(), key=_epoch_and_end, default=None)
+
+
+def covering(ledger: RemoteLogLedger, epochs: LeaderEpochCache, start_offset: int, end_offset: int) -> Coverage:
+    """The fewest readable segments, whole on the lineage of the log [.., end_offset), that hold every offset of
+    [start_offset, end_offset); or those before the first gap.
+    """
+    chain: list[RemoteLogSegmentMetadata] = []
+    segments = _whole_from(ledger, epochs, start_offset, end_offset)
+    position = start_offset
+    ahead = next(segments, None)
+    while position < end_offset:
+        best: RemoteLogSegmentMetadata | None = None
+        while ahead is not None and ahead.start_offset <= position:
+            if best is None or ahead.end_offset > best.end_offset:
+                best = ahead
+            ahead = next(segments, None)
+        if best is None or best.end_offset < position:
+            return Coverage(tuple(chain), Gap(position, end_offset if ahead is None else ahead.start_offset))
+        chain.append(best)
+        position = best.end_offset + 1
+    return Coverage(tuple(chain), None)
+
+
+def with_timestamp_from(
+    ledger: RemoteLogLedger, epochs: LeaderEpochCache, log_end_offset: int, start_offset: int, timestamp_ms: int
+) -> Iterator[RemoteLogSegmentMetadata]:
+    """The segments whole on the lineage that reach `start_offset` or beyond and hold a record of `timestamp_ms` or
+    later, lowest start offset first: where to search for an offset by time (ListOffsets). The first match may lie
+    below `start_offset` within its segment: then take the next one.
+    """
+    for metadata in ledger.finished():
+        if (
+            metadata.max_timestamp_ms >= timestamp_ms
+            and metadata.end_offset >= start_offset
+            and is_within_lineage(metadata, epochs, log_end_offset)
+        ):
+            yield metadata
+
+
+def with_max_timestamp(
+    ledger: RemoteLogLedger, epochs: LeaderEpochCache, log_end_offset: int, start_offset: int
+) -> RemoteLogSegmentMetadata | None:
+    """Of the segments whole on the lineage that reach `start_offset` or beyond, the first one that holds their largest
+    timestamp (ListOffsets -3).
+    """
+    best: RemoteLogSegmentMetadata | None = None
+    for metadata in reversed(ledger.finished()):  # the largest is mostly among the last
+        if (
+            (best is None or metadata.max_timestamp_ms >= best.max_timestamp_ms)
+            and metadata.end_offset >= start_offset
+            and is_within_lineage(metadata, epochs, log_end_offset)
+        ):
+            best = metadata
+    return best
+
+
+def latest_tiered(
+    ledger: RemoteLogLedger | None, epochs: LeaderEpochCache, log_end_offset: int
+) -> OffsetAndEpoch | None:
+    """The answer to ListOffsets -5; None is unknown. `ledger` is None until the remote metadata has been read."""
+    whole = None if ledger is None else highest_whole_on_lineage(ledger, epochs, log_end_offset)
+    return None if whole is None else _at(whole.end_offset, epochs)
+
+
+def earliest_pending_upload(
+    ledger: RemoteLogLedger | None,
+    epochs: LeaderEpochCache,
+    *,
+    log_start_offset: int,
+    local_log_start_offset: int,
+    log_end_offset: int,
+) -> OffsetAndEpoch | None:
+    """The answer to ListOffsets -6 (KIP-1023) by the table above; None is unknown. `ledger` is None until the remote
+    metadata has been read.
+    """
+    assert log_start_offset <= local_log_start_offset <= log_end_offset, (
+        log_start_offset,
+        local_log_start_offset,
+        log_end_offset,
+    )
+    if ledger is None:
+        return None
+    whole = highest_whole_on_lineage(ledger, epochs, log_end_offset)
+    if whole is not None:
+        return _at(max(whole.end_offset + 1, local_log_start_offset), epochs)
+    if local_log_start_offset == log_start_offset:
+        return _at(log_start_offset, epochs)
+    return None
+
+
+def _epoch_and_end(metadata: RemoteLogSegmentMetadata) -> tuple[int, int]:
+    return metadata.segment_leader_epochs[-1].epoch, metadata.end_offset
+
+
+def _whole_from(
+    ledger: RemoteLogLedger, epochs: LeaderEpochCache, start_offset: int, log_end_offset: int
+) -> Iterator[RemoteLogSegmentMetadata]:
+    for metadata in ledger.finished():
+        if metadata.end_offset >= start_offset and is_within_lineage(metadata, epochs, log_end_offset):
+            yield metadata
+
+
+def _at(offset: int, epochs: LeaderEpochCache) -> OffsetAndEpoch:
+    epoch = epochs.epoch_for_offset(offset)
+    return OffsetAndEpoch(offset, -1 if epoch is None else epoch)

@@ -1,0 +1,111 @@
+"""Remote log segments as values (KIP-405): identity, metadata events, states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from uuid import UUID
+
+from ...log.core.epochs import EpochEntry
+from ...protocol.topics import TopicIdPartition, uuid_to_text
+
+
+class RemoteLogSegmentState(IntEnum):
+    """Ids as in `__remote_log_metadata` records."""
+
+    COPY_SEGMENT_STARTED = 0
+    COPY_SEGMENT_FINISHED = 1
+    DELETE_SEGMENT_STARTED = 2
+    DELETE_SEGMENT_FINISHED = 3
+
+
+class RemotePartitionDeleteState(IntEnum):
+    """Ids as in `__remote_log_metadata` records."""
+
+    DELETE_PARTITION_MARKED = 0
+    DELETE_PARTITION_STARTED = 1
+    DELETE_PARTITION_FINISHED = 2
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RemoteLogSegmentId:
+    """One attempt to copy a segment: a retry gets a new `id`."""
+
+    topic_id_partition: TopicIdPartition
+    id: UUID
+
+    def __hash__(self) -> int:
+        """Of the id alone: it is unique."""
+        return hash(self.id.int)
+
+    def __str__(self) -> str:
+        return f"{self.topic_id_partition}:{uuid_to_text(self.id)}"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteLogSegmentMetadata:
+    """The event that starts a copy, and later the current view of the segment.
+
+    `start_offset` and `end_offset` are both inclusive (Kafka's record says so). `segment_leader_epochs` are the
+    epochs whose batches lie in the segment, the first with `start_offset` as its start, or the log start where that lay
+    within the segment when it was copied; never empty. Sizes in bytes, times in ms.
+    """
+
+    segment_id: RemoteLogSegmentId
+    start_offset: int
+    end_offset: int
+    max_timestamp_ms: int
+    broker_id: int
+    event_timestamp_ms: int
+    segment_size_in_bytes: int
+    segment_leader_epochs: tuple[EpochEntry, ...]
+    state: RemoteLogSegmentState = RemoteLogSegmentState.COPY_SEGMENT_STARTED
+    custom_metadata: bytes | None = None
+    txn_index_empty: bool = False
+
+    def epoch_ranges(self) -> Iterator[tuple[int, int, int]]:
+        """(epoch, first offset, last offset), inclusive, of each epoch that has offsets here, in their order.
+
+        An epoch whose successor begins at the same offset has none: Kafka lists leaders that wrote nothing too.
+        """
+        entries = self.segment_leader_epochs
+        for index, entry in enumerate(entries):
+            first = max(entry.start_offset, self.start_offset)
+            end = self.end_offset + 1 if index + 1 == len(entries) else entries[index + 1].start_offset
+            last = min(self.end_offset, end - 1)
+            if first <= last:
+                yield entry.epoch, first, last
+
+    def with_update(self, update: RemoteLogSegmentMetadataUpdate) -> RemoteLogSegmentMetadata:
+        return replace(
+            self,
+            state=update.state,
+            event_timestamp_ms=update.event_timestamp_ms,
+            broker_id=update.broker_id,
+            custom_metadata=update.custom_metadata if update.custom_metadata is not None else self.custom_metadata,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteLogSegmentMetadataUpdate:
+    """A later event of the same segment."""
+
+    segment_id: RemoteLogSegmentId
+    state: RemoteLogSegmentState
+    event_timestamp_ms: int
+    broker_id: int
+    custom_metadata: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePartitionDeleteMetadata:
+    """Progress of the deletion of a whole partition from the tier."""
+
+    topic_id_partition: TopicIdPartition
+    state: RemotePartitionDeleteState
+    event_timestamp_ms: int
+    broker_id: int
+
+
+RemoteLogEvent = RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate | RemotePartitionDeleteMetadata

@@ -1,0 +1,330 @@
+"""What the remote log manager does next for one partition: `plan(view, now_ms) -> actions`. Pure.
+
+Who may ask for what, and when it is safe:
+
+| action         | role   | only if                                                                                   |
+|----------------|--------|-------------------------------------------------------------------------------------------|
+| Copy           | leader | tiering on; the segment is closed, ends at or below the last stable offset, and is the    |
+|                |        | oldest one that usable remote segments do not cover; no other copy is under way           |
+| AbandonOrphan  | leader | a copy was started and not finished, and nobody can still be at it                        |
+| RaiseLogStart  | leader | the offsets below breach retention, or the tier is being emptied; never above the high    |
+|                |        | watermark                                                                                 |
+| DeleteRemote   | leader | a deletion was begun; or the segment ends below the log start *that every member of the   |
+|                |        | ISR has*; or it is a copy that another one replaced                                       |
+| Prove          | any    | local retention wants a segment whose object nobody here has looked at yet                |
+| DeleteLocal    | any    | closed, below the high watermark, and below the log start or covered by proven segments   |
+| RollActive     | any    | all else is gone locally and the active segment itself breaches local retention           |
+
+Rules that hold for every view and plan:
+
+* An offset at or above the log start stays in a local segment or in a usable remote one.
+* Expiry first raises the log start and only then deletes: a deletion needs the raised start in the view, on every
+  member of the ISR. So a leader that was deposed deletes nothing that its successor may name.
+* A view that shows remote segments of a newer epoch than the leader's own is a deposed leader's: nothing is planned.
+* "Usable" is FINISHED, whole on this replica's epoch lineage, and not found missing. What straddles a divergence
+  counts for nothing.
+* A plan is repeated after its actions were done; they make the next view, and a view that needs nothing plans nothing.
+
+Does not know who performs the actions, how long they take, or why one failed: a failure is the same view again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...remote.core.ledger import RemoteLogLedger
+from ...remote.core.offset_runs import OffsetRuns
+from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
+from .retention import breached_local_segments, breached_remote_segments
+from .view import LocalSegment, PartitionView, TierMode
+
+PROOFS_MAX = 64
+"""How many remote segments one plan asks to prove, so that local deletion goes on in between."""
+
+NO_EPOCH = -1
+
+DELETIONS_MAX = 256
+"""How many remote segments one plan asks to delete, so that everything else goes on in between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Upload this closed local segment under a new segment id."""
+
+    segment: LocalSegment
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonOrphan:
+    """Delete what a copy that will never finish has left."""
+
+    segment_id: RemoteLogSegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseLogStart:
+    """Move the log start offset up, under the current leader epoch."""
+
+    to_offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRemote:
+    """Delete these segments from the tier."""
+
+    segment_ids: tuple[RemoteLogSegmentId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prove:
+    """Ask the store whether these segments are there with the size that their metadata states."""
+
+    segment_ids: tuple[RemoteLogSegmentId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteLocal:
+    """Delete the local segments that end at or below `up_to_offset`."""
+
+    up_to_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RollActive:
+    """Close the active segment, whose first offset is `base_offset`, so that it can be copied and deleted."""
+
+    base_offset: int
+
+
+Upkeep = AbandonOrphan | RaiseLogStart | DeleteRemote | Prove | DeleteLocal | RollActive
+Action = Copy | Upkeep
+
+
+def plan(view: PartitionView, now_ms: int) -> list[Action]:
+    """What to do now: the next copy and the upkeep."""
+    copy = plan_copy(view)
+    upkeep = plan_upkeep(view, now_ms)
+    return [copy, *upkeep] if copy else [*upkeep]
+
+
+def plan_copy(view: PartitionView) -> Copy | None:
+    """The next copy, if it may begin now."""
+    copies = pending_copies(view)
+    return Copy(copies[0]) if copies and not view.in_flight else None
+
+
+def plan_upkeep(view: PartitionView, now_ms: int) -> list[Upkeep]:
+    """Everything else, in the order in which it is to be done: what frees the local disk before what frees the tier."""
+    if view.policy.mode is TierMode.UNTIERED or is_deposed(view):
+        return []
+    local = _shrink_local(view, now_ms)
+    if not view.is_leader:
+        return local
+    return [*_raise_log_start(view, now_ms), *local, *_abandon_orphans(view, now_ms), *_delete_remote(view)]
+
+
+def is_deposed(view: PartitionView) -> bool:
+    """Whether somebody with a newer leader epoch has written to the tier already."""
+    if view.leader_epoch is None:
+        return False
+    return any(segment.segment_leader_epochs[-1].epoch > view.leader_epoch for segment in view.remote)
+
+
+def pending_copies(view: PartitionView) -> list[LocalSegment]:
+    """The closed segments that are to be copied, in order, the one under way included.
+
+    A segment is pending unless usable segments hold all its offsets: a new leader goes on where the old one stopped,
+    also where its segments begin elsewhere, and what went missing in the tier is copied again while it is still here.
+    """
+    if not view.is_leader or view.policy.mode is not TierMode.COPYING or is_deposed(view):
+        return []
+    coverage = OffsetRuns.of(view.usable)
+    return [
+        part
+        for part in view.closed
+        if part.size_bytes > 0
+        and view.log_start_offset < part.end_offset <= view.last_stable_offset
+        and not coverage.holds(max(view.log_start_offset, part.base_offset), part.end_offset)
+    ]
+
+
+def is_overtaken(ledger: RemoteLogLedger, attempt: RemoteLogSegmentId) -> bool:
+    """Whether another broker began to copy some of the same offsets after `attempt` was begun: that one is the later
+    leader, and goes on alone. Of two brokers that see the same ledger at most one is not overtaken.
+    """
+    mine = ledger.get(attempt)
+    return mine is not None and any(
+        other.broker_id != mine.broker_id
+        and other.start_offset <= mine.end_offset
+        and mine.start_offset <= other.end_offset
+        for other in ledger.started_after(attempt)
+    )
+
+
+def _abandon_orphans(view: PartitionView, now_ms: int) -> list[Upkeep]:
+    """Another broker's attempt is given the time that its upload may take: what arrives after the deletion would stay
+    for ever.
+    """
+    orphans: list[Upkeep] = []
+    for segment in view.remote:
+        if segment.state is not RemoteLogSegmentState.COPY_SEGMENT_STARTED or segment.segment_id in view.in_flight:
+            continue
+        age_ms = now_ms - segment.event_timestamp_ms
+        is_mine = segment.broker_id == view.broker_id
+        if is_mine or age_ms > view.copy_deadline.of_size_ms(segment.segment_size_in_bytes):
+            orphans.append(AbandonOrphan(segment.segment_id))
+    return orphans
+
+
+def _raise_log_start(view: PartitionView, now_ms: int) -> list[Upkeep]:
+    reason = "remote storage was disabled" if view.policy.mode is TierMode.DELETING else "retention"
+    to_offset = _expired(view, now_ms)
+    if to_offset <= view.log_start_offset:
+        to_offset, reason = _first_offset_anywhere(view), "the tier holds nothing below"
+    if view.log_start_offset < to_offset <= view.high_watermark:
+        return [RaiseLogStart(to_offset, reason)]
+    return []
+
+
+def _expired(view: PartitionView, now_ms: int) -> int:
+    """Where the log starts once everything is gone that the topic's configuration does not want any more."""
+    match view.policy.mode:
+        case TierMode.COPYING:
+            return _expired_in_tier(view, now_ms)
+        case TierMode.READ_ONLY:
+            return _expired_anywhere(view, now_ms)
+        case TierMode.DELETING:
+            return view.local_log_start_offset
+        case TierMode.UNTIERED:
+            return view.log_start_offset
+
+
+def _expired_in_tier(view: PartitionView, now_ms: int) -> int:
+    """Where the log starts once retention has taken the oldest remote segments."""
+    live = [segment for segment in view.usable if segment.end_offset >= view.log_start_offset]
+    tiered_to = max((segment.end_offset + 1 for segment in live), default=view.log_start_offset)
+    breached = breached_remote_segments(
+        live,
+        local_only_bytes=sum(part.size_bytes for part in (*view.closed, view.active) if part.base_offset >= tiered_to),
+        retention_bytes=view.policy.retention_bytes,
+        retention_ms=view.policy.retention_ms,
+        now_ms=now_ms,
+    )
+    expired_to = view.log_start_offset
+    for segment in live[:breached]:
+        skips_local_offsets = segment.start_offset > max(expired_to, view.local_log_start_offset)
+        if skips_local_offsets or segment.end_offset >= view.high_watermark:
+            break
+        expired_to = max(expired_to, segment.end_offset + 1)
+    return expired_to
+
+
+def _expired_anywhere(view: PartitionView, now_ms: int) -> int:
+    """The same where nothing more is copied: where the tier has been expired, retention goes on with the local log."""
+    expired_to = _expired_in_tier(view, now_ms)
+    if expired_to < view.local_log_start_offset:
+        return expired_to
+    parts = [part for part in view.closed if part.end_offset > expired_to]
+    breached = _breached_locally(view, parts, now_ms)
+    return max((p.end_offset for p in parts[:breached] if p.end_offset <= view.high_watermark), default=expired_to)
+
+
+def _breached_locally(view: PartitionView, parts: Sequence[LocalSegment], now_ms: int) -> int:
+    """How many of the closed `parts` and the active segment behind them breach local retention."""
+    return breached_local_segments(
+        [*parts, view.active] if view.active.size_bytes else parts,
+        retention_bytes=view.policy.local_retention_bytes,
+        retention_ms=view.policy.local_retention_ms,
+        now_ms=now_ms,
+    )
+
+
+def _first_offset_anywhere(view: PartitionView) -> int:
+    """The first offset that some tier still holds, as far as the ledger tells of deletions.
+
+    Above the log start only if the last leader deleted and the raised start did not survive on this replica. What the
+    ledger merely does not name may be there all the same: its events are lost, and the log start stays.
+    """
+    if view.deleted_to <= view.log_start_offset:
+        return view.log_start_offset
+    finished = (s for s in view.remote if s.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED)
+    held = (segment.start_offset for segment in finished if segment.end_offset >= view.log_start_offset)
+    return max(view.log_start_offset, min([view.deleted_to, view.local_log_start_offset, *held]))
+
+
+def first_offset_of_tier(view: PartitionView) -> int:
+    """The log start of a replica that lost its own: where its history begins in the tier, or else locally."""
+    starts = [segment.start_offset for segment in view.usable]
+    return min([*starts, view.closed[0].base_offset if view.closed else view.active.base_offset])
+
+
+def _delete_remote(view: PartitionView) -> list[Upkeep]:
+    start = min(view.log_start_offset, view.isr_log_start_min)
+    has_isr_the_start = start == view.log_start_offset
+    is_emptied = (
+        has_isr_the_start
+        and view.policy.mode is TierMode.DELETING
+        and view.log_start_offset >= view.local_log_start_offset
+    )
+    first_epoch = view.epochs[0].epoch if view.epochs and has_isr_the_start else NO_EPOCH
+    has_disproven = bool(view.disproven)
+    doomed = [
+        segment.segment_id
+        for segment in view.remote
+        if segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED
+        or (
+            segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+            and (
+                segment.end_offset < start
+                or is_emptied
+                or segment.segment_leader_epochs[-1].epoch < first_epoch  # left by an unclean election
+                or (has_disproven and segment.segment_id in view.disproven and _is_replaced(view, segment))
+            )
+        )
+    ]
+    doomed = [segment_id for segment_id in doomed if segment_id not in view.in_flight]
+    return [DeleteRemote(tuple(doomed[:DELETIONS_MAX]))] if doomed else []
+
+
+def _is_replaced(view: PartitionView, segment: RemoteLogSegmentMetadata) -> bool:
+    """Whether other copies hold all its offsets."""
+    return OffsetRuns.of(view.usable).holds(segment.start_offset, segment.end_offset + 1)
+
+
+def _shrink_local(view: PartitionView, now_ms: int) -> list[Upkeep]:
+    committed = [part for part in view.closed if part.end_offset <= view.high_watermark]
+    below = [part for part in committed if part.end_offset <= view.log_start_offset]
+    kept = list(view.closed[len(below) :])
+    actions: list[Upkeep] = []
+    breached = _breached_locally(view, kept, now_ms)
+    if view.policy.mode is TierMode.COPYING:
+        wanted = committed[len(below) : len(below) + breached]
+        proofs, proven = _proven(view, wanted)
+        actions += proofs
+        below += proven
+        kept = kept[len(proven) :]
+        breached -= len(proven)
+    if below:
+        actions.append(DeleteLocal(below[-1].end_offset))
+    may_roll = view.policy.mode is TierMode.COPYING or (view.is_leader and view.policy.mode is TierMode.READ_ONLY)
+    if may_roll and not kept and breached and view.high_watermark >= view.log_end_offset:
+        actions.append(RollActive(view.active.base_offset))
+    return actions
+
+
+def _proven(view: PartitionView, wanted: Sequence[LocalSegment]) -> tuple[list[Upkeep], list[LocalSegment]]:
+    """The part of `wanted` that proven remote segments cover, and what else to prove so that more may go."""
+    if not wanted:
+        return [], []
+    start = max(view.log_start_offset, wanted[0].base_offset)
+    covered = OffsetRuns.of(view.usable).end_of_run(start)
+    wanted = [part for part in wanted if part.end_offset <= covered]
+    if not wanted:
+        return [], []
+    needed = [s for s in view.usable if s.end_offset >= start and s.start_offset < wanted[-1].end_offset]
+    unproven = tuple(s.segment_id for s in needed if s.segment_id not in view.proven)
+    proven_to = OffsetRuns.of(s for s in needed if s.segment_id in view.proven).end_of_run(start)
+    proofs: list[Upkeep] = [Prove(unproven[:PROOFS_MAX])] if unproven else []
+    return proofs, [part for part in wanted if part.end_offset <= proven_to]

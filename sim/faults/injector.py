@@ -1,0 +1,400 @@
+"""Makes the faults of a schedule happen in a world, and undoes them.
+
+What a fault does while it lasts follows from the set of those that are active, so that overlapping ones need no order:
+a link is blocked while any active fault blocks it, a node is down while any keeps it down. A fault that cannot happen
+(a crash of a node that is down) is skipped, and counted as such.
+
+| family                       | how                                                                                 |
+|------------------------------|-------------------------------------------------------------------------------------|
+| crashes, wipes, pauses       | at once; a keeper for each node starts it again when nothing keeps it down          |
+| links, clocks, disks, store  | knobs of the world, set anew after each begin and end                               |
+| who leads, who votes, joins  | asked when the fault begins, or told while it lasts (`Leaders`, `has_*`, `joins`)   |
+| requests to the cluster      | made by whoever runs the scenario (`deeds`); without one for its kind, skipped      |
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
+from typing import Any, Protocol, TypeVar
+
+from ...broker.node import StartError
+from ...protocol.errors import ErrorCode, KafkaError
+from ...quorum.core.errors import QuorumStartError
+from ..machine.host import CrashKind, ProcessDiedError
+from ..machine.link import JITTER_S, LATENCY_S
+from ..machine.world import World
+from .schedule import AT_ONCE, OF_LEADER, OF_LINKS, Fault, FaultKind, Schedule, UnfitScheduleError
+from .settings import rot, set_machine, set_store
+
+T = TypeVar("T")
+
+DOWN_KINDS = frozenset({FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH, FaultKind.POWER_FAILURE, FaultKind.WIPE})
+OVERTAKING = frozenset({FaultKind.REORDERING, FaultKind.CRASH_VOTER})
+ROTS = frozenset({FaultKind.BIT_ROT, FaultKind.ROTTEN_DOWNLOADS})
+ROT_LINGERS_S = 5.0
+"""What was read while it lasted may be on its way, or asked for again."""
+RESTART_RETRY_S = 0.5
+MOMENT_S = (0.003, 0.03)
+"""Between a vote, or a victory, and what it brings about: its messages are on their way, or have just arrived."""
+CUT_S = (0.3, 1.5)
+LATE_S = (0.1, 1.0)
+"""Of a vote: about as long as a candidate waits for it."""
+RELIEF_S = (0.05, 0.6)
+"""Between a victory and the next election: for a few records."""
+DEPOSED_S = (1.0, 4.0)
+DEPOSED_SHARE = 0.7
+UNTIL_MISSED_S = (0.1, 0.4)
+"""A leader that is back sooner was not missed by anybody."""
+JOINER_DOWN_S = 0.3
+"""Longer than what asked for it is held up."""
+START_FAILURES = (OSError, StartError, QuorumStartError, ProcessDiedError)
+
+
+class Losses(Protocol):
+    """Is told what a node loses, at the instant that it does."""
+
+    def may_wipe(self, host: str) -> bool:
+        """Whether the disk holds no last in-sync copy: to lose that is no test of the software."""
+
+    def before_crash(self, host: str) -> None: ...
+
+    def machines_crashed(self, hosts: Sequence[str]) -> None:
+        """Their files are now what survived."""
+
+    def wiped(self, host: str) -> None:
+        """Its files are about to go."""
+
+    def process_ended(self, host: str) -> None: ...
+
+    def files_changed(self, host: str) -> None:
+        """The node is down, and will not find in its files all that it left there."""
+
+
+class Leaders(Protocol):
+    """What the injector has to know, and have done, about who leads."""
+
+    def move_leaders(self) -> None: ...
+
+    def quorum_leader(self) -> str | None:
+        """The host that leads the quorum now."""
+
+
+class FaultInjector:
+    """Runs one schedule against `nodes`, each of which `start` brings up."""
+
+    def __init__(
+        self,
+        world: World,
+        nodes: Mapping[str, Callable[[], Awaitable[None]]],
+        everyone: Sequence[str],
+        losses: Losses,
+        leaders: Leaders,
+    ) -> None:
+        self.injected: Counter[str] = Counter()
+        self.on_fault: Callable[[], None] = lambda: None
+        """Called after each begin and end."""
+        self.deeds: dict[FaultKind, Callable[[Fault], None]] = {FaultKind.MOVE_LEADER: lambda _: leaders.move_leaders()}
+        """What is done at once when a fault of that kind begins."""
+        self._world = world
+        self._starts = nodes
+        self._everyone = sorted(everyone)
+        self._losses = losses
+        self._leaders = leaders
+        self._active: dict[int, Fault] = {}
+        """By their place in the schedule."""
+        self._down: Counter[str] = Counter()
+        self._cut: Counter[str] = Counter()
+        self._silent: Counter[str] = Counter()
+        self._deposed: Counter[str] = Counter()
+        """How often a host is cut off by what has just happened, or nobody hears it, or only clients reach it."""
+        self._late: Counter[tuple[str, str]] = Counter()
+        """From voters to their candidates."""
+        self._relieved: str | None = None
+        self._rotten_until_s = 0.0
+        self._rng = world.rng("injector")
+        self._begins: Mapping[FaultKind, Callable[[Fault], None]] = {
+            FaultKind.PROCESS_CRASH: lambda fault: self._crash(fault.targets, "process"),
+            FaultKind.MACHINE_CRASH: lambda fault: self._crash(fault.targets, "machine"),
+            FaultKind.POWER_FAILURE: lambda fault: self._crash(fault.targets, "machine"),
+            FaultKind.WIPE: lambda fault: self._wipe(fault.targets[0]),
+            FaultKind.PAUSE: lambda fault: world.host(fault.targets[0]).pause(),
+            FaultKind.CRASH_VOTER: self._lose_voters,
+            FaultKind.RELIEVE_LEADERS: lambda fault: self._relieve(fault.targets[0]),
+            FaultKind.DISCONNECT: self._disconnect,
+            FaultKind.HUNG_DISK: self._hang,
+            FaultKind.BIT_ROT: self._rot,
+            **dict.fromkeys(AT_ONCE, lambda fault: self.deeds[fault.kind](fault)),
+        }
+        """How those begin that are more than a knob."""
+
+    def check(self, schedule: Schedule) -> None:
+        """UnfitScheduleError names the faults that cannot happen here: they would be skipped without a word."""
+        unfit = [str(fault) for fault in schedule.faults if not self._fits(fault)]
+        if unfit:
+            raise UnfitScheduleError(f"the nodes are {sorted(self._starts)}, which know nothing of {unfit}")
+
+    def _fits(self, fault: Fault) -> bool:
+        known = self._everyone if fault.kind in OF_LINKS else self._starts
+        return set(fault.targets) <= set(known) and (fault.kind not in AT_ONCE or fault.kind in self.deeds)
+
+    async def run(self, schedule: Schedule) -> None:
+        """From the schedule's beginning to the end of its safety phase, when everything is undone."""
+        began_s = self._world.now_s
+        moments = [(fault.at_ms, 1, index, fault) for index, fault in enumerate(schedule.faults)]
+        moments += [(fault.end_ms, 0, index, fault) for index, fault in enumerate(schedule.faults)]
+        for at_ms, is_begin, index, fault in sorted(moments, key=lambda moment: moment[:3]):
+            await asyncio.sleep(max(0.0, began_s + at_ms / 1000 - self._world.now_s))
+            if is_begin:
+                self._begin(index, fault)
+            else:
+                self._end(index)
+            self.on_fault()
+        await asyncio.sleep(max(0.0, began_s + schedule.safety_ms / 1000 - self._world.now_s))
+
+    async def keep(self, name: str) -> None:
+        """Start the node whenever nothing keeps it down; forever."""
+        host = self._world.host(name)
+        while True:
+            if not host.is_up and not self._down[name]:
+                if host.files.evict(self._rng) or host.files.is_rotten:
+                    self._losses.files_changed(name)
+                try:
+                    await self._starts[name]()
+                except START_FAILURES as error:
+                    self._world.record(name, f"cannot start: {error}")
+                except KafkaError as error:
+                    if error.code is not ErrorCode.kafka_storage_error:
+                        raise
+                    self._world.record(name, f"cannot start: {error}")
+            await asyncio.sleep(RESTART_RETRY_S * self._rng.uniform(0.2, 1.0))
+
+    def exchange_disk(self, name: str) -> None:
+        """The node is down, and its disk is empty."""
+        self._wipe(name)
+
+    def may_rot(self) -> bool:
+        """Whether what is read may be damaged by a fault that lasts, or has just ended."""
+        return self._world.now_s < self._rotten_until_s
+
+    @property
+    def active(self) -> list[Fault]:
+        """Those that last now."""
+        return list(self._active.values())
+
+    def has_voted(self, host: str, candidate: str) -> None:
+        """A node has voted for another one."""
+        if self._lasts(FaultKind.CRASH_VOTER):
+            self._cut_off(candidate, self._silent)
+            self._in_a_moment(self._crash_voter, host)
+        if self._lasts(FaultKind.LATE_VOTES):
+            self.injected["late votes, votes"] += 1
+            self._hold(self._late, (host, candidate), LATE_S)
+
+    def has_won(self, host: str) -> None:
+        """A node begins to lead the quorum."""
+        if self._lasts(FaultKind.CUT_NEW_LEADERS):
+            self._in_a_moment(self._cut_off, host, self._cut)
+        if self._lasts(FaultKind.RELIEVE_LEADERS):
+            self._world.loop.call_later(self._rng.uniform(*RELIEF_S), self._relieve, host)
+
+    def leads(self, host: str) -> None:
+        """A node begins to lead a partition. One is deposed at a time, or there would be nobody left."""
+        if self._lasts(FaultKind.DEPOSE_LEADERS) and not +self._deposed and self._rng.random() < DEPOSED_SHARE:
+            self.injected["depose leaders, cut off"] += 1
+            self._world.record("faults", f"only clients reach {host} for a while")
+            if self._rng.random() < 0.5:
+                self._hold(self._deposed, host, DEPOSED_S)
+            else:
+                self._in_a_moment(self._hold, self._deposed, host, DEPOSED_S)
+
+    def joins(self, host: str) -> float:
+        """A leader asks for a replica on this host in its ISR: for how long that is held up."""
+        held_ms = max((fault.value for fault in self.active if fault.kind is FaultKind.CRASH_JOINER), default=0.0)
+        if not held_ms or not self._world.host(host).is_up:
+            return 0.0
+        loop, kernel = self._world.loop, self._world.network.context
+        self._down[host] += 1
+        loop.call_soon(self._crash_joiner, host, context=kernel)
+        loop.call_later(held_ms / 1000 + JOINER_DOWN_S, self._down.subtract, (host,), context=kernel)
+        return held_ms / 1000
+
+    def _crash_joiner(self, host: str) -> None:
+        if self._world.host(host).is_up:
+            self.injected["crash joiner, crashes"] += 1
+            self._crash((host,), "process")
+
+    def _lasts(self, kind: FaultKind) -> bool:
+        return any(fault.kind is kind for fault in self._active.values())
+
+    def _in_a_moment(self, strike: Callable[..., None], *arguments: Any) -> None:
+        self._world.loop.call_later(self._rng.uniform(*MOMENT_S), strike, *arguments)
+
+    def _crash_voter(self, host: str) -> None:
+        if self._world.host(host).is_up:
+            self.injected["crash voter, crashes"] += 1
+            self._crash((host,), self._rng.choice(("process", "machine")))
+
+    def _cut_off(self, host: str, how: Counter[str]) -> None:
+        self.injected["cut off"] += 1
+        self._world.record("faults", f"{host} is {'silent' if how is self._silent else 'cut off'} for a while")
+        self._hold(how, host, CUT_S)
+
+    def _hold(self, held: Counter[T], what: T, for_s: tuple[float, float]) -> None:
+        held[what] += 1
+        self._set_links()
+        self._world.loop.call_later(self._rng.uniform(*for_s), self._release, held, what)
+
+    def _release(self, held: Counter[T], what: T) -> None:
+        held[what] -= 1
+        self._set_links()
+
+    def _relieve(self, host: str) -> None:
+        """It is cut off, and the one before it is so no more."""
+        if self._lasts(FaultKind.RELIEVE_LEADERS):
+            self.injected["relieve leaders, cut off"] += 1
+            self._world.record("faults", f"{host} is cut off, {self._relieved} is back")
+            self._relieved = host
+            self._set_links()
+
+    # -- begin and end ------------------------------------------------------------------------------------------------
+
+    def _begin(self, index: int, fault: Fault) -> None:
+        if fault.kind in OF_LEADER:
+            leader = self._leaders.quorum_leader()
+            fault = replace(fault, targets=() if leader is None else (leader,))
+        if not self._can_happen(fault):
+            self.injected[f"{fault.kind}, skipped"] += 1
+            return
+        self.injected[str(fault.kind)] += 1
+        self._world.record("faults", f"begin {fault}")
+        self._active[index] = fault
+        if fault.kind in ROTS:
+            until_s = self._world.now_s + fault.duration_ms / 1000 + ROT_LINGERS_S
+            self._rotten_until_s = max(self._rotten_until_s, until_s)
+        self._down.update(fault.targets if fault.kind in DOWN_KINDS else ())
+        begin = self._begins.get(fault.kind)
+        if begin is not None:
+            begin(fault)
+        else:
+            self._set_knobs()
+
+    def _lose_voters(self, fault: Fault) -> None:
+        self._set_links()
+        self._crash(fault.targets, "process")
+        self._down.update(fault.targets)
+        self._world.loop.call_later(self._rng.uniform(*UNTIL_MISSED_S), self._down.subtract, fault.targets)
+
+    def _disconnect(self, fault: Fault) -> None:
+        self._world.network.reset_connections(fault.targets[0])
+        self._set_links()
+
+    def _hang(self, fault: Fault) -> None:
+        faults = self._world.host(fault.targets[0]).disk_faults
+        faults.hung_until_s = max(faults.hung_until_s, self._world.now_s + fault.duration_ms / 1000)
+
+    def _rot(self, fault: Fault) -> None:
+        places = rot(self._world.host(fault.targets[0]), self._rng)
+        self.injected["bit rot, bits"] += len(places)
+        self._world.record(fault.targets[0], f"rots: {', '.join(places) or 'nothing'}")
+
+    def _end(self, index: int) -> None:
+        fault = self._active.pop(index, None)
+        if fault is None or fault.kind in AT_ONCE:
+            return
+        self._world.record("faults", f"end   {fault.kind} {','.join(fault.targets)}")
+        if fault.kind in DOWN_KINDS:
+            self._down.subtract(fault.targets)
+        elif fault.kind is FaultKind.PAUSE:
+            host = self._world.host(fault.targets[0])
+            if host.is_paused and not self._is_active(FaultKind.PAUSE, fault.targets[0]):
+                host.resume()
+        else:
+            self._set_knobs()
+
+    def _can_happen(self, fault: Fault) -> bool:
+        """One that needs a running node has one."""
+        if fault.kind in OF_LEADER and not fault.targets:
+            return False
+        if fault.kind in AT_ONCE:
+            return fault.kind in self.deeds
+        if fault.kind is FaultKind.WIPE and not self._losses.may_wipe(fault.targets[0]):
+            return False
+        if fault.kind in DOWN_KINDS - {FaultKind.POWER_FAILURE}:
+            return self._world.host(fault.targets[0]).is_up
+        if fault.kind is FaultKind.PAUSE:
+            host = self._world.host(fault.targets[0])
+            return host.is_up and not host.is_paused
+        return True
+
+    def _crash(self, names: Sequence[str], kind: CrashKind) -> None:
+        running = [name for name in names if self._world.host(name).is_up]
+        for name in running:
+            self._losses.before_crash(name)
+        for name in names if kind == "machine" else running:
+            self._world.host(name).crash(kind)
+        for name in running:
+            self._losses.process_ended(name)
+        if kind == "machine":
+            self._losses.machines_crashed(names)
+
+    def _wipe(self, name: str) -> None:
+        self._crash((name,), "process")
+        self._losses.wiped(name)
+        self._world.host(name).wipe()
+
+    def _is_active(self, kind: FaultKind, target: str) -> bool:
+        return any(fault.kind is kind and target in fault.targets for fault in self.active)
+
+    # -- knobs --------------------------------------------------------------------------------------------------------
+
+    def _set_knobs(self) -> None:
+        """As the active faults want them."""
+        self._set_links()
+        active = self.active
+        for name in sorted(self._starts):
+            set_machine(self._world.host(name), [fault for fault in active if name in fault.targets])
+        set_store(self._world.store, active)
+
+    def _set_links(self) -> None:
+        network = self._world.network
+        blocked = {pair for fault in self.active for pair in self._blocked(fault)}
+        blocked |= {pair for host in +self._cut for pair in self._around(host)}
+        blocked |= {pair for host in +self._silent for pair in self._around(host) if pair[0] == host}
+        if self._lasts(FaultKind.DEPOSE_LEADERS):
+            around = [pair for host in +self._deposed for pair in self._around(host)]
+            blocked |= {pair for pair in around if self._starts.keys() >= set(pair)}
+        if self._lasts(FaultKind.LATE_VOTES):
+            blocked |= (+self._late).keys()
+        if self._lasts(FaultKind.RELIEVE_LEADERS) and self._relieved is not None:
+            blocked |= set(self._around(self._relieved))
+        slow = {pair: f.value for f in self.active if f.kind is FaultKind.SLOW_LINK for pair in permutations(f.targets)}
+        cut = [fault for fault in self.active if fault.kind is FaultKind.DISCONNECT]
+        slow |= {pair: fault.value for fault in cut for pair in self._around(*fault.targets)}
+        network.flaky = {fault.targets[0] for fault in cut if not fault.value}
+        jitter_ms = max((f.value for f in self.active if f.kind in OVERTAKING), default=0.0)
+        for source, target in permutations(self._everyone, 2):
+            if (source, target) in blocked:
+                network.block(source, target)
+            else:
+                network.unblock(source, target)
+            link = network.link(source, target)
+            link.latency_s = LATENCY_S + slow.get((source, target), 0) / 1000
+            link.jitter_s = JITTER_S + jitter_ms / 1000
+
+    def _blocked(self, fault: Fault) -> Iterator[tuple[str, str]]:
+        if fault.kind is FaultKind.ONE_WAY:
+            yield fault.targets[0], fault.targets[1]
+        elif fault.kind in (FaultKind.PARTITION, FaultKind.ISOLATE_LEADER):
+            yield from self._around(*fault.targets)
+
+    def _around(self, *side: str) -> Iterator[tuple[str, str]]:
+        """All links between these and all others, both ways."""
+        for one in side:
+            for other in self._everyone:
+                if other not in side:
+                    yield one, other
+                    yield other, one

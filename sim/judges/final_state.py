@@ -1,0 +1,157 @@
+"""Takes brokers, their files and the store apart into the values that the checkers of replicas judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from ...broker.cluster.view import ClusterImage
+from ...broker.node import Broker
+from ...broker.replicas.partition import Partition
+from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
+from ...log.core.file_names import TRANSACTION_INDEX_SUFFIX
+from ...log.core.index import TransactionIndex
+from ...log.partition_log import PartitionLog
+from ...plugins.layout import segment_key
+from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicPartition
+from ...remote.core.lineage import is_within_lineage
+from ..machine.filesystem import Inode, SimFilesystem
+from ..machine.objects import SimObjectStore
+from .acknowledged_writes import Anomaly
+from .replicas import Aborted, ProducerView, ReplicaState, StoredBatch, TieredSegment, batches_of, check_partition
+
+Brokers = Mapping[int, Broker | None]
+
+DIRECTORY: Final = Path("/data")
+"""Where simulated brokers keep their logs."""
+
+
+def directory_id(files: SimFilesystem) -> UUID | None:
+    """Of the log directory on this machine; None before it is formatted."""
+    found = files.find(DIRECTORY / META_PROPERTIES)
+    return decode_meta_properties(bytes(found.content)).directory_id if isinstance(found, Inode) else None
+
+
+def not_converged(brokers: Brokers, image: ClusterImage) -> list[tuple[str, str]]:
+    """What still keeps the cluster from being at rest: partition and reason."""
+    return [
+        (f"{topic.name}-{number}", reason)
+        for _, topic in sorted(image.topics.items())
+        for number in sorted(topic.partitions)
+        for reason in _unrest(TopicPartition(topic.name, number), brokers, image)
+    ]
+
+
+def _unrest(name: TopicPartition, brokers: Brokers, image: ClusterImage) -> Iterator[str]:
+    registration = image.partition(name)
+    assert registration is not None, name
+    if set(registration.isr) != set(registration.replicas):
+        yield f"ISR {list(registration.isr)} of replicas {list(registration.replicas)}"
+    leader = brokers.get(registration.leader)
+    led = None if leader is None else leader.hosted.partitions.get(name)
+    if led is None or led.leadership is None or led.leadership.leader_epoch != registration.leader_epoch:
+        yield f"leader {registration.leader} does not lead epoch {registration.leader_epoch}"
+        return
+    if name.topic == REMOTE_LOG_METADATA_TOPIC:
+        return  # it grows for as long as there is something to copy
+    end = led.log.log_end_offset
+    for node_id in registration.replicas:
+        broker = brokers.get(node_id)
+        replica = None if broker is None else broker.hosted.partitions.get(name)
+        if replica is None:
+            yield f"replica {node_id} is not hosted"
+        elif (replica.log.log_end_offset, replica.log.high_watermark) != (end, end):
+            log = replica.log
+            yield f"replica {node_id} is at {log.high_watermark}/{log.log_end_offset}, the leader's log ends at {end}"
+        elif replica.log.log_start_offset != led.log.log_start_offset:
+            log = replica.log
+            yield f"replica {node_id} starts at {log.log_start_offset}, the leader at {led.log.log_start_offset}"
+
+
+def replica_anomalies(
+    name: TopicPartition,
+    brokers: Brokers,
+    files: Mapping[int, SimFilesystem],
+    store: SimObjectStore,
+    image: ClusterImage,
+) -> list[Anomaly]:
+    """What the checkers of replicas find in one partition."""
+    registration = image.partition(name)
+    if registration is None:
+        return []
+    hosted = {node_id: _hosted(brokers.get(node_id), name) for node_id in registration.replicas}
+    replicas = [
+        _replica_state(node_id, partition, files[node_id], DIRECTORY / str(name))
+        for node_id, partition in hosted.items()
+        if partition is not None
+    ]
+    leader = brokers.get(registration.leader)
+    tier = [] if leader is None else list(_tier(leader, name, store))
+    is_at_rest = name.topic != REMOTE_LOG_METADATA_TOPIC
+    return check_partition(replicas, tier, registration.leader, registration.isr, is_at_rest=is_at_rest)
+
+
+def _hosted(broker: Broker | None, name: TopicPartition) -> Partition | None:
+    return None if broker is None else broker.hosted.partitions.get(name)
+
+
+def _replica_state(node_id: int, partition: Partition, files: SimFilesystem, directory: Path) -> ReplicaState:
+    log = partition.log
+    return ReplicaState(
+        node_id=node_id,
+        partition=str(log.topic_partition),
+        log_start_offset=log.log_start_offset,
+        local_log_start_offset=log.local_log_start_offset,
+        high_watermark=log.high_watermark,
+        log_end_offset=log.log_end_offset,
+        epochs=log.epochs.entries,
+        batches=tuple(batch for batch in _local_batches(files, directory) if batch.next_offset <= log.log_end_offset),
+        producers={
+            producer_id: ProducerView(
+                entry.producer_epoch,
+                entry.last_sequence,
+                entry.batches[-1].last_offset if entry.batches else -1,
+                entry.current_txn_first_offset,
+                frozenset((batch.last_sequence, batch.last_offset) for batch in entry.batches),
+            )
+            for producer_id, entry in log.producers.entries.items()
+        },
+        aborted=tuple(_aborted(log, files, directory)),
+    )
+
+
+def _aborted(log: PartitionLog, files: SimFilesystem, directory: Path) -> Iterator[Aborted]:
+    """Of the active segment and of others that were read lately as they are in memory, else from their files."""
+    for segment in log._state.segments:
+        index = segment._transaction_index
+        if index is None:
+            found = files.find(directory / f"{segment.base_offset:020}{TRANSACTION_INDEX_SUFFIX}")
+            index = TransactionIndex.decode(bytes(found.content)) if isinstance(found, Inode) else TransactionIndex()
+        for each in index:
+            yield Aborted(each.producer_id, each.first_offset, each.last_offset)
+
+
+def _local_batches(files: SimFilesystem, directory: Path) -> Iterator[StoredBatch]:
+    for path, inode in files.walk(directory):
+        if path.suffix == ".log":
+            yield from batches_of(bytes(inode.content))
+
+
+def _tier(leader: Broker, name: TopicPartition, store: SimObjectStore) -> Iterator[TieredSegment]:
+    partition = leader.hosted.partitions[name]
+    ledger = None if leader.tier is None else leader.tier.manager.ledger(partition.partition)
+    if ledger is None:
+        return
+    log = partition.log
+    for segment in ledger.finished():
+        if is_within_lineage(segment, log.epochs, log.log_end_offset):
+            data = store.objects.get(segment_key(segment, None))
+            yield TieredSegment(
+                name=str(segment.segment_id.id),
+                start_offset=segment.start_offset,
+                end_offset=segment.end_offset,
+                epochs=segment.segment_leader_epochs,
+                batches=None if data is None else batches_of(data),
+            )

@@ -1,0 +1,274 @@
+"""Looks at the brokers after every event, and tells the invariants what has changed. One line for each transition.
+
+    event of a process -> its broker's partitions -> those in which something changed -> `ReplicaStatus` -> invariants
+
+What a status is made of is a few offsets, and values that are replaced but never changed: all of them are compared, as
+attributes that cost no call. Between two events nothing can change: that is what asyncio promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from ...broker.cluster.view import PartitionRegistration
+from ...broker.node import Broker
+from ...broker.replicas.leadership import Leadership
+from ...broker.replicas.partition import Partition
+from ...fetcher.core.leader_replicas import LeaderReplicas
+from ...log.core.epochs import EpochEntry
+from ...log.partition_log import PartitionLog
+from ...protocol.topics import TopicIdPartition, TopicPartition
+from ..machine.process import Process
+from .invariants import InvariantViolationError, PartitionInvariants, ReplicaStatus
+from .losses import PartitionLosses
+
+Record = Callable[[str, str], None]
+"""Host and text: a line of the trace."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A broker that is up. `count`: how many replicas it had at the last event."""
+
+    node_id: int
+    hosted: Mapping[TopicPartition, Partition]
+    count: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Seen:
+    """A replica as it was at the last event."""
+
+    key: tuple[int, TopicIdPartition]
+    invariants: PartitionInvariants
+    status: ReplicaStatus | None
+    """None before the first look; of a replica that was made anew at first its predecessor's."""
+    log: PartitionLog | None = None
+    log_end_offset: int = -1
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    first_base_offset: int = -1
+    epochs: tuple[EpochEntry, ...] | None = None
+    leadership: Leadership | None = None
+    registration: PartitionRegistration | None = None
+    pending_isr: frozenset[int] | None = None
+
+    def take(self, partition: Partition, process: Process) -> ReplicaStatus:
+        """Keep what will be compared from now on; the status that it gives."""
+        log, leadership, registration = partition.log, partition.leadership, partition.registration
+        state = log._state
+        start, local_start = state.log_start_offset, state.segments.first_base_offset
+        self.log, self.leadership, self.registration = log, leadership, registration
+        self.log_start_offset, self.first_base_offset = start, local_start
+        self.log_end_offset, self.high_watermark = state.log_end_offset, state.high_watermark
+        self.epochs = state.epochs._entries
+        return ReplicaStatus(
+            self.key[0],
+            process.number,
+            -1 if registration is None else registration.leader_epoch,
+            None if leadership is None else leadership.leader_epoch,
+            start,
+            local_start if local_start > start else start,
+            self.high_watermark,
+            self.log_end_offset,
+            self.epochs,
+        )
+
+
+class ReplicaObserver:
+    """Of all replicas of a run. `broker_of` gives the broker that runs as a process, None while it is not up."""
+
+    def __init__(self, broker_of: Callable[[Process], Broker | None], record: Record) -> None:
+        self.invariants: dict[TopicIdPartition, PartitionInvariants] = {}
+        self.losses: Mapping[TopicIdPartition, PartitionLosses] = {}
+        self.looks = 0
+        self._broker_of = broker_of
+        self._record = record
+        self._seen: dict[Partition, _Seen] = {}
+        """By what hashes at no cost: this is looked up after every event."""
+        self._replicas: dict[tuple[int, TopicIdPartition], Partition] = {}
+        self._watched: dict[Process, _Watched] = {}
+        """By the process: its broker, from the moment on that it is up."""
+        self.on_commit: Callable[[TopicIdPartition, ReplicaStatus], None] = lambda *_: None
+        """Told when a leader's high watermark rose."""
+        self.on_lead: Callable[[int], None] = lambda _: None
+        """Told when a node begins to lead a partition."""
+        self.on_truncation: Callable[[TopicIdPartition, ReplicaStatus, ReplicaStatus], None] = lambda *_: None
+        """Told when a log became shorter: before and after."""
+        self.on_joiners: Callable[[TopicIdPartition, ReplicaStatus, Collection[int]], None] = lambda *_: None
+        """Told when a leader begins to ask for new members of its ISR: who they are."""
+        self.on_leavers: Callable[[TopicIdPartition, ReplicaStatus, Collection[int]], None] = lambda *_: None
+        """The same of members that it wants out."""
+        self.on_leader: Callable[[TopicIdPartition, ReplicaStatus], None] = lambda *_: None
+        """Told of a leader in which something has moved."""
+        self.on_log_start: Callable[[TopicIdPartition, ReplicaStatus | None, ReplicaStatus], None] = lambda *_: None
+        """Told where a log begins: when it is there, and when that rose; before and after."""
+        self.on_local_start: Callable[[TopicIdPartition, ReplicaStatus], None] = lambda *_: None
+        """Told where a local log begins: when it is there, and when that rose."""
+        self.is_assigned: Callable[[int, TopicIdPartition], bool] = lambda *_: False
+        """Asked of a replica that is hosted no more."""
+        self._cut: dict[Partition, None] = {}
+        """Whose truncation is under way."""
+        self._statuses: dict[tuple[int, TopicIdPartition], ReplicaStatus] = {}
+
+    def on_event(self, process: Process | None) -> None:
+        """InvariantViolationError if something must not be."""
+        if process is None or process.is_dead:
+            return
+        watched = self._watched.get(process) or self._begin_to_watch(process)
+        if watched is None:
+            return
+        hosted = watched.hosted
+        if len(hosted) != watched.count:
+            if len(hosted) < watched.count:
+                self._forget_what_left(watched.node_id, {partition.partition for partition in hosted.values()})
+            watched.count = len(hosted)
+        for partition in hosted.values():
+            seen = self._seen.get(partition) or self._begin_to_see(watched.node_id, partition)
+            log, leadership = partition.log, partition.leadership
+            state = log._state
+            if (
+                seen.log_end_offset != state.log_end_offset
+                or seen.high_watermark != state.high_watermark
+                or seen.log is not log
+                or seen.leadership is not leadership
+                or seen.registration is not partition.registration
+                or seen.log_start_offset != state.log_start_offset
+                or seen.first_base_offset != state.segments.first_base_offset
+                or seen.epochs is not state.epochs._entries
+            ):
+                self._look(seen, partition, process)
+            if leadership is not None and leadership.replicas.pending_isr is not seen.pending_isr:
+                self._look_at_joiners(seen, leadership.replicas)
+        if self._cut:
+            self._look_at_cut(hosted)
+
+    def _begin_to_watch(self, process: Process) -> _Watched | None:
+        broker = self._broker_of(process)
+        if broker is None:
+            return None
+        watched = self._watched[process] = _Watched(broker.config.node_id, broker.hosted.partitions)
+        return watched
+
+    def _begin_to_see(self, node_id: int, partition: Partition) -> _Seen:
+        key = (node_id, partition.partition)
+        replaced = self._replicas.get(key)
+        if replaced is not None:
+            del self._seen[replaced]
+            self._cut.pop(replaced, None)
+        self._replicas[key] = partition
+        seen = self._seen[partition] = _Seen(key, self.of(partition.partition), self._statuses.get(key))
+        return seen
+
+    def process_ended(self, node_id: int) -> None:
+        """What it believed is gone."""
+        for key in [key for key in self._replicas if key[0] == node_id]:
+            self._forget(key)
+        for process in [process for process, watched in self._watched.items() if watched.node_id == node_id]:
+            del self._watched[process]
+
+    def _forget_what_left(self, node_id: int, hosted: set[TopicIdPartition]) -> None:
+        """Replicas that are hosted no more. A broker that stops in order keeps the logs of those assigned to it."""
+        for key in [key for key in self._replicas if key[0] == node_id and key[1] not in hosted]:
+            self._forget(key)
+            if not self.is_assigned(*key):
+                self.of(key[1]).left(key[0])
+
+    def _forget(self, key: tuple[int, TopicIdPartition]) -> None:
+        partition = self._replicas.pop(key)
+        del self._seen[partition]
+        self._cut.pop(partition, None)
+        self._statuses.pop(key, None)
+        self.of(key[1]).forget(key[0])
+
+    def of(self, name: TopicIdPartition) -> PartitionInvariants:
+        found = self.invariants.get(name)
+        if found is None:
+            found = self.invariants[name] = PartitionInvariants(str(name.topic_partition))
+        return found
+
+    def status(self, node_id: int, name: TopicIdPartition) -> ReplicaStatus | None:
+        """As of the last event; None if the node is down or has no such replica."""
+        return self._statuses.get((node_id, name))
+
+    def _look(self, seen: _Seen, partition: Partition, process: Process) -> None:
+        self.looks += 1
+        (node_id, name), before, invariants = seen.key, seen.status, seen.invariants
+        now = seen.take(partition, process)
+        seen.status = self._statuses[seen.key] = now
+        text = _transition(before, now)
+        if text:
+            self._record(process.host, f"{name.topic_partition} {_columns(now)} {text}")
+        invariants.observe(now)
+        losses = self.losses.get(name) if self.losses else None
+        if losses is not None:
+            losses.is_running(node_id, now.log_end_offset, invariants.committed_end)
+        self._tell(name, before, now)
+        if before is not None and before.incarnation == now.incarnation and now.log_end_offset < before.log_end_offset:
+            self._cut[partition] = None
+            self.on_truncation(name, before, now)
+
+    def _tell(self, name: TopicIdPartition, before: ReplicaStatus | None, now: ReplicaStatus) -> None:
+        if before is None or now.log_start_offset > before.log_start_offset:
+            self.on_log_start(name, before, now)
+        if before is None or now.local_log_start_offset > before.local_log_start_offset:
+            self.on_local_start(name, now)
+        if now.leads_epoch is None:
+            return
+        self.on_leader(name, now)
+        if before is None or now.high_watermark > before.high_watermark:
+            self.on_commit(name, now)
+        if before is None or before.leads_epoch != now.leads_epoch:
+            self.on_lead(now.node_id)
+
+    def _look_at_joiners(self, seen: _Seen, replicas: LeaderReplicas) -> None:
+        pending = seen.pending_isr = replicas.pending_isr
+        if pending is not None and (joiners := pending - replicas.isr):
+            self.on_joiners(seen.key[1], self._statuses[seen.key], joiners)
+        if pending is not None and (leavers := replicas.isr - pending):
+            self.on_leavers(seen.key[1], self._statuses[seen.key], leavers)
+
+    def _look_at_cut(self, hosted: Mapping[TopicPartition, Partition]) -> None:
+        """Those whose truncation is over: producer state was rebuilt."""
+        for partition in [each for each in self._cut if each.partition.topic_partition in hosted]:
+            if not partition.log._state.gate.locked():
+                del self._cut[partition]
+                check_producers(partition)
+
+
+def check_producers(partition: Partition) -> None:
+    """No producer is known beyond the end of a log that was cut, unless it failed half-way. InvariantViolationError."""
+    log, next_offset = partition.log, partition.log._state.next_offset
+    for entry in log.producers.entries.values() if log.failure is None else ():
+        seen = [batch.last_offset for batch in entry.batches]
+        if entry.current_txn_first_offset is not None:
+            seen.append(entry.current_txn_first_offset)
+        if max(seen, default=-1) >= next_offset:
+            detail = f"{partition.partition.topic_partition} was cut at {next_offset}, and knows of {entry}"
+            raise InvariantViolationError("truncated producers", detail)
+
+
+def _columns(now: ReplicaStatus) -> str:
+    role = "follower" if now.leads_epoch is None else "leader"
+    return f"epoch={now.leader_epoch} {role} hw={now.high_watermark} end={now.log_end_offset}"
+
+
+def _transition(before: ReplicaStatus | None, now: ReplicaStatus) -> str:
+    """What has happened, in words; empty for appends and a rising high watermark."""
+    if before is None:
+        return f"-> hosted, starts at {now.log_start_offset}, locally at {now.local_log_start_offset}"
+    news = []
+    if now.leads_epoch != before.leads_epoch:
+        news.append(f"leads epoch {now.leads_epoch}" if now.leads_epoch is not None else "leads no more")
+    elif now.leader_epoch != before.leader_epoch:
+        news.append(f"follows epoch {now.leader_epoch}")
+    if now.log_end_offset < before.log_end_offset:
+        news.append(f"truncated from {before.log_end_offset}")
+    if now.log_start_offset != before.log_start_offset:
+        news.append(f"log start {before.log_start_offset} -> {now.log_start_offset}")
+    if now.local_log_start_offset != before.local_log_start_offset:
+        news.append(f"local start {before.local_log_start_offset} -> {now.local_log_start_offset}")
+    if now.high_watermark < before.high_watermark:
+        news.append(f"high watermark back from {before.high_watermark}")
+    return f"-> {', '.join(news)}" if news else ""

@@ -1,0 +1,205 @@
+"""Looks at the replicas of a quorum after every event. One line for each transition, and the invariants of its log:
+those of `invariants` for the one partition, and
+
+| invariant         | violated when                                                                         |
+|-------------------|---------------------------------------------------------------------------------------|
+| one vote an epoch | a process votes for two candidates in one epoch; or two candidates (or leaders) count |
+|                   | the vote of one voter in one epoch, whatever crashed in between                       |
+| durable vote      | a candidate counts a vote that is not on the voter's disk                             |
+| up-to-date vote   | a candidate counts the vote of a voter whose log its own is not as up to date as      |
+| durable majority  | a leader's high watermark rises above what a majority of the voters has on its disks  |
+| own epoch commits | a leader's high watermark rises to the end of an earlier leader's records: these may  |
+|                   | still be overwritten (Raft 5.4.2)                                                     |
+
+A vote that no candidate ever heard of binds nobody: it may not have been on the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ...protocol.topics import CLUSTER_METADATA_TOPIC
+from ...quorum.core.roles import Candidate, Role
+from ...quorum.core.state import LeaderAndEpoch, RaftState, ReplicaKey
+from ...quorum.node import QuorumNode
+from ..machine.process import Process
+from .durability import DurableLogs
+from .invariants import InvariantViolationError, PartitionInvariants, ReplicaStatus
+
+PARTITION: Final = f"{CLUSTER_METADATA_TOPIC}-0"
+DIRECTORY: Final = Path("/metadata") / PARTITION
+"""Where simulated voters keep the quorum's log."""
+
+
+@dataclass(slots=True, eq=False)
+class _Seen:
+    """What there was of a replica when it was looked at last."""
+
+    process: Process
+    role: Role
+    leader_id: int | None
+    epoch: int
+    voted_key: ReplicaKey | None
+    votes: int
+    high_watermark: int
+    log_start_offset: int
+    log_end_offset: int
+    epochs_version: int
+
+    def standing(self) -> tuple[object, ...]:
+        """What it believes of its epoch."""
+        return self.role.state, self.leader_id, self.epoch, self.voted_key
+
+
+def _votes(role: Role) -> int:
+    """How many count for it; a leader's do not change any more."""
+    return len(role.poll.granted) if isinstance(role, Candidate) else 0
+
+
+class QuorumWatch:
+    """Of the replicas on `nodes`, node ids by host; `replica_of` gives what runs there, `disks` what would survive.
+
+    `on_vote(host, candidate)` is told when a node has voted for another one, `on_win(host)` when one begins to lead.
+    """
+
+    def __init__(
+        self,
+        nodes: Mapping[str, int],
+        replica_of: Callable[[str], QuorumNode | None],
+        disks: DurableLogs,
+        record: Callable[[str, str], None],
+    ) -> None:
+        self.invariants = PartitionInvariants(PARTITION)
+        self.on_vote: Callable[[str, str], None] = lambda *_: None
+        self.on_win: Callable[[str], None] = lambda _: None
+        self._nodes = nodes
+        self._hosts = {node_id: host for host, node_id in nodes.items()}
+        self._replica_of = replica_of
+        self._disks = disks
+        self._record = record
+        self._seen: dict[str, _Seen] = {}
+        """By host."""
+        self._voted: dict[tuple[str, int, int], int] = {}
+        """By host, process and epoch: for whom."""
+        self._counted: dict[tuple[int, int], int] = {}
+        """By voter and epoch: by whom."""
+
+    def on_event(self, process: Process) -> None:
+        """InvariantViolationError."""
+        host = process.host
+        replica = self._replica_of(host)
+        if replica is None:
+            return
+        core, state = replica._core._replica, replica.log._log._state
+        before = self._seen.get(host)
+        if (
+            before is None
+            or before.role is not core.role
+            or before.log_end_offset != state.log_end_offset
+            or before.high_watermark != core.high_watermark
+            or before.epochs_version != state.epochs._version
+            or before.leader_id != core.leader_id
+            or before.epoch != core.epoch
+            or before.voted_key is not core.voted_key
+            or before.log_start_offset != state.log_start_offset
+            or before.process is not process
+            or before.votes != _votes(core.role)
+        ):
+            seen = _Seen(
+                process,
+                core.role,
+                core.leader_id,
+                core.epoch,
+                core.voted_key,
+                _votes(core.role),
+                core.high_watermark,
+                state.log_start_offset,
+                state.log_end_offset,
+                state.epochs._version,
+            )
+            self._look(replica, before, seen)
+
+    def _look(self, replica: QuorumNode, before: _Seen | None, seen: _Seen) -> None:
+        """At one in which something has moved."""
+        process, host = seen.process, seen.process.host
+        self._seen[host] = seen
+        log, known = replica.log, replica.leader_and_epoch
+        if before is None or before.standing() != seen.standing():
+            text = f"{self.invariants.name} epoch={known.epoch} {replica.state.value} leader={known.leader_id}"
+            offsets_text = f"hw={replica.high_watermark} end={log.log_end_offset}"
+            self._record(host, f"{text} voted={replica.voted_id} {offsets_text}")
+        is_leader = replica.state is RaftState.LEADER
+        if is_leader and (before is None or before.role.state is not RaftState.LEADER):
+            self.on_win(host)
+        self._check_votes(process, replica)
+        if is_leader and before is not None and before.high_watermark < replica.high_watermark:
+            self._check_commit(process, replica)
+        self.invariants.observe(
+            ReplicaStatus(
+                node_id=self._nodes[host],
+                incarnation=process.number,
+                leader_epoch=known.epoch,
+                leads_epoch=known.epoch if is_leader else None,
+                log_start_offset=log.log_start_offset,
+                local_log_start_offset=log.log_start_offset,
+                high_watermark=replica.high_watermark,
+                log_end_offset=log.log_end_offset,
+                epochs=log.epochs.entries,
+            )
+        )
+
+    def process_ended(self, host: str) -> None:
+        """What it believed is gone."""
+        self._seen.pop(host, None)
+        self.invariants.forget(self._nodes[host])
+
+    def _check_votes(self, process: Process, replica: QuorumNode) -> None:
+        node_id, epoch, voted_id = self._nodes[process.host], replica.leader_and_epoch.epoch, replica.voted_id
+        if voted_id is not None:
+            key = (process.host, process.number, epoch)
+            if key not in self._voted and voted_id != node_id:
+                self.on_vote(process.host, self._hosts[voted_id])
+            self._check_one(self._voted.setdefault(key, voted_id), voted_id, node_id, epoch)
+        counted = replica.granting_voters
+        for voter in counted if len(counted) > 1 else ():  # its own alone may not be on its disk yet
+            if (voter, epoch) not in self._counted:
+                self._check_on_disk(voter, epoch, node_id)
+                self._check_logs(voter, epoch, process.host, replica)
+            self._check_one(self._counted.setdefault((voter, epoch), node_id), node_id, voter, epoch)
+
+    def _check_on_disk(self, voter: int, epoch: int, candidate: int) -> None:
+        """One that has gone on to a later epoch had to forget this one."""
+        vote = self._disks.vote(self._hosts[voter], DIRECTORY)
+        if vote is None or vote.epoch < epoch or (vote.epoch == epoch and vote.voted_id != candidate):
+            detail = f"{candidate} counts the vote of {voter} in {epoch}, whose disk says {vote}"
+            raise InvariantViolationError("durable vote", detail)
+
+    def _check_logs(self, voter: int, epoch: int, host: str, candidate: QuorumNode) -> None:
+        """As long as the voter has not gone on its log is what it was when it voted."""
+        replica = self._replica_of(self._hosts[voter])
+        if replica is None or replica.leader_and_epoch != LeaderAndEpoch(None, epoch):
+            return
+        last, own = candidate._core._replica.log.last, replica._core._replica.log.last
+        if (last.epoch, last.offset) < (own.epoch, own.offset):
+            detail = f"node {self._nodes[host]} counts the vote of {voter} in {epoch} with {last}, the voter has {own}"
+            raise InvariantViolationError("up-to-date vote", detail)
+
+    def _check_commit(self, process: Process, replica: QuorumNode) -> None:
+        end, epoch = replica.high_watermark, replica.leader_and_epoch.epoch
+        if replica.log.epochs.epoch_for_offset(end - 1) != epoch:
+            detail = f"{process.host} leads {epoch} and commits up to {end} of {replica.log.epochs}"
+            raise InvariantViolationError("own epoch commits", detail)
+        voters = [self._hosts[node.id] for node in replica.voters.voters if node.id in self._hosts]
+        holders = [host for host in voters if self._disks.holds(host, DIRECTORY, end)]
+        if 2 * len(holders) <= len(voters):
+            detail = f"{process.host} commits up to {end}, which is on the disks of {holders} of {voters} only"
+            raise InvariantViolationError("durable majority", detail)
+
+    @staticmethod
+    def _check_one(earlier: int, candidate: int, voter: int, epoch: int) -> None:
+        if earlier != candidate:
+            detail = f"node {voter} voted for {earlier} and for {candidate} in {epoch}"
+            raise InvariantViolationError("one vote an epoch", detail)

@@ -1,0 +1,452 @@
+"""The `Disk` of one simulated process: `SimFilesystem` behind latencies, queues and faults.
+
+| call                    | takes effect                                                                    |
+|-------------------------|---------------------------------------------------------------------------------|
+| write, truncate         | after the file's earlier changes and a delay; not behind a sync                 |
+| read, size, send        | after the earlier changes that it overlaps; then mostly at once: the page cache |
+| sync                    | covers what has taken effect when it starts; those that wait share the next one |
+| calls that name a path  | after the earlier ones that name it, and a delay                                |
+
+So calls on different files overtake each other at random. A call takes effect though its caller be cancelled, or its
+process paused. A crash of the process cuts off its queues: what has not taken effect never does, except by chance the
+calls next in line, which the kernel may have had already.
+
+Faults (`DiskFaults`) are set from outside while it runs. A failed write leaves a part of its data, and what was queued
+behind it fails undone. A failed sync is told to each handle that the file was open by, as Linux does: to the one whose
+call it was at once, to the others by their own next sync; until then they take writes. Whoever was told refuses all
+changes, as `OsDisk` does; opened anew the file can be synced again, which does not bring back what was given up
+(`filesystem`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from contextvars import Context
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, Final, TypeVar
+
+from ...log.disk.port import Buffer, DirectoryEntry, DiskSpace
+from ...log.disk.sending import send_copy
+from .chance import exponential
+from .filesystem import Inode, SimFilesystem, os_error
+
+T = TypeVar("T")
+
+WRITE_S: Final = 0.000_03
+SYNC_S: Final = 0.001
+NAME_S: Final = 0.000_05
+READ_S: Final = 0.000_5
+COLD_SHARE: Final = 1 / 50
+"""Of reads that miss the page cache, or that a thread must look up."""
+ON_LOOP_BYTES_MAX: Final = 64 * 1024
+
+_EVERYTHING: Final = 2**63 - 1
+READS: Final = frozenset({"read", "size", "send", "read_file", "list_directory", "exists", "space"})
+
+
+@dataclass(slots=True)
+class DiskFaults:
+    """Of one machine's disk. `slow_factor` multiplies every delay. Syncs that start before `stalled_until_s` end after
+    it; before `hung_until_s` nothing ends that is not read from the page cache at once. Calls that change something
+    fail with `error_share`, but syncs of open files with `sync_error_share`; `fail_calls` are numbers of such calls,
+    from now on, that fail too (1 is the next).
+    """
+
+    slow_factor: float = 1.0
+    stalled_until_s: float = 0.0
+    hung_until_s: float = 0.0
+    error_share: float = 0.0
+    sync_error_share: float = 0.0
+    error_number: int = errno.EIO
+    fail_calls: set[int] = field(default_factory=set)
+    failed_at_s: dict[Path, float] = field(default_factory=dict)
+    """When a call failed so last, by the outermost directory of its path: also one of a process of the past."""
+
+    def heal(self) -> None:
+        self.slow_factor, self.stalled_until_s, self.hung_until_s = 1.0, 0.0, 0.0
+        self.error_share = self.sync_error_share = 0.0
+        self.fail_calls.clear()
+
+
+class SimDisk:
+    """One process's view of its machine's files. `faults` and `counters` are the machine's; `kernel` is the context in
+    which calls take effect.
+    """
+
+    def __init__(
+        self, files: SimFilesystem, faults: DiskFaults, rng: Random, counters: Counter[str], kernel: Context
+    ) -> None:
+        self.files = files
+        self.faults = faults
+        self.rng = rng
+        self.queue_depth = 0
+        self.operations = 0
+        """Calls so far."""
+        self.errors = 0
+        """That failed by a fault, or for want of space."""
+        self.queues: dict[Inode, FileQueue] = {}
+        """Of the files that are open."""
+        self._counters = counters
+        self._kernel = kernel
+        self._free_at_s: dict[Path, float] = {}
+        """When the last call that names a path takes effect."""
+        self._pending: dict[int, Callable[[], object]] = {}
+        """What has not taken effect, in the order of the calls."""
+        self._is_dead = False
+
+    def crash(self) -> None:
+        """The process died: a few of the calls next in line may still happen, the others never do."""
+        pending = list(self._pending.values())
+        self._pending.clear()
+        self._is_dead = True
+        for effect in pending[: self.rng.randrange(len(pending) + 1)]:
+            with suppress(OSError):
+                effect()
+
+    # The port.
+
+    async def open(self, path: Path, *, create: bool = False) -> SimFile:
+        is_new = create and self.files.find(path) is None
+        call = "open" if is_new else "read"
+        inode = await self._named(call, lambda: self.files.open(path, create=create), path)
+        return SimFile(self, path, inode)
+
+    async def read_file(self, path: Path) -> bytes:
+        return await self._named("read_file", lambda: self.files.inode(path).read(), path)
+
+    async def write_file(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
+        content = bytes(data)
+        delay_s = 2 * self.sync_delay_s() if sync else 0.0
+        await self._named("write_file", lambda: self.files.replace(path, content, sync=sync), path, delay_s=delay_s)
+
+    async def list_directory(self, path: Path) -> Sequence[DirectoryEntry]:
+        return await self._named("list_directory", lambda: self.files.entries(path), path)
+
+    async def exists(self, path: Path) -> bool:
+        return await self._named("exists", lambda: self.files.find(path) is not None, path)
+
+    async def make_directory(self, path: Path) -> None:
+        await self._named("make_directory", lambda: self.files.make_directory(path), path)
+
+    async def rename(self, source: Path, target: Path) -> None:
+        await self._named("rename", lambda: self.files.rename(source, target), source, target)
+
+    async def remove(self, path: Path) -> None:
+        await self._named("remove", lambda: self.files.remove(path), path)
+
+    async def remove_tree(self, path: Path) -> None:
+        await self._named("remove_tree", lambda: self.files.remove(path, tree=True), path)
+
+    async def sync_directory(self, path: Path) -> None:
+        await self._named("sync_directory", lambda: self.files.sync_names(path), path, delay_s=self.sync_delay_s())
+
+    async def space(self, path: Path) -> DiskSpace:
+        return await self._named("space", self.files.space, path)
+
+    async def close(self) -> None:
+        """There is nothing to end."""
+
+    # For its files.
+
+    def delay_s(self, mean_s: float) -> float:
+        return exponential(self.rng, mean_s) * self.faults.slow_factor
+
+    def sync_delay_s(self) -> float:
+        stalled_s = self.faults.stalled_until_s - asyncio.get_running_loop().time()
+        return max(0.0, stalled_s) + self.delay_s(SYNC_S)
+
+    def take_fault(self, call: str, path: Path) -> OSError | None:
+        """The error that this call shall fail with."""
+        faults = self.faults
+        share = faults.sync_error_share if call == "sync" else faults.error_share
+        if not (share or faults.fail_calls) or call in READS:
+            return None
+        is_hit = 1 in faults.fail_calls
+        faults.fail_calls = {number - 1 for number in faults.fail_calls if number > 1}
+        if not is_hit and self.rng.random() >= share:
+            return None
+        self.errors += 1
+        faults.failed_at_s[Path(*path.parts[:2])] = asyncio.get_running_loop().time()
+        self._counters[f"disk {call} failed"] += 1
+        return os_error(faults.error_number, path, f" (injected into {call})")
+
+    def schedule(self, at_s: float, effect: Callable[[], T], *, is_change: bool = False) -> asyncio.Future[T]:
+        """Let the call take effect then; the future has its outcome. Nothing happens on behalf of a dead process."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        if self._is_dead:
+            return future
+        self.operations += 1
+        self.queue_depth += 1
+        number = self.operations
+        if is_change:
+            self._pending[number] = effect
+        if at_s < self.faults.hung_until_s:
+            at_s = self.faults.hung_until_s
+        loop.call_at(at_s, self._take_effect, number, effect, future, context=self._kernel)
+        return future
+
+    def _take_effect(self, number: int, effect: Callable[[], Any], future: asyncio.Future[Any]) -> None:
+        if self._is_dead:
+            return
+        self._pending.pop(number, None)
+        self.queue_depth -= 1
+        try:
+            result = effect()
+        except OSError as error:
+            self.errors += error.errno == errno.ENOSPC
+            if not future.done():
+                future.set_exception(error)
+        else:
+            if not future.done():
+                future.set_result(result)
+
+    def _named(self, call: str, effect: Callable[[], T], *paths: Path, delay_s: float = 0.0) -> asyncio.Future[T]:
+        now_s = asyncio.get_running_loop().time()
+        error = self.take_fault(call, paths[0])
+        begin_s = max([now_s, *(self._free_at_s.get(path, 0.0) for path in paths)])
+        at_s = begin_s + delay_s + self.delay_s(NAME_S)
+        if len(self._free_at_s) > 4096:
+            self._free_at_s = {path: free_s for path, free_s in self._free_at_s.items() if free_s > now_s}
+        for path in paths:
+            self._free_at_s[path] = at_s
+        if error is not None:
+            return self.schedule(at_s, lambda: _raise(error))
+        return self.schedule(at_s, effect, is_change=call not in READS)
+
+
+@dataclass(slots=True)
+class _Sync:
+    """An fsync that runs or waits; it makes the first `covered` changes of the file durable."""
+
+    start_s: float
+    end_s: float
+    covered: int
+    skipped_before: int
+    handles: list[SimFile] = field(default_factory=list)
+    """Through which it was asked for."""
+    done: asyncio.Future[None] = field(init=False)
+
+
+@dataclass(slots=True, eq=False)
+class FileQueue:
+    """The calls on one file, through whichever handle. Changes are numbered."""
+
+    handles: int = 0
+    changed_at_s: float = 0.0
+    """When the last change takes effect."""
+    busy_until_s: float = 0.0
+    read_at_s: float = 0.0
+    """When the last read takes place that waits, and the highest byte that such reads reach."""
+    read_end: int = 0
+    changes: dict[int, tuple[float, int]] = field(default_factory=dict)
+    """Those that have not taken effect: (when, the first byte that may change)."""
+    cuts: dict[int, int] = field(default_factory=dict)
+    """The truncations among them: what is written behind one fills the bytes from there on."""
+    last_change: int = 0
+    skipped_up_to: int = 0
+    """Changes up to this number were queued behind one that failed."""
+    last_sync: _Sync | None = None
+
+
+class SimFile:
+    """A handle."""
+
+    def __init__(self, disk: SimDisk, path: Path, inode: Inode) -> None:
+        self._disk = disk
+        self._path = path
+        self._inode = inode
+        self._queue = disk.queues.setdefault(inode, FileQueue())
+        self._queue.handles += 1
+        self._is_closed = False
+        self._is_poisoned = False
+        self._failed_before = inode.failed_syncs
+        """When it was opened: who opens a file now is told of nothing that somebody was told before."""
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    async def size(self) -> int:
+        self._refuse_closed()
+        settled_s = self._settled_s(_EVERYTHING)
+        if settled_s:
+            return await self._read_at(settled_s, _EVERYTHING, lambda: len(self._inode.content))
+        return len(self._inode.content)
+
+    async def write(self, offset: int, data: Buffer) -> None:
+        assert offset >= 0, (self._path, offset)
+        content = bytes(data)
+        self._refuse_change()
+        if content:
+            await self._change("write", offset, content)
+
+    def begin_write(self, offset: int, data: Buffer) -> Awaitable[None]:
+        self._refuse_change()
+        return self._change("write", offset, bytes(data))
+
+    async def truncate(self, size: int) -> None:
+        assert size >= 0, (self._path, size)
+        self._refuse_change()
+        await self._change("truncate", size, None)
+
+    async def read(self, offset: int, count: int) -> bytes:
+        assert offset >= 0, (self._path, offset)
+        assert count >= 0, (self._path, count)
+        self._refuse_closed()
+        settled_s = self._settled_s(offset + count)
+        found = None if settled_s else self.read_on_loop(offset, count)
+        return found if found is not None else await self._read_later(settled_s, offset, count)
+
+    def read_at_once(self, offset: int, count: int) -> bytes | None:
+        return None if self._is_closed or self._settled_s(offset + count) else self.read_on_loop(offset, count)
+
+    async def send(self, offset: int, count: int, transport: asyncio.WriteTransport) -> None:
+        self._refuse_closed()
+        settled_s = self._settled_s(offset + count)
+        if settled_s:
+            await self._read_at(settled_s, offset + count, lambda: None)
+        sent = await send_copy(self, offset, count, transport)
+        if sent < count:
+            raise os_error(errno.EIO, self._path, f": {sent} of {count} bytes at {offset}, the file is shorter")
+
+    async def sync(self) -> None:
+        self._refuse_change()
+        disk, queue, now_s = self._disk, self._queue, asyncio.get_running_loop().time()
+        covered = self._inode.changes + len(queue.changes)
+        last = queue.last_sync
+        if last is not None and last.start_s > now_s and last.start_s >= queue.changed_at_s:
+            last.covered = covered
+        else:
+            start_s = max(now_s, queue.changed_at_s, last.end_s if last is not None else 0.0)
+            end_s = start_s + disk.sync_delay_s()
+            wanted = last = queue.last_sync = _Sync(start_s, end_s, covered, queue.skipped_up_to)
+            error = disk.take_fault("sync", self._path)
+            wanted.done = disk.schedule(end_s, lambda: self._sync(wanted, error), is_change=True)
+            queue.busy_until_s = max(queue.busy_until_s, end_s)
+        last.handles.append(self)
+        await asyncio.shield(last.done)
+        if self._is_poisoned:
+            raise os_error(errno.EIO, self._path, ": an fsync through another handle failed before")
+
+    async def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        queue = self._queue
+        if queue.busy_until_s > asyncio.get_running_loop().time():
+            await self._disk.schedule(queue.busy_until_s, lambda: None)
+        queue.handles -= 1
+        if not queue.handles:
+            self._disk.queues.pop(self._inode, None)
+
+    # For `send_copy`.
+
+    def read_on_loop(self, offset: int, count: int) -> bytes | None:
+        disk = self._disk
+        if count > ON_LOOP_BYTES_MAX or disk.rng.random() < COLD_SHARE:
+            return None
+        return self._inode.read(offset, offset + count)
+
+    async def read_in_thread(self, offset: int, count: int) -> bytes:
+        return await self._read_later(0.0, offset, count)
+
+    # The order of calls.
+
+    def _change(self, call: str, offset: int, data: bytes | None) -> asyncio.Future[None]:
+        disk, queue, now_s = self._disk, self._queue, asyncio.get_running_loop().time()
+        error = disk.take_fault(call, self._path)
+        first = self._first_changed(offset)
+        begin_s = now_s if now_s > queue.changed_at_s else queue.changed_at_s
+        if first < queue.read_end and queue.read_at_s > begin_s:
+            begin_s = queue.read_at_s
+        at_s = queue.changed_at_s = begin_s + disk.delay_s(WRITE_S)
+        if at_s > queue.busy_until_s:
+            queue.busy_until_s = at_s
+        number = queue.last_change = queue.last_change + 1
+        queue.changes[number] = at_s, first
+        if data is None:
+            queue.cuts[number] = offset
+        return disk.schedule(at_s, partial(self._take_effect, number, offset, data, error), is_change=True)
+
+    def _first_changed(self, offset: int) -> int:
+        """Behind a truncation, or the end, the bytes from there on are filled."""
+        first = len(self._inode.content)
+        if offset < first:
+            first = offset
+        return min(first, *self._queue.cuts.values()) if self._queue.cuts else first
+
+    def _take_effect(self, number: int, offset: int, data: bytes | None, error: OSError | None) -> None:
+        inode, queue, files = self._inode, self._queue, self._disk.files
+        del queue.changes[number]
+        queue.cuts.pop(number, None)
+        if number <= queue.skipped_up_to:
+            raise self._skipped()
+        try:
+            if error is not None:
+                raise error
+            if files.capacity_bytes is not None and data is not None:
+                files.check_space(self._path, max(0, offset + len(data) - len(inode.content)))
+        except OSError:
+            queue.skipped_up_to = queue.last_change
+            if data is not None and len(data) > 1:
+                inode.change(offset, data[: self._disk.rng.randrange(1, len(data))])
+            raise
+        inode.change(offset, data)
+
+    def _sync(self, wanted: _Sync, error: OSError | None) -> None:
+        if self._queue.skipped_up_to != wanted.skipped_before:
+            raise self._skipped()
+        inode, covered = self._inode, min(wanted.covered, self._inode.changes)
+        if error is None:
+            inode.sync(covered)
+        else:
+            inode.fail_sync(covered, self._disk.rng)
+        for handle in wanted.handles:
+            handle._is_poisoned = inode.failed_syncs > handle._failed_before
+        if error is not None:
+            raise error
+
+    def _skipped(self) -> OSError:
+        return os_error(errno.ECANCELED, self._path, ": not done, because an earlier write failed")
+
+    def _settled_s(self, end: int) -> float:
+        """When the last of the earlier changes below `end` takes effect; 0 if all have."""
+        changes = self._queue.changes
+        return max((at_s for at_s, first in changes.values() if first < end), default=0.0) if changes else 0.0
+
+    async def _read_later(self, settled_s: float, offset: int, count: int) -> bytes:
+        """By a thread, mostly from the page cache."""
+        disk = self._disk
+        is_cold = disk.rng.random() < COLD_SHARE
+        at_s = max(settled_s, asyncio.get_running_loop().time()) + disk.delay_s(READ_S if is_cold else WRITE_S)
+        return await self._read_at(at_s, offset + count, lambda: self._inode.read(offset, offset + count))
+
+    def _read_at(self, at_s: float, end: int, effect: Callable[[], T]) -> asyncio.Future[T]:
+        """Later changes of what is read wait for it."""
+        queue = self._queue
+        if queue.read_at_s <= asyncio.get_running_loop().time():
+            queue.read_end = 0
+        queue.read_at_s, queue.read_end = max(queue.read_at_s, at_s), max(queue.read_end, end)
+        queue.busy_until_s = max(queue.busy_until_s, at_s)
+        return self._disk.schedule(at_s, effect)
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise os_error(errno.EBADF, self._path, ": the file is closed")
+
+    def _refuse_change(self) -> None:
+        self._refuse_closed()
+        if self._is_poisoned:
+            raise os_error(errno.EIO, self._path, ": refused after a failed fsync")
+
+
+def _raise(error: OSError) -> Any:
+    raise error

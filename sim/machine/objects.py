@@ -1,0 +1,259 @@
+"""The object store that all simulated brokers share: the plugins' own code over objects in memory that fail and lie.
+
+Each broker gets an `ObjectRemoteStorage`, as of every plugin, over its own way to the one store.
+
+| fault                    | what happens                                                                         |
+|--------------------------|--------------------------------------------------------------------------------------|
+| latency                  | always: a delay, plus the size at `bytes_per_s`; `slow_factor` multiplies            |
+| `error_share`            | the call fails, nothing happened                                                     |
+| `lost_reply_share`       | the call fails, and it happened                                                      |
+| `half_upload_share`      | the call fails, and leaves an unfinished part, which only `discard_unfinished` takes |
+| `hung_upload_s`          | half of the uploads are answered that much later, and have their effect then, also   |
+|                          | if the caller has given up, or has died                                              |
+| outage (`is_out`)       | every call fails, after a delay                                                      |
+| `rotten_share`           | a download has one wrong bit; that of a transaction index never                      |
+| `list_delay_s`           | a listing does not show what was put or deleted within that time                     |
+| the caller dies          | its upload leaves an unfinished part                                                 |
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from ...plugins.object_storage import ObjectRemoteStorage, StorageConfig
+from ...remote.storage import IndexType, RemoteResourceNotFoundError, RemoteStorageError, SegmentSource
+from .chance import exponential
+from .network import Network
+from .process import Process, current_process
+
+LATENCY_S: Final = 0.010
+JITTER_S: Final = 0.010
+BYTES_PER_S: Final = 100e6
+PIECE_BYTES: Final = 1024 * 1024
+HUNG_SHARE: Final = 0.5
+UNCHECKED_SUFFIX: Final = f".{IndexType.TRANSACTION.value}"
+"""Of objects that do not rot: Kafka's format has nothing by which a wrong producer id would show."""
+
+UploadEnds = Callable[[bytes], None]
+"""Told what an upload has read of its source."""
+
+
+@dataclass(slots=True)
+class StoreFaults:
+    """Shares of calls, each from 0 to 1."""
+
+    error_share: float = 0.0
+    lost_reply_share: float = 0.0
+    half_upload_share: float = 0.0
+    hung_upload_s: float = 0.0
+    rotten_share: float = 0.0
+    slow_factor: float = 1.0
+    list_delay_s: float = 0.0
+    is_out: bool = False
+
+    def heal(self) -> None:
+        self.error_share = self.lost_reply_share = self.half_upload_share = self.list_delay_s = 0.0
+        self.hung_upload_s = self.rotten_share = 0.0
+        self.slow_factor, self.is_out = 1.0, False
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Of a listing: when it shows the object, or shows it no more."""
+
+    at_s: float
+    size: int | None
+
+
+class SimObjectStore:
+    """`objects` by key, for checkers; `unfinished` are parts that uploads left behind."""
+
+    def __init__(self, network: Network, rng: Random, counters: Counter[str]) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.unfinished: dict[str, bytes] = {}
+        self.put_ever: set[str] = set()
+        """Keys of all objects that there ever were."""
+        self._deleted: set[str] = set()
+        """Keys that somebody has asked to delete, whether there was an object or not."""
+        self._late: dict[str, Process | None] = {}
+        """Who put an object that had been deleted before; None if nobody waited for that upload any more."""
+        self._awaited: set[str] = set()
+        """Of uploads that hang, those that somebody waits for."""
+        self.on_upload: Callable[[str, str], UploadEnds | None] = lambda *_: None
+        """Told the host and the key when an upload begins."""
+        self.on_remove: Callable[[str], None] = lambda _: None
+        """Told the key of an object that is gone."""
+        self.faults = StoreFaults()
+        self.network = network
+        self.rng = rng
+        self.counters = counters
+        self._listed: dict[str, int] = {}
+        self._unlisted: dict[str, _Change] = {}
+        """Changes that listings do not show yet."""
+
+    def storage(self, host: str, config: StorageConfig | None = None) -> ObjectRemoteStorage:
+        """The tier as the broker of that host sees it."""
+        return ObjectRemoteStorage(_Way(self, host), config or StorageConfig())
+
+    def put(self, key: str, data: bytes, uploader: Process | None = None) -> None:
+        """`uploader` will be told that it is there."""
+        self.objects[key] = data
+        self.put_ever.add(key)
+        if key in self._deleted:
+            self._late[key] = uploader
+        self._change_listing(key, len(data))
+
+    async def put_late(self, key: str, data: bytes, delay_s: float) -> None:
+        """Whoever waits for it or not."""
+        self._awaited.add(key)
+        uploader = current_process.get()
+        self.network.loop.call_later(delay_s, self._arrive, key, data, uploader, context=self.network.context)
+        try:
+            await asyncio.sleep(delay_s)
+        finally:
+            self._awaited.discard(key)
+
+    def _arrive(self, key: str, data: bytes, uploader: Process | None) -> None:
+        self.put(key, data, uploader if key in self._awaited else None)
+
+    def is_orphan(self, key: str) -> bool:
+        """Whether nobody can know of this object: it was put when it had been deleted already, for somebody who had
+        given up on it by then, or has died since. Who lives on deletes it.
+        """
+        if key not in self._late:
+            return False
+        uploader = self._late[key]
+        return uploader is None or uploader.is_dead
+
+    def remove(self, key: str) -> None:
+        self._deleted.add(key)
+        if self.objects.pop(key, None) is not None:
+            self._change_listing(key, None)
+            self.on_remove(key)
+
+    def listing(self) -> list[tuple[str, int]]:
+        """(key, size) as a listing shows them now, sorted."""
+        now_s = self.network.loop.time()
+        for key, change in [(key, change) for key, change in self._unlisted.items() if change.at_s <= now_s]:
+            del self._unlisted[key]
+            if change.size is None:
+                self._listed.pop(key, None)
+            else:
+                self._listed[key] = change.size
+        return sorted(self._listed.items())
+
+    def _change_listing(self, key: str, size: int | None) -> None:
+        self._unlisted[key] = _Change(self.network.loop.time() + self.faults.list_delay_s, size)
+
+
+class _Way:
+    """The store through the eyes of one host: `plugins.object_storage.ObjectStore`."""
+
+    def __init__(self, store: SimObjectStore, host: str) -> None:
+        self._store = store
+        self._host = host
+
+    async def put(self, key: str, source: SegmentSource) -> None:
+        store, parts, size = self._store, [], 0
+        ends = store.on_upload(self._host, key)
+        await self._begin("put")
+        store.unfinished[key] = b""
+        while size < source.size:
+            part = await source.read(size, min(PIECE_BYTES, source.size - size))
+            if not part:
+                raise RemoteStorageError(f"{key}: its source ends at byte {size} of {source.size}")
+            parts.append(part)
+            size += len(part)
+            await self._delay(len(part))
+        if self._hits("half upload", store.faults.half_upload_share):
+            raise RemoteStorageError(f"{key}: the upload broke off (injected)")
+        store.unfinished.pop(key, None)
+        data = b"".join(parts)
+        if ends is not None:
+            ends(data)
+        if store.faults.hung_upload_s and self._hits("hung upload", HUNG_SHARE):
+            await store.put_late(key, data, store.faults.hung_upload_s)
+        else:
+            store.put(key, data, current_process.get())
+        self._lose_reply("put", key)
+
+    async def get(self, key: str, start: int, end: int | None) -> bytes:
+        await self._begin("get")
+        data = self._store.objects.get(key)
+        if data is None:
+            raise RemoteResourceNotFoundError(f"{key}: no such object in the tier")
+        found = data[start:end]
+        await self._delay(len(found))
+        if (
+            not found
+            or key.endswith(UNCHECKED_SUFFIX)
+            or not self._hits("rotten download", self._store.faults.rotten_share)
+        ):
+            return found
+        return self._rotten(found)
+
+    async def size(self, key: str) -> int | None:
+        await self._begin("size")
+        data = self._store.objects.get(key)
+        return None if data is None else len(data)
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            await self._begin("delete")
+            self._store.remove(key)
+            self._lose_reply("delete", key)
+
+    async def discard_unfinished(self, key_prefix: str) -> None:
+        await self._begin("discard")
+        for key in [key for key in self._store.unfinished if key.startswith(key_prefix)]:
+            del self._store.unfinished[key]
+
+    async def list(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
+        await self._begin("list")
+        for key, size in self._store.listing():
+            if key.startswith(key_prefix) and key > start_after:
+                yield key, size
+
+    async def directories(self, key_prefix: str = "") -> AsyncIterator[str]:
+        await self._begin("list")
+        below = [key.removeprefix(key_prefix) for key, _ in self._store.listing() if key.startswith(key_prefix)]
+        for directory in sorted({key.partition("/")[0] for key in below}):
+            yield directory
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    async def _begin(self, call: str) -> None:
+        """The way there, and the faults that strike before anything happened."""
+        store = self._store
+        await self._delay(0)
+        if store.faults.is_out:
+            store.counters["store outage"] += 1
+            raise RemoteStorageError(f"{call}: the store is down (injected)")
+        if self._hits("store error", store.faults.error_share):
+            raise RemoteStorageError(f"{call}: the store failed (injected)")
+
+    def _rotten(self, data: bytes) -> bytes:
+        rng, changed = self._store.rng, bytearray(data)
+        changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+        return bytes(changed)
+
+    def _lose_reply(self, call: str, key: str) -> None:
+        if self._hits("store reply lost", self._store.faults.lost_reply_share):
+            raise RemoteStorageError(f"{call} of {key}: no answer (injected)")
+
+    def _hits(self, fault: str, share: float) -> bool:
+        if not share or self._store.rng.random() >= share:
+            return False
+        self._store.counters[fault] += 1
+        return True
+
+    async def _delay(self, size: int) -> None:
+        store = self._store
+        delay_s = LATENCY_S + exponential(store.rng, JITTER_S) + size / BYTES_PER_S
+        await asyncio.sleep(delay_s * store.faults.slow_factor)

@@ -1,0 +1,394 @@
+"""The administrator of a governed cluster: a client that changes it under faults, and mends what only people can.
+
+| job              | request                                                                                          |
+|------------------|--------------------------------------------------------------------------------------------------|
+| create, delete   | side topics come, get a few tiered segments, grow by a partition, and go; or are replaced at     |
+|                  | once by others of the same name                                                                  |
+| reassign         | a partition gets other replicas, or the same in another order                                    |
+| switch           | `follower.fetch.last.tiered.offset.enable` of all brokers; the level of a feature; a topic's     |
+|                  | segment size                                                                                     |
+| move leaders     | the same replicas, another in-sync one first; then the election of the preferred                 |
+| rescue           | a partition whose last in-sync member has lost its disk: of the live replicas, the one with the  |
+|                  | newest epoch and the longest log leads, uncleanly                                                |
+
+What was acknowledged must hold in the end (`anomalies`). After a request whose outcome is not known nothing is said
+about its topic any more: it may still be on its way. What side topics were acknowledged must be in them
+(`lost_from`). `changed` counts what was acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Any, Final
+
+from ...broker.cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
+from ...broker.node import Broker
+from ...controller.image.registrations import PartitionKey
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.net.client import Address, KafkaClient
+from ...protocol.records import Record, build_batch
+from ...protocol.topics import TopicIdPartition, TopicPartition
+from ...protocol.wire.config_resources import ResourceType
+from ..judges.acknowledged_writes import Anomaly, FinalLog
+from ..judges.allowed_losses import Excuses
+from ..judges.history import ACKS_ALL
+from ..judges.truth import ClusterTruth
+from ..machine.clock import EPOCH_MS
+from .client import AttemptFailedError, SimClient
+
+SIDE_TOPICS: Final = ("side-1", "side-2")
+SWITCH: Final = "follower.fetch.last.tiered.offset.enable"
+FEATURES: Final = {"group.version": 1, "transaction.version": 2, "tierfetch.version": 1}
+"""That are switched: the highest level of each."""
+SEGMENT_BYTES: Final = ("3000", "6000")
+TIMEOUT_S: Final = 2.0
+RESCUE_AFTER_S: Final = 3.0
+"""A partition has no leader for so long, and no replica that may lead."""
+RESCUE_LATEST_S: Final = 12.0
+"""Then without those that are still down."""
+SIDE_BATCHES: Final = 12
+SIDE_VALUE_BYTES: Final = 400
+PREFERRED, UNCLEAN = 0, 1
+_SET = 0
+_SAFE_DOWNGRADE = 2
+"""Also lets a level rise."""
+
+Brokers = Callable[[], Mapping[int, Broker | None]]
+
+
+class Administrator:
+    """`run`, `rescue` and `move_leaders` beside everything else, on a host of their own."""
+
+    def __init__(
+        self,
+        truth: ClusterTruth,
+        brokers: Brokers,
+        addresses: Sequence[Address],
+        rng: Random,
+        *,
+        side_configs: Mapping[str, str],
+        pace_s: float,
+        record: Callable[[str, str], None],
+    ) -> None:
+        self._truth = truth
+        self._brokers = brokers
+        self._addresses = tuple(addresses)
+        self._rng = rng
+        self._side_configs = dict(side_configs)
+        self._pace_s = pace_s
+        self._record = record
+        self._client = KafkaClient(client_id="administrator", random=rng)
+        self._producer = SimClient("administrator-produces", addresses, rng)
+        self._exists: dict[str, bool] = {}
+        """Side topics, as acknowledged last."""
+        self._uncertain: set[str] = set()
+        """Topics and partitions about which a request had no answer, or has none yet."""
+        self._requests: Counter[str] = Counter()
+        """About each of these, so far."""
+        self._targets: dict[TopicIdPartition, tuple[int, ...]] = {}
+        self._produced: dict[TopicIdPartition, dict[int, tuple[int, int]]] = {}
+        """Of side topics, what was acknowledged: by offset its number, and when it was sent."""
+        self.changed: Counter[str] = Counter()
+        self._assigning = asyncio.Lock()
+        self._leaderless_since_s: dict[TopicIdPartition, float] = {}
+
+    # -- what it does -------------------------------------------------------------------------------------------------
+
+    async def create_topic(self, name: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str]) -> None:
+        """Until it is there: the first act of a run."""
+        while name not in self._truth.image.topics:
+            await self._create(name, assignments, configs)
+            await asyncio.sleep(0.1)
+
+    async def run(self) -> None:
+        """One job after the other, until cancelled."""
+        jobs = (
+            *(self._come, self._come, self._go, self._grow, self._reassign, self._reassign, self._switch),
+            *(self.replace, self._switch_feature, self._configure),
+        )
+        while True:
+            await asyncio.sleep(self._rng.expovariate(1 / self._pace_s))
+            await self._rng.choice(jobs)()
+
+    async def replace(self) -> None:
+        """A side topic goes, and at once another one of that name comes."""
+        there = [name for name in SIDE_TOPICS if name in self._truth.image.topics]
+        if not there:
+            await self._come()
+            return
+        name = self._rng.choice(there)
+        topic_id = self._truth.image.topics[name].topic_id
+        await self._delete(name)
+        if topic_id not in self._truth.image.topic_names:
+            await self._fill(name)
+            self.changed["topics replaced"] += name in self._truth.image.topics
+
+    async def keep_for_ever(self, name: str) -> None:
+        """Nothing of a topic expires any more, once this returns."""
+        for key in ("retention.ms", "retention.bytes"):
+            while self._truth.image.topics[name].configs.get(key) != "-1":
+                await self._set(ResourceType.TOPIC, name, key, "-1")
+                await asyncio.sleep(0.1)
+
+    async def move_replica(self, broker_id: int) -> None:
+        """Some partition gets a replica on this broker, in the place of its last one."""
+        without = [
+            (partition, now) for partition, now in _partitions(self._truth.image) if broker_id not in now.replicas
+        ]
+        if without:
+            partition, now = self._rng.choice(without)
+            await self._assign(partition, (*now.replicas[:-1], broker_id))
+
+    async def rescue(self) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(0.5)
+            for partition, registration in _partitions(self._truth.image):
+                if registration.leader == NO_LEADER and not registration.isr:
+                    await self._rescue(partition, registration)
+                else:
+                    self._leaderless_since_s.pop(partition, None)
+
+    async def move_leaders(self) -> None:
+        """Another live in-sync replica leads each partition that has one."""
+        image = self._truth.image
+        for partition, now in _partitions(image):
+            others = [each for each in now.isr if each != now.leader and _is_live(image, each)]
+            if others and set(now.isr) == set(now.replicas):
+                first = self._rng.choice(others)
+                await self._assign(partition, (first, *(each for each in now.replicas if each != first)))
+                await self._elect(partition.topic_partition, PREFERRED)
+
+    async def close(self) -> None:
+        await self._client.close()
+        await self._producer.close()
+
+    # -- what must hold -----------------------------------------------------------------------------------------------
+
+    def anomalies(self) -> list[Anomaly]:
+        """Of what was acknowledged, when everything is at rest."""
+        image = self._truth.image
+        found = []
+        for name, exists in sorted(self._exists.items()):
+            if name not in self._uncertain and (name in image.topics) != exists:
+                found.append(Anomaly("lost decision", name, f"it was {'created' if exists else 'deleted'}"))
+        for partition, wanted in self._targets.items():
+            now = image.partition(partition.topic_partition)
+            is_same = image.topic_names.get(partition.topic_id) == partition.topic
+            if is_same and str(partition) not in self._uncertain and now is not None and now.replicas != wanted:
+                detail = f"replicas {wanted} were accepted, {now.replicas} are there"
+                found.append(Anomaly("lost reassignment", str(partition.topic_partition), detail))
+        return found
+
+    @property
+    def filled(self) -> list[TopicIdPartition]:
+        """What is there of what it has sent records to."""
+        names = self._truth.image.topic_names
+        return [each for each in self._produced if names.get(each.topic_id) == each.topic]
+
+    def lost_from(self, partition: TopicIdPartition, log: FinalLog, excuses: Excuses) -> list[Anomaly]:
+        """Of what was acknowledged in one of `filled`, what its log has not, and has to have."""
+        lost = [
+            offset
+            for offset, (number, sent_ms) in self._produced[partition].items()
+            if log.values.get(offset) != number and not excuses.covers(offset, sent_ms, sent_ms)
+        ]
+        detail = f"offsets {lost} were acknowledged, and are not in [{log.start_offset}, {log.end_offset})"
+        return [Anomaly("lost write", str(partition.topic_partition), detail)] if lost else []
+
+    # -- jobs ---------------------------------------------------------------------------------------------------------
+
+    async def _come(self) -> None:
+        name = self._rng.choice(SIDE_TOPICS)
+        if name not in self._truth.image.topics:
+            await self._fill(name)
+
+    async def _fill(self, name: str) -> None:
+        """Create it, and send it a few segments."""
+        brokers = sorted(self._brokers())
+        replicas = self._rng.sample(brokers, self._rng.randint(2, len(brokers)))
+        await self._create(name, [replicas], self._side_configs)
+        for number in range(SIDE_BATCHES):
+            if name not in self._truth.image.topics:
+                return
+            await self._produce(TopicPartition(name, 0), number)
+
+    async def _go(self) -> None:
+        name = self._rng.choice(SIDE_TOPICS)
+        if name in self._truth.image.topics:
+            await self._delete(name)
+
+    async def _delete(self, name: str) -> None:
+        body = {"topics": [{"name": name, "topic_id": None}], "timeout_ms": int(TIMEOUT_S * 1000)}
+        request = self._doubt(name)
+        answer = await self._ask(ApiKey.DELETE_TOPICS, body)
+        code = None if answer is None else answer.responses[0].error_code
+        self.changed["topics deleted"] += code is ErrorCode.none
+        if code in (ErrorCode.none, ErrorCode.unknown_topic_or_partition):
+            self._settle(name, request, exists=False)
+
+    async def _grow(self) -> None:
+        name = self._rng.choice(SIDE_TOPICS)
+        topic = self._truth.image.topics.get(name)
+        if topic is None:
+            return
+        count = len(topic.partitions) + 1
+        body = {
+            "topics": [{"name": name, "count": count, "assignments": None}],
+            "timeout_ms": int(TIMEOUT_S * 1000),
+            "validate_only": False,
+        }
+        answer = await self._ask(ApiKey.CREATE_PARTITIONS, body)
+        self.changed["partitions added"] += answer is not None and answer.results[0].error_code is ErrorCode.none
+        await self._produce(TopicPartition(name, count - 1), 0)
+
+    async def _reassign(self) -> None:
+        partition, now = self._rng.choice(list(_partitions(self._truth.image)))
+        brokers = sorted(self._brokers())
+        await self._assign(partition, tuple(self._rng.sample(brokers, len(set(now.replicas) & set(brokers)) or 1)))
+
+    async def _switch(self) -> None:
+        await self._set(ResourceType.BROKER, "", SWITCH, self._rng.choice(("true", "false")))
+
+    async def _configure(self) -> None:
+        name = self._rng.choice(SIDE_TOPICS)
+        if name in self._truth.image.topics:
+            await self._set(ResourceType.TOPIC, name, "internal.segment.bytes", self._rng.choice(SEGMENT_BYTES))
+
+    async def _switch_feature(self) -> None:
+        name = self._rng.choice(list(FEATURES))
+        level = self._rng.randint(0, FEATURES[name])
+        update = {"feature": name, "max_version_level": level, "upgrade_type": _SAFE_DOWNGRADE}
+        body = {"timeout_ms": int(TIMEOUT_S * 1000), "feature_updates": [update], "validate_only": False}
+        answer = await self._ask(ApiKey.UPDATE_FEATURES, body)
+        self.changed["features switched"] += answer is not None and answer.error_code is ErrorCode.none
+
+    # -- parts of jobs ------------------------------------------------------------------------------------------------
+
+    async def _set(self, resource_type: ResourceType, resource_name: str, key: str, value: str) -> None:
+        entry = {"name": key, "config_operation": _SET, "value": value}
+        resource = {"resource_type": resource_type, "resource_name": resource_name, "configs": [entry]}
+        body = {"resources": [resource], "validate_only": False}
+        answer = await self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, body)
+        is_set = answer is not None and answer.responses[0].error_code is ErrorCode.none
+        self.changed["configs of brokers set" if resource_type is ResourceType.BROKER else "configs of topics set"] += (
+            is_set
+        )
+
+    async def _create(self, name: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str]) -> None:
+        topic = {
+            "name": name,
+            "num_partitions": -1,
+            "replication_factor": -1,
+            "assignments": [
+                {"partition_index": number, "broker_ids": list(replicas)} for number, replicas in enumerate(assignments)
+            ],
+            "configs": [{"name": key, "value": value} for key, value in configs.items()],
+        }
+        body = {"topics": [topic], "timeout_ms": int(TIMEOUT_S * 1000), "validate_only": False}
+        request = self._doubt(name)
+        answer = await self._ask(ApiKey.CREATE_TOPICS, body)
+        code = None if answer is None else answer.topics[0].error_code
+        self.changed["topics created"] += code is ErrorCode.none
+        if code in (ErrorCode.none, ErrorCode.topic_already_exists):
+            self._settle(name, request, exists=True)
+
+    def _doubt(self, name: str) -> int | None:
+        """A request about it begins: which one it is, None if something was in doubt before."""
+        was_certain = name not in self._uncertain
+        self._uncertain.add(name)
+        self._requests[name] += 1
+        return self._requests[name] if was_certain else None
+
+    def _settle(self, name: str, request: int | None, *, exists: bool) -> None:
+        """As this request was answered, unless another one began meanwhile: nobody knows which of them came last."""
+        if request == self._requests[name]:
+            self._uncertain.discard(name)
+            self._exists[name] = exists
+
+    async def _produce(self, partition: TopicPartition, number: int) -> None:
+        value = number.to_bytes(8, "big") + bytes(SIDE_VALUE_BYTES)
+        batch = build_batch([Record(0, EPOCH_MS + number, None, value)], base_offset=0)
+        sent_ms = int(asyncio.get_running_loop().time() * 1000)
+        with suppress(AttemptFailedError, KafkaError):
+            topic_id, offset = await self._producer.produce_where(partition, batch, ACKS_ALL)
+            written_to = TopicIdPartition(topic_id, partition.topic, partition.partition)
+            self._produced.setdefault(written_to, {})[offset] = (number, sent_ms)
+
+    async def _assign(self, partition: TopicIdPartition, replicas: tuple[int, ...]) -> None:
+        """One after the other, or nobody could say which came last."""
+        asked = {"partition_index": partition.partition, "replicas": list(replicas)}
+        body = {
+            "timeout_ms": int(TIMEOUT_S * 1000),
+            "topics": [{"name": partition.topic, "partitions": [asked]}],
+        }
+        async with self._assigning:
+            request = self._doubt(str(partition))
+            answer = await self._ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, body)
+            if answer is None or answer.error_code is not ErrorCode.none or request is None:
+                return
+            self._uncertain.discard(str(partition))
+            if answer.responses[0].partitions[0].error_code is ErrorCode.none:
+                self.changed["reassignments accepted"] += 1
+                self._targets[partition] = replicas
+
+    async def _elect(self, partition: TopicPartition, election: int) -> bool:
+        """Whether it is known to be over, one way or the other."""
+        asked = [{"topic": partition.topic, "partitions": [partition.partition]}]
+        body = {"election_type": election, "topic_partitions": asked, "timeout_ms": int(TIMEOUT_S * 1000)}
+        answer = await self._ask(ApiKey.ELECT_LEADERS, body)
+        if answer is None or answer.error_code is not ErrorCode.none:
+            return False
+        codes = {result.error_code for topic in answer.replica_election_results for result in topic.partition_result}
+        return ErrorCode.request_timed_out not in codes
+
+    async def _rescue(self, partition: TopicIdPartition, registration: PartitionRegistration) -> None:
+        now_s = asyncio.get_running_loop().time()
+        since_s = self._leaderless_since_s.setdefault(partition, now_s)
+        ends = {each: end for each in registration.replicas if (end := self._end(each, partition)) is not None}
+        waits_s = RESCUE_AFTER_S if len(ends) == len(registration.replicas) else RESCUE_LATEST_S
+        if now_s - since_s < waits_s or not ends:
+            return
+        best = max(ends, key=lambda each: (*ends[each], -each))
+        self._record("administrator", f"{partition.topic_partition}: {best} shall lead, of {ends}")
+        await self._assign(partition, (best, *(each for each in registration.replicas if each != best)))
+        key, is_answered = PartitionKey(partition.topic_id, partition.partition), False
+        self._truth.asked.begins(key)
+        try:
+            is_answered = await self._elect(partition.topic_partition, UNCLEAN)
+        finally:
+            self._truth.asked.ends(key, is_answered=is_answered)
+
+    def _end(self, broker_id: int, partition: TopicIdPartition) -> tuple[int, int] | None:
+        """Latest epoch and log end of a live replica."""
+        broker = self._brokers().get(broker_id)
+        if broker is None or not _is_live(self._truth.image, broker_id):
+            return None
+        hosted = broker.hosted.partitions.get(partition.topic_partition)
+        return None if hosted is None else (hosted.log.latest_epoch, hosted.log.log_end_offset)
+
+    async def _ask(self, api: ApiKey, body: Any) -> Any:
+        """Of any broker, one that serves if there is one; None if there is no answer."""
+        serving = [Address(each.host, each.port) for each in self._truth.image.brokers.values() if not each.fenced]
+        address = self._rng.choice(serving or self._addresses)
+        try:
+            return await self._client.request(address, api, body, timeout_s=TIMEOUT_S)
+        except (OSError, KafkaError):
+            return None
+
+
+def _partitions(image: ClusterImage) -> list[tuple[TopicIdPartition, PartitionRegistration]]:
+    return [
+        (topic.id_partition(number), topic.partitions[number])
+        for _, topic in sorted(image.topics.items())
+        for number in sorted(topic.partitions)
+    ]
+
+
+def _is_live(image: ClusterImage, broker_id: int) -> bool:
+    return broker_id in image.brokers and not image.brokers[broker_id].fenced

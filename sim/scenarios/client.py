@@ -1,0 +1,244 @@
+"""A client of the cluster, through the wire: the production connections, and on top what a Kafka client adds to them.
+
+Finds leaders by Metadata from any broker, asks them, and looks for the leader again after every failure. One attempt is
+one call here; what to repeat is the workload's matter. `AttemptFailedError` says that the broker may or may not have
+acted on the request; a broker's own error codes are KafkaErrors.
+
+A client in a rack reads from the replica that the leader names (KIP-392), for `PREFERRED_S` or until that one refuses;
+it believes OFFSET_OUT_OF_RANGE only of the leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+from uuid import UUID
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.fetch.messages import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    AbortedTransaction,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchTopic,
+)
+from ...protocol.net.client import Address, KafkaClient
+from ...protocol.topics import TopicPartition
+from ...protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
+
+ATTEMPT_TIMEOUT_S: Final = 4.0
+BROKER_TIMEOUT_MS: Final = 3_000
+FETCH_BYTES_MAX: Final = 256 * 1024
+PREFERRED_S: Final = 3.0
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+
+class AttemptFailedError(Exception):
+    """No answer: what the broker did is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What one Fetch of one partition gave: whole batches, from the one that holds the asked offset on."""
+
+    data: bytes
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: tuple[AbortedTransaction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Leader:
+    """And all brokers' addresses."""
+
+    address: Address
+    topic_id: UUID
+    brokers: Mapping[int, Address]
+
+
+@dataclass(frozen=True, slots=True)
+class _Preferred:
+    address: Address
+    until_s: float
+
+
+class SimClient:
+    """Of one client process. Close it."""
+
+    def __init__(self, client_id: str, bootstrap: Sequence[Address], rng: Random, rack: str = "") -> None:
+        self._client = KafkaClient(client_id=client_id, random=rng)
+        self._fetches = KafkaClient(client_id=f"{client_id}-fetch", random=rng)
+        self._bootstrap = tuple(bootstrap)
+        self._rng = rng
+        self._rack = rack
+        self._leaders: dict[TopicPartition, _Leader] = {}
+        self._preferred: dict[TopicPartition, _Preferred] = {}
+        self.leader_host = ""
+        """Of the broker that was asked last as the leader of a partition."""
+        self.follower_reads = 0
+        """Fetches that a follower answered with records."""
+
+    async def close(self) -> None:
+        await self._client.close()
+        await self._fetches.close()
+
+    async def init_producer_id(self) -> tuple[int, int]:
+        """Id and epoch, from any broker."""
+        body = {"transactional_id": None, "transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
+        answer = await self._ask(self._client, self._rng.choice(self._bootstrap), ApiKey.INIT_PRODUCER_ID, body)
+        _check(answer.error_code, "InitProducerId")
+        return answer.producer_id, answer.producer_epoch
+
+    async def produce(self, partition: TopicPartition, batch: bytes, acks: int) -> int:
+        """The base offset."""
+        return (await self.produce_where(partition, batch, acks))[1]
+
+    async def produce_where(self, partition: TopicPartition, batch: bytes, acks: int) -> tuple[UUID, int]:
+        """Which incarnation of the topic took the batch, and its base offset there."""
+        leader = await self._leader(partition)
+        topic = ProduceTopic(
+            (ProducePartition(partition.partition, bytearray(batch)),), partition.topic, leader.topic_id
+        )
+        request = ProduceRequest(acks=acks, timeout_ms=BROKER_TIMEOUT_MS, topics=(topic,))
+        answer = _only(await self._ask_leader(partition, self._client, ApiKey.PRODUCE, request))
+        self._check_leader(partition, answer.error_code, f"produce to {partition}")
+        return leader.topic_id, answer.base_offset
+
+    async def fetch(
+        self, partition: TopicPartition, offset: int, *, max_wait_ms: int, is_read_committed: bool = False
+    ) -> Fetched:
+        leader = await self._leader(partition)
+        wanted = FetchPartition(partition.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES_MAX)
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES_MAX,
+            topics=(FetchTopic((wanted,), partition.topic, leader.topic_id),),
+            isolation_level=READ_COMMITTED if is_read_committed else READ_UNCOMMITTED,
+            rack_id=self._rack,
+        )
+        answer = await self._fetch(partition, request)
+        if answer.preferred_read_replica in leader.brokers:
+            until_s = asyncio.get_running_loop().time() + PREFERRED_S
+            self._preferred[partition] = _Preferred(leader.brokers[answer.preferred_read_replica], until_s)
+        assert isinstance(answer.records, bytes | bytearray | memoryview | None), answer.records
+        return Fetched(
+            bytes(answer.records or b""),
+            answer.high_watermark,
+            answer.last_stable_offset,
+            answer.log_start_offset,
+            answer.aborted_transactions or (),
+        )
+
+    async def _fetch(self, partition: TopicPartition, request: FetchRequest) -> FetchPartitionResponse:
+        what = f"fetch of {partition} at {request.topics[0].partitions[0].fetch_offset}"
+        preferred = self._preferred.get(partition)
+        if preferred is not None and asyncio.get_running_loop().time() < preferred.until_s:
+            try:
+                return await self._fetch_from_follower(preferred.address, request, what)
+            except (AttemptFailedError, KafkaError) as error:
+                del self._preferred[partition]
+                raise AttemptFailedError(f"{what} from {preferred.address}: {error}") from error
+        response = await self._ask_leader(partition, self._fetches, ApiKey.FETCH, request)
+        _check(response.error_code, what)
+        answer: FetchPartitionResponse = _only(response)
+        self._check_leader(partition, answer.error_code, what)
+        return answer
+
+    async def _fetch_from_follower(self, address: Address, request: FetchRequest, what: str) -> FetchPartitionResponse:
+        response = await self._ask(self._fetches, address, ApiKey.FETCH, request)
+        _check(response.error_code, what)
+        answer: FetchPartitionResponse = _only(response)
+        _check(answer.error_code, what)
+        self.follower_reads += bool(answer.records)
+        return answer
+
+    async def list_offset(self, partition: TopicPartition, timestamp: int) -> int:
+        wanted = {"partition_index": partition.partition, "timestamp": timestamp}
+        body = {
+            "replica_id": -1,
+            "isolation_level": 0,
+            "timeout_ms": BROKER_TIMEOUT_MS,
+            "topics": [{"name": partition.topic, "partitions": [wanted]}],
+        }
+        answer = _only(await self._ask_leader(partition, self._client, ApiKey.LIST_OFFSETS, body))
+        self._check_leader(partition, answer.error_code, f"offset {timestamp} of {partition}")
+        offset: int = answer.offset
+        return offset
+
+    async def write_marker(self, partition: TopicPartition, producer_id: int, epoch: int, *, commit: bool) -> None:
+        """End a transaction, as its coordinator would."""
+        marker = {
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+            "transaction_result": commit,
+            "topics": [{"name": partition.topic, "partition_indexes": [partition.partition]}],
+            "coordinator_epoch": 0,
+        }
+        response = await self._ask_leader(partition, self._client, ApiKey.WRITE_TXN_MARKERS, {"markers": [marker]})
+        answer = response.markers[0].topics[0].partitions[0]
+        self._check_leader(partition, answer.error_code, f"marker in {partition}")
+
+    async def _leader(self, partition: TopicPartition) -> _Leader:
+        leader = self._leaders.get(partition)
+        if leader is None:
+            leader = self._leaders[partition] = await self._find_leader(partition)
+        return leader
+
+    async def _find_leader(self, partition: TopicPartition) -> _Leader:
+        address = self._rng.choice(self._bootstrap)
+        body = {
+            "topics": [{"topic_id": None, "name": partition.topic}],
+            "allow_auto_topic_creation": False,
+            "include_topic_authorized_operations": False,
+        }
+        answer = await self._ask(self._client, address, ApiKey.METADATA, body)
+        topic = answer.topics[0]
+        _check(topic.error_code, f"metadata of {partition.topic}")
+        addresses = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
+        found = next((each for each in topic.partitions if each.partition_index == partition.partition), None)
+        if found is None or found.leader_id not in addresses:
+            raise KafkaError(ErrorCode.leader_not_available, f"{partition} has no leader that {address} knows of")
+        return _Leader(addresses[found.leader_id], topic.topic_id, addresses)
+
+    async def _ask_leader(self, partition: TopicPartition, client: KafkaClient, api: ApiKey, body: Any) -> Any:
+        leader = await self._leader(partition)
+        self.leader_host = leader.address.host
+        try:
+            return await self._ask(client, leader.address, api, body)
+        except AttemptFailedError:
+            self._leaders.pop(partition, None)
+            raise
+
+    def _check_leader(self, partition: TopicPartition, code: ErrorCode, what: str) -> None:
+        if code is not ErrorCode.none:
+            self._leaders.pop(partition, None)
+        _check(code, what)
+
+    @staticmethod
+    async def _ask(client: KafkaClient, address: Address, api: ApiKey, body: Any) -> Any:
+        try:
+            return await client.request(address, api, body, timeout_s=ATTEMPT_TIMEOUT_S)
+        except OSError as error:
+            raise AttemptFailedError(f"{api.name} to {address}: {error}") from error
+
+
+def _check(code: int, what: str) -> None:
+    error = ErrorCode(code)
+    if error is not ErrorCode.none:
+        raise KafkaError(error, what)
+
+
+def _only(response: Any) -> Any:
+    """The answer for the one partition that was asked for."""
+    answers = [answer for topic in response.topics for answer in topic.partitions]
+    assert len(answers) == 1, response
+    return answers[0]

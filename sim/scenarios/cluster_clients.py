@@ -1,0 +1,62 @@
+"""The clients of a governed cluster: who sends to each partition of the main topic, and who reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+
+from ...protocol.net.client import Address
+from ...protocol.topics import TopicPartition
+from ..judges.history import ACKS_ALL
+from ..machine.world import World
+from .client import SimClient
+from .cluster_options import READERS_RACK, GovernedOptions
+from .pipelined import PipelinedProducer
+from .workload import Pace, Producer, Reader, Shared
+
+Work = Callable[[], Coroutine[None, None, None]]
+
+
+class GovernedClients:
+    """As `options` wants them."""
+
+    def __init__(self, world: World, options: GovernedOptions, addresses: Sequence[Address], shared: Shared) -> None:
+        self._world = world
+        self._options = options
+        self._addresses = addresses
+        self._shared = shared
+        self._readers: list[SimClient] = []
+
+    @property
+    def follower_reads(self) -> int:
+        """Fetches of consumers that followers have answered with records."""
+        return sum(client.follower_reads for client in self._readers)
+
+    def of(self, partition: TopicPartition) -> list[tuple[str, str, Work]]:
+        """Name, host, and what the client process does."""
+        options = self._options
+        works: list[tuple[str, str, Work]] = []
+        kind = PipelinedProducer if options.pipelined else Producer
+        for number in range(options.producers + options.weak_producers):
+            acks = ACKS_ALL if number < options.producers else 1
+            name = f"producer-{partition}-{number}"
+            works.append((name, "producers", self._producer(kind, name, partition, acks).run))
+        for number in range(options.transactional_producers):
+            name = f"transactions-{partition}-{number}"
+            works.append((name, "producers", self._producer(Producer, name, partition, ACKS_ALL).run_transactions))
+        reader, committed = f"reader-{partition}", f"committed-{partition}"
+        works.append((reader, "readers", self._reader(reader, partition).run))
+        works.append((committed, "readers", self._reader(committed, partition, committed=True).run))
+        sweeper = f"sweeper-{partition}"
+        works.append((sweeper, "readers", self._reader(sweeper, partition).sweep))
+        return works
+
+    def _producer(self, kind: type[Producer], name: str, partition: TopicPartition, acks: int) -> Producer:
+        rng = self._world.rng(name)
+        pace = Pace(gap_s=self._options.gap_ms / 1000)
+        return kind(name, partition, acks, SimClient(name, self._addresses, rng), self._shared, rng, pace)
+
+    def _reader(self, name: str, partition: TopicPartition, *, committed: bool = False) -> Reader:
+        rng = self._world.rng(name)
+        client = SimClient(name, self._addresses, rng, READERS_RACK if self._options.racks else "")
+        self._readers.append(client)
+        return Reader(name, partition, client, self._shared, rng, is_read_committed=committed)

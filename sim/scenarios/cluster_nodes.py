@@ -1,0 +1,110 @@
+"""The nodes of a governed cluster: how each is started, and what of it runs, for judges to look into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...broker.environment import NodeEnvironment
+from ...broker.node import Broker
+from ...controller.service import ControllerService
+from ...plugins.layout import segment_key
+from ...protocol.topics import TopicIdPartition
+from ...quorum.core.state import RaftState
+from ...quorum.node import QuorumNode
+from ..judges.truth import Tap
+from ..machine.process import Process
+from ..machine.world import World
+from .cluster_options import BROKERS, PORT, GovernedOptions
+from .combined import CombinedProcess, broker_in
+from .controllers import ControllerProcess
+
+
+class GovernedNodes:
+    """As `options` wants them. `tap` is for each run of a controller, by host."""
+
+    def __init__(self, world: World, options: GovernedOptions, tap: Callable[[str], Tap]) -> None:
+        self.controller_ids = options.controllers
+        self.names = tuple(dict.fromkeys((*self.controller_ids, *BROKERS)))
+        self.on_controller: Callable[[ControllerService], None] = lambda _: None
+        """Told of each controller that was made."""
+        self._world = world
+        self._options = options
+        self._tap = tap
+        self._started_s: dict[str, float] = {}
+        self._combined: dict[str, CombinedProcess] = {}
+
+    async def start(self, name: str) -> None:
+        """What `Host.start` raises."""
+        host, options = self._world.host(name), self._options
+        self._started_s[name] = self._world.now_s
+        tap = self._tap(name)
+        if name not in self.controller_ids:
+            broker = options.broker_config(name)
+            await host.start(lambda machine: Broker(broker, machine))
+        elif name in BROKERS:
+            await host.start(lambda machine: self._combine(name, machine, tap))
+        else:
+            controller = options.controller_config(name)
+            node = await host.start(lambda machine: ControllerProcess(controller, machine, listeners=[tap]))
+            self.on_controller(node.service)
+
+    def _combine(self, name: str, machine: NodeEnvironment, tap: Tap) -> CombinedProcess:
+        config, host = self._options.combined_config(name), self._world.host(name)
+        process = self._combined[name] = CombinedProcess(config, host, machine, listeners=[tap])
+        process.on_controller = self.on_controller
+        return process
+
+    def up_since_s(self, name: str) -> float | None:
+        """When the process of the broker that listens there was started; None if none does: what is about to end has
+        closed its listener before.
+        """
+        is_listening = (name, PORT) in self._world.network.listeners
+        return self._started_s[name] if is_listening and self._world.host(name).is_up else None
+
+    def broker_of(self, process: Process) -> Broker | None:
+        """None while it is not up."""
+        return broker_in(self._world.host(process.host).node)
+
+    def brokers(self) -> dict[int, Broker | None]:
+        """By id."""
+        return {node_id: broker_in(self._world.host(name).node) for name, node_id in BROKERS.items()}
+
+    def controllers(self) -> dict[str, ControllerService]:
+        """Those that run."""
+        found = {name: self._controller(name) for name in self.controller_ids}
+        return {name: service for name, service in found.items() if service is not None}
+
+    def replica(self, name: str) -> QuorumNode | None:
+        """Of the metadata log."""
+        service = self._controller(name)
+        return None if service is None else service.node
+
+    def quorum_leader(self) -> str | None:
+        """Of those that take themselves for it the newest."""
+        leading = {
+            replica.leader_and_epoch.epoch: name
+            for name in self.controller_ids
+            if (replica := self.replica(name)) is not None and replica.state is RaftState.LEADER
+        }
+        return leading[max(leading)] if leading else None
+
+    def stable_end_of(self, host: str, name: TopicIdPartition) -> int | None:
+        """Up to where the broker there may copy a partition to the tier; None if it does not host it."""
+        broker = self.brokers()[BROKERS[host]]
+        hosted = None if broker is None else broker.hosted.partitions.get(name.topic_partition)
+        if hosted is None or hosted.partition != name:
+            return None
+        return min(hosted.log.last_stable_offset, hosted.log.high_watermark)
+
+    def finished_in(self, host: str, name: TopicIdPartition) -> list[str]:
+        """Keys of the records of the segments that are finished, as the ledger of the broker there says."""
+        broker = self.brokers()[BROKERS[host]]
+        ledger = None if broker is None or broker.tier is None else broker.tier.manager.ledger(name)
+        return [] if ledger is None else [segment_key(segment, None) for segment in ledger.finished()]
+
+    def _controller(self, name: str) -> ControllerService | None:
+        """Also of a process of which the broker has not started yet."""
+        host, combined = self._world.host(name), self._combined.get(name)
+        if combined is not None:
+            return combined.service if combined.process is host.process else None
+        return host.node.service if isinstance(host.node, ControllerProcess) else None

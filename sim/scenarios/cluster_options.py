@@ -1,0 +1,291 @@
+"""What a seed of the governed scenario chooses beside its faults, as the configurations of its nodes and topics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from ...broker.combined import CombinedConfig, parse_combined
+from ...broker.config.broker_config import BrokerConfig, parse
+from ...quorum.controller_config import ControllerConfig
+from ...quorum.controller_config import parse as parse_controller
+from ..faults.hardware import hardware
+from ..faults.log_scenes import log_scene
+from ..faults.scenes import Stage, scenes
+from ..faults.schedule import Schedule, Targets, generate
+from ..machine.chance import Chance
+from .controllers import CONTROLLER_PORT, controller_host
+
+BROKERS: Final = {"broker-1": 1, "broker-2": 2, "broker-3": 3}
+"""Ids by host."""
+CONTROLLER_IDS: Final = (11, 12, 13)
+RACKS: Final = {"broker-1": "a", "broker-2": "b", "broker-3": "b"}
+READERS_RACK: Final = "b"
+RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+CLIENTS: Final = ("producers", "readers")
+PORT: Final = 9092
+SAFETY_MS: Final = 15_000
+FLUSH_NEVER: Final = 2**63 - 1
+SMALL_FETCH_BYTES: Final = 1_500
+"""Of a replica's fetch that brings a batch or two."""
+HEARTBEATS_A_SESSION: Final = 4
+FREQUENT_BYTES: Final = 300
+"""Between two snapshots of the metadata: a few records."""
+FREQUENT_SHARE: Final = 0.25
+NEWCOMER_SHARE: Final = 0.5
+"""Of seeds in which a broker gets an empty disk once everything is at rest."""
+PIPELINED_SHARE: Final = 0.4
+"""Of seeds whose producers keep several batches in flight."""
+RETENTION_SHARE: Final = 0.4
+"""Of seeds in which the main topic expires."""
+NO_LIMIT: Final = -1
+WARMS_SHARE: Final = 0.2
+WARMER_BYTES_A_SECOND: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GovernedOptions:
+    """`replication_factor` is the main topic's; the metadata topic's is 3. Times in ms unless they say otherwise.
+
+    `combined` of the nodes are broker and controller in one process. Where thin replicas are warmed (`warms`) local
+    retention is long, or nothing would be missing. With `racks`, readers in one read from followers (KIP-392). The main
+    topic has one of the two retentions, or none.
+    """
+
+    partitions: int
+    replication_factor: int
+    min_insync_replicas: int
+    flush_messages: int
+    segment_bytes: int
+    local_retention_ms: int
+    bootstrap_policy: str
+    follows_tier: bool
+    replica_fetch_max_bytes: int
+    session_timeout_ms: int
+    fast_failover: bool
+    lag_time_max_ms: int
+    election_timeout_ms: int
+    fetch_timeout_ms: int
+    snapshot_bytes: int
+    copy_timeout_ms: int
+    producers: int
+    weak_producers: int
+    transactional_producers: int
+    gap_ms: int
+    administrator_pace_ms: int
+    thin_warm_ms: int = 3_000
+    warms: bool = False
+    racks: bool = False
+    combined: int = 0
+    newcomer: bool = False
+    pipelined: bool = False
+    retention_ms: int = NO_LIMIT
+    retention_bytes: int = NO_LIMIT
+
+    @classmethod
+    def drawn(cls, chance: Chance) -> GovernedOptions:
+        rng = chance("more options")
+        drawn = replace(
+            cls._drawn(chance("options")),
+            thin_warm_ms=rng.choice((3_000, 15_000)),
+            racks=rng.random() < 0.3,
+            combined=rng.choice((0, 0, 0, 1, 3)),
+            newcomer=chance("newcomer").random() < NEWCOMER_SHARE,
+            pipelined=chance("pipelined").random() < PIPELINED_SHARE,
+        )
+        warms = rng.random() < WARMS_SHARE
+        if rng.random() < FREQUENT_SHARE:
+            drawn = replace(drawn, snapshot_bytes=FREQUENT_BYTES)
+        if not warms:
+            return drawn._with_retention(chance("retention"))
+        return replace(
+            drawn,
+            warms=True,
+            thin_warm_ms=60_000,
+            segment_bytes=3_000,
+            local_retention_ms=60_000,
+            bootstrap_policy="tier-first",
+            follows_tier=True,
+        )
+
+    def _with_retention(self, rng: Random) -> GovernedOptions:
+        if rng.random() >= RETENTION_SHARE:
+            return self
+        if rng.random() < 0.5:
+            return replace(self, retention_bytes=rng.choice((4_000, 12_000)))
+        retention_ms = rng.choice((3_000, 6_000))
+        local_ms = min(self.local_retention_ms, retention_ms)
+        return replace(self, retention_ms=retention_ms, local_retention_ms=local_ms)
+
+    @property
+    def expires(self) -> bool:
+        """Whether the main topic loses its beginning."""
+        return (self.retention_ms, self.retention_bytes) != (NO_LIMIT, NO_LIMIT)
+
+    @classmethod
+    def _drawn(cls, rng: Random) -> GovernedOptions:
+        replication_factor = rng.choice((2, 3, 3))
+        return cls(
+            partitions=rng.choice((1, 1, 2)),
+            replication_factor=replication_factor,
+            min_insync_replicas=rng.choice((1, 2, 2)) if replication_factor == 3 else rng.choice((1, 1, 2)),
+            flush_messages=rng.choice((1, 5, FLUSH_NEVER, FLUSH_NEVER)),
+            segment_bytes=rng.choice((3_000, 6_000, 15_000)),
+            local_retention_ms=rng.choice((500, 2_000, 8_000)),
+            bootstrap_policy=rng.choice(("tier-first", "earliest-pending-upload", "local-log-start", "bounded-local")),
+            follows_tier=rng.random() < 0.85,
+            replica_fetch_max_bytes=rng.choice((SMALL_FETCH_BYTES, 4 * 1024 * 1024)),
+            session_timeout_ms=rng.choice((700, 1_500, 3_000)),
+            fast_failover=rng.random() < 0.7,
+            lag_time_max_ms=rng.choice((1_000, 2_500)),
+            election_timeout_ms=rng.choice((300, 1_000)),
+            fetch_timeout_ms=rng.choice((700, 2_000)),
+            snapshot_bytes=rng.choice((2_000, 20_000, 20 * 1024 * 1024)),
+            copy_timeout_ms=rng.choice((1_500, 300_000)),
+            producers=rng.choice((1, 2)),
+            weak_producers=rng.choice((0, 0, 1)),
+            transactional_producers=rng.choice((0, 1, 1)),
+            gap_ms=rng.choice((100, 200, 400)),
+            administrator_pace_ms=rng.choice((400, 1_500)),
+        )
+
+    def schedule(self, chance: Chance) -> Schedule:
+        """A disk that holds a vote is never lost: a static quorum does not promise to survive that."""
+        controllers = self.controllers
+        wiped = tuple(host for host in BROKERS if host not in controllers)
+        nodes = tuple(dict.fromkeys((*BROKERS, *controllers)))
+        targets = Targets(nodes=nodes, wiped=wiped, clients=CLIENTS, has_store=True, has_quorum=True)
+        stage = Stage(
+            brokers=tuple(BROKERS),
+            controllers=tuple(controllers),
+            wiped=wiped,
+            session_timeout_ms=self.session_timeout_ms,
+            safety_ms=SAFETY_MS,
+        )
+        more = [
+            *scenes(chance("scenes"), stage),
+            *log_scene(chance("log scenes"), stage),
+            *hardware(chance("hardware"), nodes, SAFETY_MS, has_store=True),
+        ]
+        return generate(chance("faults"), targets, SAFETY_MS).with_more(more)
+
+    @property
+    def controllers(self) -> dict[str, int]:
+        """Ids by host."""
+        combined = list(BROKERS.items())[: self.combined]
+        alone = [(controller_host(node_id), node_id) for node_id in CONTROLLER_IDS[self.combined :]]
+        return dict([*alone, *combined])
+
+    @property
+    def heartbeat_interval_ms(self) -> int:
+        return self.session_timeout_ms // HEARTBEATS_A_SESSION
+
+    @property
+    def assignments(self) -> list[list[int]]:
+        """Of the main topic."""
+        ids = list(BROKERS.values())
+        return [
+            [ids[(number + place) % len(ids)] for place in range(self.replication_factor)]
+            for number in range(self.partitions)
+        ]
+
+    @property
+    def topic_configs(self) -> dict[str, str]:
+        """Of the main topic."""
+        retention = {"retention.ms": str(self.retention_ms), "retention.bytes": str(self.retention_bytes)}
+        return self.side_configs | retention
+
+    @property
+    def side_configs(self) -> dict[str, str]:
+        """Of the others, where nothing expires."""
+        return {
+            "remote.storage.enable": "true",
+            "internal.segment.bytes": str(self.segment_bytes),
+            "index.interval.bytes": "300",
+            "segment.ms": "3000",
+            "local.retention.ms": str(self.local_retention_ms),
+            "retention.ms": "-1",
+            "flush.messages": str(self.flush_messages),
+            "min.insync.replicas": str(self.min_insync_replicas),
+            "file.delete.delay.ms": "500",
+        }
+
+    @property
+    def _quorum_keys(self) -> dict[str, str]:
+        return {
+            "controller.quorum.voters": ",".join(
+                f"{node_id}@{host}:{CONTROLLER_PORT}" for host, node_id in self.controllers.items()
+            ),
+            "controller.quorum.election.timeout.ms": str(self.election_timeout_ms),
+            "controller.quorum.fetch.timeout.ms": str(self.fetch_timeout_ms),
+            "controller.quorum.request.timeout.ms": "1000",
+            "thin.replica.warm.ms": str(self.thin_warm_ms),
+        }
+
+    @property
+    def _controller_keys(self) -> dict[str, str]:
+        return {
+            "broker.session.timeout.ms": str(self.session_timeout_ms),
+            "fast.failover.enable": str(self.fast_failover).lower(),
+            "leader.imbalance.check.interval.seconds": "5",
+            "metadata.log.max.record.bytes.between.snapshots": str(self.snapshot_bytes),
+        }
+
+    def controller_config(self, name: str) -> ControllerConfig:
+        listener = {"node.id": str(self.controllers[name]), "listeners": f"CONTROLLER://{name}:{CONTROLLER_PORT}"}
+        own = {"log.dirs": "/metadata", **listener}
+        config, warnings = parse_controller({**self._quorum_keys, **self._controller_keys, **own}, name)
+        assert not warnings, warnings
+        return config
+
+    def combined_config(self, name: str) -> CombinedConfig:
+        """Of one that is a broker, too."""
+        properties = {
+            **self._broker_keys(name),
+            **self._controller_keys,
+            "process.roles": "broker,controller",
+            "listeners": f"PLAINTEXT://{name}:{PORT},CONTROLLER://{name}:{CONTROLLER_PORT}",
+            "controller.listener.names": "CONTROLLER",
+            "metadata.log.dir": "/metadata",
+        }
+        config, warnings = parse_combined(properties, name)
+        assert not warnings, warnings
+        return config
+
+    def broker_config(self, name: str) -> BrokerConfig:
+        config, warnings = parse(self._broker_keys(name), name)
+        assert not warnings, warnings
+        return config
+
+    def _broker_keys(self, name: str) -> dict[str, str]:
+        racks = {"broker.rack": RACKS[name], "replica.selector.class": RACK_AWARE} if self.racks else {}
+        return {
+            **self._quorum_keys,
+            **racks,
+            "node.id": str(BROKERS[name]),
+            "listeners": f"PLAINTEXT://{name}:{PORT}",
+            "log.dirs": "/data",
+            "broker.heartbeat.interval.ms": str(self.heartbeat_interval_ms),
+            "controlled.shutdown.timeout.ms": "5000",
+            "replica.lag.time.max.ms": str(self.lag_time_max_ms),
+            "replica.fetch.wait.max.ms": "500",
+            "replica.fetch.backoff.ms": "200",
+            "replica.fetch.max.bytes": str(self.replica_fetch_max_bytes),
+            "replica.socket.timeout.ms": "3000",
+            "replica.high.watermark.checkpoint.interval.ms": "1000",
+            "log.retention.check.interval.ms": "1000",
+            "request.timeout.ms": "5000",
+            "remote.log.storage.system.enable": "true",
+            "remote.log.storage.manager.plugin": "local",
+            "remote.log.manager.task.interval.ms": "300",
+            "remote.log.manager.copy.timeout.ms": str(self.copy_timeout_ms),
+            "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
+            "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+            "rlmm.config.remote.log.metadata.topic.replication.factor": "3",
+            "rlmm.config.remote.log.metadata.topic.min.isr": "2",
+            "follower.fetch.last.tiered.offset.enable": str(self.follows_tier).lower(),
+            "bootstrap.policy": self.bootstrap_policy,
+            "thin.replica.warmer.enable": str(self.warms).lower(),
+            "thin.replica.warmer.max.bytes.per.second": str(WARMER_BYTES_A_SECOND),
+        }

@@ -1,0 +1,153 @@
+"""What still keeps a governed cluster from being at rest, once the faults are over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ...broker.node import Broker
+from ...broker.tier import manager_config
+from ...controller.image.snapshot import snapshot_records
+from ...controller.service import ControllerService
+from ...log.partition_log import PartitionLog
+from ...plugins.layout import partition_directory, segment_keys
+from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
+from ...quorum.core.state import RaftState
+from ...remote.core.ledger import RemoteLogLedger
+from ...remote.core.segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from ..judges.final_state import Brokers, not_converged
+from ..judges.truth import ClusterTruth
+from ..machine.clock import EPOCH_MS
+from ..machine.objects import SimObjectStore
+
+CONTROLLERS_COUNT = 3
+PARTITIONS_MAX = 16
+"""Of a topic that was deleted: more are never made."""
+
+
+def unrest(
+    truth: ClusterTruth, brokers: Brokers, controllers: Mapping[str, ControllerService], store: SimObjectStore
+) -> list[tuple[str, str]]:
+    """What, and why."""
+    return [
+        *_of_controllers(truth, controllers),
+        *_of_metadata(truth),
+        *not_converged(brokers, truth.image),
+        *_of_configs(truth, brokers),
+        *_of_tier(truth, brokers),
+        *_of_leftovers(truth, brokers, store),
+        *_of_deleted_topics(truth, brokers, store),
+    ]
+
+
+def _of_controllers(truth: ClusterTruth, controllers: Mapping[str, ControllerService]) -> Iterator[tuple[str, str]]:
+    replicas = {name: service.node for name, service in controllers.items()}
+    leaders = [name for name, replica in replicas.items() if replica.state is RaftState.LEADER]
+    if len(replicas) < CONTROLLERS_COUNT or len(leaders) != 1:
+        yield "controllers", f"{sorted(replicas)} run, {leaders} lead"
+        return
+    if not controllers[leaders[0]].controller.is_active:
+        yield leaders[0], "leads the quorum, and is not active"
+    right = list(snapshot_records(truth.metadata))
+    for name, service in controllers.items():
+        if replicas[name].applied_offset < truth.next_offset:
+            yield name, f"has applied {replicas[name].applied_offset} of {truth.next_offset}"
+        elif list(snapshot_records(service.controller.core.state.image)) != right:
+            yield name, "has another image than the metadata log gives"
+
+
+def _of_metadata(truth: ClusterTruth) -> Iterator[tuple[str, str]]:
+    for broker in truth.metadata.brokers.values():
+        if not broker.is_active:
+            yield f"broker {broker.broker_id}", "is fenced, or leaves"
+    for topic in truth.metadata.topics.values():
+        for number, now in topic.partitions.items():
+            if now.is_reassigning:
+                yield f"{topic.name}-{number}", f"its reassignment has not ended: {now}"
+
+
+def _of_tier(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, str]]:
+    """Everything that is closed and stable is copied, or has expired."""
+    for name, _, log, ledger in _ledgers(truth, brokers):
+        tiered_end = max([log.log_start_offset, *(each.end_offset + 1 for each in ledger.finished())])
+        wanted = min(log.active_segment.base_offset, log.last_stable_offset)
+        if tiered_end < wanted:
+            yield str(name.topic_partition), f"is tiered up to {tiered_end}, closed segments end at {wanted}"
+
+
+def _of_leftovers(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) -> Iterator[tuple[str, str]]:
+    """Of topics that are there: nothing that has expired, no copy that was given up, once nobody can be at it any more,
+    and no object that no remote log metadata names.
+    """
+    now_ms = EPOCH_MS + int(store.network.loop.time() * 1000)
+    for name, leader, log, ledger in _ledgers(truth, brokers):
+        where = str(name.topic_partition)
+        for segment in ledger.segments():
+            reason = _leftover(segment, leader, log, now_ms)
+            if reason is not None:
+                yield where, f"remote segment {segment.segment_id.id} {reason}"
+        named = {key for segment in ledger.segments() for key in segment_keys(segment)}
+        prefix = partition_directory(name) + "/"
+        left = [key for key in _left(store, prefix) if key not in named]
+        if left:
+            yield where, f"{len(left)} objects that no remote log metadata names are left, as {left[0]}"
+
+
+def _leftover(segment: RemoteLogSegmentMetadata, leader: Broker, log: PartitionLog, now_ms: int) -> str | None:
+    """Why the segment should be gone."""
+    if segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED:
+        return "is still being deleted"
+    if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
+        is_expired = segment.end_offset < log.log_start_offset
+        return f"ends at {segment.end_offset}, the log starts at {log.log_start_offset}" if is_expired else None
+    age_ms = now_ms - segment.event_timestamp_ms
+    deadline_ms = manager_config(leader.config).copy_deadline.of_size_ms(segment.segment_size_in_bytes)
+    is_own = segment.broker_id == leader.config.node_id
+    return (
+        f"is a copy that was begun {age_ms} ms ago by {segment.broker_id}" if is_own or age_ms > deadline_ms else None
+    )
+
+
+def _ledgers(
+    truth: ClusterTruth, brokers: Brokers
+) -> Iterator[tuple[TopicIdPartition, Broker, PartitionLog, RemoteLogLedger]]:
+    """Of all tiered partitions that have a leader, as that one has it."""
+    for topic in truth.image.topics.values():
+        for number, now in topic.partitions.items():
+            name, leader = topic.id_partition(number), brokers.get(now.leader)
+            hosted = None if leader is None else leader.hosted.partitions.get(name.topic_partition)
+            if topic.name == REMOTE_LOG_METADATA_TOPIC or leader is None or hosted is None or leader.tier is None:
+                continue
+            yield name, leader, hosted.log, leader.tier.manager.ledger(name) or RemoteLogLedger(name)
+
+
+def _of_configs(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, str]]:
+    """Every log obeys its topic's."""
+    for node_id, broker in brokers.items():
+        for name, partition in () if broker is None else broker.hosted.partitions.items():
+            topic = truth.image.topics.get(name.topic)
+            wanted = None if topic is None else topic.configs.get("retention.ms")
+            found = partition.log.config.retention_ms
+            if wanted is not None and int(wanted) != found:
+                yield str(name), f"retention.ms is {wanted}, broker {node_id} goes by {found}"
+
+
+def _of_deleted_topics(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) -> Iterator[tuple[str, str]]:
+    """Their local replicas and remote segments are gone."""
+    for topic_id, name in truth.topics.items():
+        if topic_id in truth.image.topic_names:
+            continue
+        for node_id, broker in brokers.items():
+            hosted = () if broker is None else broker.hosted.partitions.values()
+            for partition in hosted:
+                if partition.partition.topic_id == topic_id:
+                    yield name, f"was deleted, and broker {node_id} still hosts {partition.partition.topic_partition}"
+        for number in range(PARTITIONS_MAX):
+            prefix = partition_directory(TopicIdPartition(topic_id, name, number)) + "/"
+            left = _left(store, prefix)
+            if left:
+                yield f"{name}-{number}", f"was deleted, and {len(left)} objects are left, as {left[0]}"
+
+
+def _left(store: SimObjectStore, prefix: str) -> list[str]:
+    """What somebody should have deleted, if it has no name any more."""
+    return [key for key in store.objects if key.startswith(prefix) and not store.is_orphan(key)]

@@ -1,0 +1,48 @@
+"""What clients read of the main topic once a run is over: everything as it is, and as read-committed readers see it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from ...protocol.net.client import Address
+from ...protocol.topics import TopicPartition
+from ..judges.acknowledged_writes import Anomaly, FinalLog
+from ..machine.world import World
+from .client import SimClient
+from .workload import Reader, Shared
+
+
+class FinalReads:
+    """Each must be over within `limit_s`."""
+
+    def __init__(self, world: World, addresses: Sequence[Address], shared: Shared, limit_s: float) -> None:
+        self._world = world
+        self._addresses = addresses
+        self._shared = shared
+        self._limit_s = limit_s
+
+    async def everything(self, partition: TopicPartition) -> FinalLog:
+        """TimeoutError."""
+        async with self._reading(partition) as reader:
+            return await reader.read_all()
+
+    async def committed(self, partition: TopicPartition) -> list[Anomaly]:
+        """Where every transaction has ended, and no marker was lost: then nothing keeps these readers back."""
+        try:
+            async with self._reading(partition, committed=True) as reader:
+                await reader.read_stable()
+        except TimeoutError:
+            detail = "read-committed readers do not come to its end, though every transaction has ended"
+            return [Anomaly("not live", str(partition), detail)]
+        return []
+
+    @asynccontextmanager
+    async def _reading(self, partition: TopicPartition, *, committed: bool = False) -> AsyncIterator[Reader]:
+        client, rng = SimClient("judge", self._addresses, self._world.rng("judge")), self._world.rng("judge/reader")
+        try:
+            async with asyncio.timeout(self._limit_s):
+                yield Reader("judge", partition, client, self._shared, rng, is_read_committed=committed)
+        finally:
+            await client.close()

@@ -1,0 +1,474 @@
+"""The quorum's scenario: three or five voters and an observer, appends, snapshots, and the faults of a schedule.
+
+    start -> appenders begin -> safety phase: the schedule's faults -> heal, and start what is down
+          -> appenders end -> converge, within `CONVERGE_S` -> look at every log -> judge -> probe (`quorum_probes`)
+
+After every event, over the tables of `quorum_watch`:
+
+| invariant             | violated when                                                                             |
+|-----------------------|-------------------------------------------------------------------------------------------|
+| same state machine    | two nodes apply different records at one offset, or one applies an offset twice           |
+
+The quorum flushes before it acknowledges: no crash excuses a loss. Voters are never wiped here, for a static quorum
+does not survive that (KIP-853 tells why); the observer is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import copy_context
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Final, TypeVar
+
+from ...quorum.core.errors import BufferFullError, NotLeaderError, QuorumFailedError
+from ...quorum.core.state import LeaderAndEpoch, RaftState
+from ...quorum.delivery import CommittedBatch, SnapshotContent
+from ...quorum.node import QuorumNode
+from ..faults.hardware import hardware
+from ..faults.injector import FaultInjector
+from ..faults.quorum_scenes import quorum_scene
+from ..faults.schedule import Schedule, Targets, generate
+from ..judges.acknowledged_writes import Anomaly, FinalLog, check_history
+from ..judges.durability import DurableLogs
+from ..judges.history import ACKS_ALL, History, Poll, Send
+from ..judges.invariants import InvariantViolationError
+from ..judges.pace import keep_pace
+from ..judges.quorum_replicas import DIRECTORY, PARTITION, QuorumWatch
+from ..judges.replicas import ReplicaState, batches_of, check_partition
+from ..machine.chance import Chance
+from ..machine.process import Process, current_process
+from ..machine.tasks import first_error
+from ..machine.world import World
+from .controllers import ObserverProcess, QuorumProcess, controller_config, controller_host
+from .quorum_probes import QuorumProbes
+from .report import Tallies
+
+T = TypeVar("T")
+
+OBSERVER: Final = 9
+SAFETY_MS: Final = 20_000
+CONVERGE_S: Final = 60.0
+CHECK_S: Final = 0.25
+RUN_LIMIT_S: Final = 600.0
+APPEND_TIMEOUT_S: Final = 5.0
+LOOK_FOR_LEADER_S: Final = 0.05
+RECORD_BYTES: Final = 16
+SMALL_FETCH_BYTES: Final = 250
+"""Of a fetch that brings a batch or two."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumOptions:
+    """What a seed chooses beside its faults."""
+
+    voters: int
+    appenders: int
+    batch_records_max: int
+    gap_ms: int
+    fetch_timeout_ms: int
+    election_timeout_ms: int
+    snapshot_every_records: int
+    fetch_max_bytes: int
+
+    @classmethod
+    def drawn(cls, chance: Chance) -> QuorumOptions:
+        rng = chance("options")
+        return cls(
+            voters=rng.choice((3, 3, 5)),
+            appenders=rng.choice((1, 2, 3)),
+            batch_records_max=rng.choice((1, 3)),
+            gap_ms=rng.choice((60, 200)),
+            fetch_timeout_ms=rng.choice((700, 2_000)),
+            election_timeout_ms=rng.choice((300, 1_000)),
+            snapshot_every_records=rng.choice((0, 40, 150)),
+            fetch_max_bytes=rng.choice((SMALL_FETCH_BYTES, 8 * 1024 * 1024)),
+        )
+
+    @property
+    def voter_ids(self) -> tuple[int, ...]:
+        return tuple(range(1, self.voters + 1))
+
+    @property
+    def nodes(self) -> dict[str, int]:
+        """Voters and the observer, by host."""
+        return {controller_host(node_id): node_id for node_id in (*self.voter_ids, OBSERVER)}
+
+    def schedule(self, chance: Chance) -> Schedule:
+        """Without what a static quorum does not promise to survive."""
+        wiped = (controller_host(OBSERVER),)
+        targets = Targets(nodes=tuple(self.nodes), wiped=wiped, has_quorum=True)
+        voters = [controller_host(node_id) for node_id in self.voter_ids]
+        scene = quorum_scene(chance("scenes"), voters, SAFETY_MS)
+        broken = hardware(chance("hardware"), tuple(self.nodes), SAFETY_MS, has_store=False)
+        return generate(chance("faults"), targets, SAFETY_MS).with_more([*scene, *broken])
+
+    @property
+    def overrides(self) -> dict[str, str]:
+        return {
+            "controller.quorum.fetch.timeout.ms": str(self.fetch_timeout_ms),
+            "controller.quorum.election.timeout.ms": str(self.election_timeout_ms),
+            "controller.quorum.request.timeout.ms": "1000",
+            "controller.quorum.fetch.max.bytes": str(self.fetch_max_bytes),
+        }
+
+
+@dataclass(slots=True)
+class _StateMachine:
+    """What one run of a node has applied: value by offset. Tells `run` of every batch."""
+
+    run: QuorumRun
+    process: str
+    values: dict[int, int] = field(default_factory=dict)
+    next_offset: int = 0
+    last_epoch: int = 0
+    last_append_time_ms: int = 0
+    snapshot_at: int = 0
+
+    def on_commit(self, batch: CommittedBatch) -> None:
+        if batch.base_offset < self.next_offset:
+            raise InvariantViolationError(
+                "same state machine", f"{self.process} applies offset {batch.base_offset} after {self.next_offset - 1}"
+            )
+        records = tuple(enumerate((decode(record)[1] for record in batch.records), batch.base_offset))
+        self.run.applied(self.process, batch, records)
+        self.values.update(records)
+        self.next_offset, self.last_epoch = batch.last_offset + 1, batch.epoch
+        self.last_append_time_ms = batch.append_time_ms
+
+    def on_load_snapshot(self, snapshot: SnapshotContent) -> None:
+        self.values = dict(decode(record) for batch in snapshot.batches for record in batch)
+        self.next_offset, self.last_epoch = snapshot.offset, snapshot.epoch
+        self.last_append_time_ms = snapshot.last_append_time_ms
+        self.snapshot_at = len(self.values)
+
+    def on_leader_change(self, leader: LeaderAndEpoch) -> None:
+        """Who leads is asked of the replica."""
+
+
+class QuorumRun:
+    """One run, in a world made for it."""
+
+    def __init__(self, world: World, schedule: Schedule | None = None, options: QuorumOptions | None = None) -> None:
+        self.world = world
+        self.options = options or QuorumOptions.drawn(world.rng)
+        self.history = History()
+        self.anomalies: list[Anomaly] = []
+        self._nodes = self.options.nodes
+        self.schedule = schedule or self.options.schedule(world.rng)
+        self.injector = FaultInjector(
+            world, {name: self._starter(name) for name in self._nodes}, tuple(self._nodes), self, self
+        )
+        self.injector.check(self.schedule)
+        disks = DurableLogs(lambda host: world.host(host).files)
+        self._watch = QuorumWatch(self._nodes, self._replica, disks, world.record)
+        self._watch.on_vote, self._watch.on_win = self.injector.has_voted, self.injector.has_won
+        self._probes = QuorumProbes(
+            world.network,
+            world.rng("probes"),
+            fetch_timeout_ms=self.options.fetch_timeout_ms,
+            leading=self._leading,
+            is_leader=self._is_leader,
+        )
+        self._checked = 0
+        self._stopping = asyncio.Event()
+        self._values = 0
+        self._machines: dict[int, _StateMachine] = {}
+        self._starts = 0
+        self._truth: dict[int, tuple[tuple[int, int], ...]] = {}
+        """Records by the base offset of their batch, as the first node applied them."""
+
+    def run(self) -> None:
+        self.world.loop.on_event = self._on_event
+        self.world.run(self._main(), limit_s=RUN_LIMIT_S)
+
+    def findings(self) -> list[str]:
+        return [str(anomaly) for anomaly in self.anomalies]
+
+    def option_texts(self) -> dict[str, str]:
+        return {key: str(value) for key, value in asdict(self.options).items()}
+
+    def tallies(self) -> Tallies:
+        return Tallies(dict(self.injector.injected), self.history.acknowledged, self._checked, 0)
+
+    # -- the run ------------------------------------------------------------------------------------------------------
+
+    async def _main(self) -> None:
+        for name in self._nodes:
+            await self._start(name)
+        upkeep = [asyncio.create_task(self.injector.keep(name)) for name in self._nodes]
+        clients = [asyncio.create_task(self._append_forever(number)) for number in range(self.options.appenders)]
+        if self.options.snapshot_every_records:
+            upkeep.append(asyncio.create_task(self._take_snapshots()))
+        try:
+            await first_error(self.injector.run(self.schedule), [*upkeep, *clients])
+            self.world.record("faults", "all over: the liveness phase begins")
+            upkeep.append(asyncio.create_task(keep_pace(self.world.loop)))
+            await first_error(self._calm_down(clients), [*upkeep, *clients])
+        finally:
+            for task in [*upkeep, *clients]:
+                task.cancel()
+            await asyncio.gather(*upkeep, *clients, return_exceptions=True)
+        if not self.anomalies:
+            self._judge()
+        if not self.anomalies:
+            await self._probe()
+
+    async def _calm_down(self, clients: Sequence[asyncio.Task[None]]) -> None:
+        await asyncio.sleep(2.0)
+        deadline_s = self.world.now_s + CONVERGE_S
+        while not await self._append(self._send("last")):
+            if self.world.now_s > deadline_s:
+                self.anomalies.append(Anomaly("not live", PARTITION, "nothing can be appended any more"))
+                return
+        self._stopping.set()
+        await asyncio.wait(clients)
+        await self._converge(deadline_s)
+
+    async def _converge(self, deadline_s: float) -> None:
+        while reasons := self._unrest():
+            if self.world.now_s > deadline_s:
+                self.anomalies += [Anomaly("not converged", PARTITION, reason) for reason in reasons]
+                return
+            await asyncio.sleep(CHECK_S)
+
+    async def _probe(self) -> None:
+        """Every node runs, and keeps running."""
+        voters = [controller_host(node_id) for node_id in self.options.voter_ids]
+        self.anomalies += await self._probes.disturb(voters)
+        if not self.anomalies:
+            self.anomalies += await self._probes.silence(self._nodes)
+            await self._converge(self.world.now_s + CONVERGE_S)
+
+    def _leading(self) -> tuple[str, int] | None:
+        leading = [name for name in self._nodes if self._is_leader(name)]
+        replica = self._replica(leading[0]) if len(leading) == 1 else None
+        return None if replica is None else (leading[0], replica.leader_and_epoch.epoch)
+
+    def _is_leader(self, name: str) -> bool:
+        replica = self._replica(name)
+        return replica is not None and replica.state is RaftState.LEADER
+
+    def _unrest(self) -> list[str]:
+        replicas = self._replicas()
+        leaders = [node_id for node_id, replica in replicas.items() if replica.state is RaftState.LEADER]
+        if len(leaders) != 1 or len(replicas) != len(self._nodes):
+            return [f"leaders {leaders}, running {sorted(replicas)}"]
+        end = replicas[leaders[0]].log_end_offset
+        return [
+            f"node {node_id} is at {replica.applied_offset}/{replica.high_watermark}/{replica.log_end_offset} of {end}"
+            for node_id, replica in replicas.items()
+            if {replica.applied_offset, replica.high_watermark, replica.log_end_offset} != {end}
+        ]
+
+    def _judge(self) -> None:
+        replicas = self._replicas()
+        leader_id = next(node_id for node_id, replica in replicas.items() if replica.state is RaftState.LEADER)
+        values = self._machines[leader_id].values
+        log = FinalLog(PARTITION, 0, replicas[leader_id].log_end_offset, values)
+        verdict = check_history(self.history, {PARTITION: log})
+        self.anomalies += verdict.anomalies
+        self._checked = verdict.records_checked
+        for node_id, machine in self._machines.items():
+            if machine.values != values:
+                differing = sorted(dict(set(machine.values.items()) ^ set(values.items())))[:10]
+                self.anomalies.append(
+                    Anomaly("divergence", PARTITION, f"node {node_id} has other values at {differing}")
+                )
+        states = [self._state_of(node_id, replica) for node_id, replica in replicas.items()]
+        self.anomalies += check_partition(states, (), leader_id, [state.node_id for state in states])
+
+    def _state_of(self, node_id: int, replica: QuorumNode) -> ReplicaState:
+        files = self.world.host(controller_host(node_id)).files
+        batches = tuple(
+            batch
+            for path, inode in files.walk(DIRECTORY)
+            if path.suffix == ".log"
+            for batch in batches_of(bytes(inode.content))
+        )
+        start = batches[0].base_offset if batches else replica.log_end_offset
+        return ReplicaState(
+            node_id=node_id,
+            partition=PARTITION,
+            log_start_offset=max(start, replica.log.log_start_offset),
+            local_log_start_offset=start,
+            high_watermark=replica.high_watermark,
+            log_end_offset=replica.log_end_offset,
+            epochs=replica.log.epochs.entries,
+            batches=tuple(batch for batch in batches if batch.base_offset >= replica.log.log_start_offset),
+            producers={},
+        )
+
+    # -- after every event --------------------------------------------------------------------------------------------
+
+    def _on_event(self, process: Process | None) -> None:
+        if process is not None and process.host in self._nodes:
+            self._watch.on_event(process)
+            self._probes.on_event(process.host)
+
+    def applied(self, process: str, batch: CommittedBatch, records: tuple[tuple[int, int], ...]) -> None:
+        """A node has applied a committed batch."""
+        if self._truth.setdefault(batch.base_offset, records) != records:
+            there = self._truth[batch.base_offset]
+            detail = f"{process} applies {records} at offset {batch.base_offset}, another node {there}"
+            raise InvariantViolationError("same state machine", detail)
+        if records:
+            now_ms = int(self.world.now_s * 1000)
+            self.history.polls.append(
+                Poll(process, PARTITION, batch.base_offset, batch.last_offset + 1, records, now_ms, now_ms)
+            )
+
+    # -- what the injector tells: the quorum has no excuses -----------------------------------------------------------
+
+    def may_wipe(self, host: str) -> bool:
+        return self._nodes[host] == OBSERVER
+
+    def before_crash(self, host: str) -> None:
+        """Nothing is to be remembered."""
+
+    def machines_crashed(self, hosts: Sequence[str]) -> None:
+        """Nothing may be lost."""
+
+    def wiped(self, host: str) -> None:
+        """Only the observer is."""
+
+    def files_changed(self, host: str) -> None:
+        """What it was to flush is not acknowledged."""
+
+    def process_ended(self, host: str) -> None:
+        self._watch.process_ended(host)
+
+    # -- what the injector asks ---------------------------------------------------------------------------------------
+
+    def quorum_leader(self) -> str | None:
+        found = self._leader()
+        return None if found is None else found[0]
+
+    # -- nodes --------------------------------------------------------------------------------------------------------
+
+    def _starter(self, name: str) -> Callable[[], Awaitable[None]]:
+        return lambda: self._start(name)
+
+    async def _start(self, name: str) -> None:
+        node_id, host = self._nodes[name], self.world.host(name)
+        voters = self.options.voter_ids
+        config = controller_config(node_id if node_id in voters else voters[0], voters, self.options.overrides)
+        self._starts += 1
+        machine = self._machines[node_id] = _StateMachine(self, f"{name}/{self._starts}")
+        if node_id in voters:
+            await host.start(lambda environment: QuorumProcess(config, environment, listeners=[machine]))
+        else:
+            await host.start(lambda environment: ObserverProcess(config, node_id, environment, listeners=[machine]))
+
+    def _replica(self, name: str) -> QuorumNode | None:
+        node = self.world.host(name).node
+        return node.replica if isinstance(node, QuorumProcess | ObserverProcess) else None
+
+    def _replicas(self) -> dict[int, QuorumNode]:
+        found = {node_id: self._replica(name) for name, node_id in self._nodes.items()}
+        return {node_id: replica for node_id, replica in found.items() if replica is not None}
+
+    def _leader(self) -> tuple[str, QuorumNode] | None:
+        """One that believes to lead; of several, any."""
+        leading = [
+            (name, replica)
+            for name in self._nodes
+            if (replica := self._replica(name)) is not None and replica.state is RaftState.LEADER
+        ]
+        return self.world.rng(f"leader/{self._values}").choice(leading) if leading else None
+
+    async def _in_process(self, name: str, work: Callable[[], Awaitable[T]], timeout_s: float) -> T:
+        """As code of the node's own process: it stands still with it, and dies with it. TimeoutError."""
+        context = copy_context()
+        context.run(current_process.set, self.world.host(name).process)
+
+        async def run() -> T:
+            return await work()
+
+        task = self.world.loop.create_task(run(), context=context)
+        task.add_done_callback(_seen)
+        done, _ = await asyncio.wait([task], timeout=timeout_s)
+        if not done:
+            raise TimeoutError
+        return task.result()
+
+    def move_leaders(self) -> None:
+        """The leader resigns."""
+        found = self._leader()
+        if found is not None and not self.world.host(found[0]).is_paused:
+            name, replica = found
+            context = copy_context()
+            context.run(current_process.set, self.world.host(name).process)
+            epoch = replica.leader_and_epoch.epoch
+            self.world.loop.call_soon(replica.resign, epoch, "asked by the simulation", context=context)
+
+    # -- clients ------------------------------------------------------------------------------------------------------
+
+    async def _append_forever(self, number: int) -> None:
+        rng = self.world.rng(f"appender/{number}")
+        while not self._stopping.is_set():
+            count = rng.randint(1, self.options.batch_records_max)
+            await self._append(self._send(f"appender-{number}", count))
+            await asyncio.sleep(rng.expovariate(1000 / self.options.gap_ms))
+
+    def _send(self, process: str, count: int = 1) -> Send:
+        values = tuple(range(self._values + 1, self._values + 1 + count))
+        self._values += count
+        send = Send(process, PARTITION, values, ACKS_ALL, int(self.world.now_s * 1000))
+        self.history.sends.append(send)
+        return send
+
+    async def _append(self, send: Send) -> bool:
+        """Append once; whether it was committed."""
+        while (found := self._leader()) is None:
+            await asyncio.sleep(LOOK_FOR_LEADER_S)
+            if self._stopping.is_set():
+                return False
+        name, replica = found
+        epoch, records = replica.leader_and_epoch.epoch, [encode(0, value) for value in send.values]
+        try:
+            last_offset = await self._in_process(
+                name, lambda: replica.append_and_commit(epoch, records), APPEND_TIMEOUT_S
+            )
+        except BufferFullError as refusal:
+            send.fail(str(refusal), int(self.world.now_s * 1000))
+            return False
+        except (NotLeaderError, QuorumFailedError, TimeoutError):
+            return False
+        now_ms = int(self.world.now_s * 1000)
+        send.ok(last_offset - len(records) + 1, now_ms, now_ms)
+        return True
+
+    async def _take_snapshots(self) -> None:
+        """Each node, whenever it has applied enough since its last one."""
+        while True:
+            await asyncio.sleep(1.0)
+            for name, node_id in self._nodes.items():
+                machine, replica = self._machines[node_id], self._replica(name)
+                is_due = len(machine.values) - machine.snapshot_at >= self.options.snapshot_every_records
+                if replica is None or self.world.host(name).is_paused or not is_due:
+                    continue
+                machine.snapshot_at = len(machine.values)
+                records = [encode(offset, value) for offset, value in machine.values.items()]
+                position = (machine.next_offset, machine.last_epoch)
+                create = partial(replica.create_snapshot, *position, records, machine.last_append_time_ms)
+                try:
+                    await self._in_process(name, create, APPEND_TIMEOUT_S)
+                except (OSError, TimeoutError, QuorumFailedError) as error:
+                    self.world.record(name, f"no snapshot at {position[0]}: {type(error).__name__}")
+
+
+def _seen(task: asyncio.Task[T]) -> None:
+    """Whoever waited for it may have given up."""
+    if not task.cancelled():
+        task.exception()
+
+
+def encode(offset: int, value: int) -> bytes:
+    return offset.to_bytes(RECORD_BYTES // 2, "big") + value.to_bytes(RECORD_BYTES // 2, "big")
+
+
+def decode(record: bytes) -> tuple[int, int]:
+    half = RECORD_BYTES // 2
+    return int.from_bytes(record[:half], "big"), int.from_bytes(record[half:], "big")

@@ -1,0 +1,129 @@
+"""Runs seeds: one world each, from the scenario to a report; and shrinks the schedule of one that failed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from ...protocol.errors import KafkaError
+from ..faults.schedule import Schedule
+from ..faults.shrink import Shrunk, shrink
+from ..judges.invariants import InvariantViolationError
+from ..machine.host import Stopped
+from ..machine.world import World
+from .cluster import GovernedRun
+from .quorum import QuorumRun
+from .report import RunReport, Tallies
+from .workload import UnexpectedError
+
+Sink = Callable[[str], None]
+OURS: Final = (AssertionError, AttributeError, IndexError, KeyError, NameError, TypeError)
+"""Of which no disk makes a sound program die."""
+
+
+class Run(Protocol):
+    """One run of a scenario in a world that was made for it."""
+
+    schedule: Schedule
+
+    def run(self) -> None: ...
+
+    def findings(self) -> list[str]:
+        """What the judges found at the end, a line each."""
+
+    def option_texts(self) -> dict[str, str]: ...
+
+    def tallies(self) -> Tallies: ...
+
+
+SCENARIOS: Final[Mapping[str, Callable[[World, Schedule | None], Run]]] = {
+    "governed": GovernedRun,
+    "quorum": QuorumRun,
+}
+
+
+def scenario_of(seed: int) -> str:
+    """The scenario that a seed runs if none is named."""
+    return sorted(SCENARIOS)[seed % len(SCENARIOS)]
+
+
+def run_seed(
+    seed: int,
+    scenario: str | None = None,
+    *,
+    schedule: Schedule | None = None,
+    sink: Sink | None = None,
+    records_logs: bool = False,
+) -> RunReport:
+    """One run, judged. `sink` gets its lines."""
+    name = scenario or scenario_of(seed)
+    began_s = time.perf_counter()
+    with World(seed, sink=sink, records_logs=records_logs) as world:
+        run = SCENARIOS[name](world, schedule)
+        failures = _failures(run)
+        failures += [f"unexpected: {each.get('exception') or each['message']!r}" for each in _faults(world)]
+        failures += [f"stopped by itself: {each.host}: {each.reason}" for each in _stopped(world)]
+        for failure in failures:
+            world.say("judge", failure)
+        tallies = run.tallies()
+        return RunReport(
+            scenario=name,
+            seed=seed,
+            failures=tuple(failures),
+            schedule=run.schedule,
+            options=run.option_texts(),
+            virtual_s=world.now_s,
+            real_s=time.perf_counter() - began_s,
+            events=world.loop.events,
+            injected={**tallies.injected, **_hits(world)},
+            changed=dict(tallies.changed),
+            records_acknowledged=tallies.acknowledged,
+            records_checked=tallies.checked,
+            records_excused=tallies.excused,
+            digest=world.digest(),
+        )
+
+
+def _faults(world: World) -> list[dict[str, Any]]:
+    """What nobody awaited; but a process may end because its disk fails, and says so as its last word."""
+    ends = {f"{name} failed" for name in world.hosts}
+    return [
+        each
+        for each in world.loop.failures
+        if not (each["message"] in ends and isinstance(each.get("exception"), OSError | KafkaError))
+    ]
+
+
+def _hits(world: World) -> dict[str, int]:
+    """How often a disk, or what was downloaded, was at fault while such a fault lasted."""
+    return {kind: number for kind, number in sorted(world.counters.items()) if kind.startswith(("disk ", "rotten "))}
+
+
+def _stopped(world: World) -> list[Stopped]:
+    """Nodes that gave up although their disks did what they should, or for what no disk is to blame."""
+    return [
+        each
+        for each in world.stopped
+        if not each.is_disk_to_blame or any(f"{error.__name__}(" in each.reason for error in OURS)
+    ]
+
+
+def _failures(run: Run) -> list[str]:
+    try:
+        run.run()
+    except (InvariantViolationError, UnexpectedError) as violation:
+        return [str(violation)]
+    except (Exception, asyncio.CancelledError) as fault:  # noqa: BLE001 - the supervisor of a run
+        return [f"{type(fault).__name__}: {fault}"]
+    return run.findings()
+
+
+def shrink_failure(report: RunReport, *, runs_max: int) -> Shrunk | None:
+    """The smallest schedule found with which the seed still fails; None if it does not fail again with its own."""
+    return shrink(
+        report.schedule,
+        lambda schedule: run_seed(report.seed, report.scenario, schedule=schedule).has_failed,
+        runs_max=runs_max,
+    )

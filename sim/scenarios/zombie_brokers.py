@@ -1,0 +1,66 @@
+"""Brokers of the past: a process that hung wakes up when its successor has registered long since, and says to the
+controllers what it was about to say.
+
+Nothing that it says may count. What it says of itself is told from a host of its own, under the epoch of the last
+registration but one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any, Final
+
+from ...broker.cluster.view import ClusterImage
+from ...protocol.api import ApiKey
+from ...protocol.errors import KafkaError
+from ...protocol.net.client import Address, KafkaClient
+from .controllers import CONTROLLER_PORT
+
+TIMEOUT_S: Final = 2.0
+
+
+class Ghosts:
+    """Told of every change of the cluster; `wake` runs on a host that no fault hits."""
+
+    def __init__(self, controllers: Mapping[str, int], rng: Random) -> None:
+        self._addresses = [Address(host, CONTROLLER_PORT) for host in controllers]
+        self._rng = rng
+        self._epochs: dict[int, int] = {}
+        """Of the registrations before."""
+
+    def changed(self, before: ClusterImage, after: ClusterImage) -> None:
+        for broker_id, now in after.brokers.items():
+            then = before.brokers.get(broker_id)
+            if then is not None and then.epoch != now.epoch:
+                self._epochs[broker_id] = then.epoch
+
+    async def wake(self, broker_id: int) -> None:
+        """Nothing happens if this broker has registered once only."""
+        epoch = self._epochs.get(broker_id)
+        if epoch is None:
+            return
+        client = KafkaClient(client_id=f"ghost-of-{broker_id}", random=self._rng)
+        try:
+            for address in self._addresses:
+                await self._say(client, address, self._heartbeat(broker_id, epoch))
+        finally:
+            await client.close()
+
+    def _heartbeat(self, broker_id: int, epoch: int) -> dict[str, Any]:
+        return {
+            "broker_id": broker_id,
+            "broker_epoch": epoch,
+            "current_metadata_offset": epoch,
+            "want_fence": False,
+            "want_shut_down": self._rng.random() < 0.5,
+            "offline_log_dirs": [],
+            "thin_replicas": [],
+        }
+
+    @staticmethod
+    async def _say(client: KafkaClient, address: Address, body: dict[str, Any]) -> None:
+        try:
+            await client.request(address, ApiKey.BROKER_HEARTBEAT, body, timeout_s=TIMEOUT_S)
+        except (OSError, KafkaError):
+            return

@@ -1,0 +1,185 @@
+"""What inventories may say, and what is said about those that may not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tierfetch.model.arrays import ClusterArrays
+from tierfetch.model.inventory import Inventory, InventoryError, Policy
+from tierfetch.model.units import parse_bytes
+from tierfetch.tests.model.builders import EXAMPLE, GB, broker, document, partition
+
+
+def problems(found) -> list[str]:
+    with pytest.raises(InventoryError) as raised:
+        Inventory.from_document(found)
+    return raised.value.problems
+
+
+def test_the_example_is_sound_and_survives_every_form() -> None:
+    inventory = Inventory.read(EXAMPLE)
+    assert inventory.warnings() == []
+    assert inventory.partition_count == 30
+    assert Inventory.from_yaml(inventory.to_yaml()) == inventory
+    assert Inventory.from_yaml(inventory.model_dump_json()) == inventory
+    assert ClusterArrays.from_inventory(inventory).to_inventory() == inventory
+
+
+def test_defaults_of_a_partition_and_of_brokers() -> None:
+    found = document([{"id": 7}, {"id": 8, "cores": 2}], [partition(0, [8, 7], 3.0)])
+    found["broker_defaults"] = {key: value for key, value in broker(1).items() if key != "id"}
+    inventory = Inventory.from_document(found)
+    only = inventory.topics[0].partitions[0]
+    assert (only.leader, only.isr, only.local_bytes, only.pending_bytes) == (8, (8, 7), 3 * GB, 3 * GB)
+    assert [each.cores for each in inventory.brokers] == [8, 2]
+    assert inventory.bootstrap_policy is Policy.TIER_FIRST
+
+
+def test_every_missing_rate_is_named_with_its_broker() -> None:
+    brokers = [broker(1), broker(5), broker(6)]
+    del brokers[1]["nic_in_bytes_per_s"], brokers[2]["disk_bytes"]
+    assert problems(document(brokers, [])) == [
+        "broker 5 nic_in_bytes_per_s is missing; no rate or size is guessed",
+        "broker 6 disk_bytes is missing; no rate or size is guessed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        ({"replicas": [1, 9]}, "t-3: replica 9 is on no broker of this inventory (it has 1, 2)"),
+        ({"replicas": [2, 2]}, "t-3: broker 2 holds two replicas of it"),
+        ({"isr": [1, 3]}, "t-3: 3 is in the ISR, but no replica ([1, 2])"),
+        ({"leader": 2, "isr": [1]}, "t-3: leader 2 is not in the ISR [1]; -1 if there is no leader"),
+        ({"local_bytes": 2 * GB}, "t-3: local_bytes 2,000,000,000 exceed size_bytes 1,000,000,000"),
+        ({"tiered_bytes": 2 * GB}, "t-3: tiered_bytes 2,000,000,000 exceed size_bytes 1,000,000,000"),
+        ({"replicas": []}, "topic t partition 3 replicas: Tuple should have at least 1 item after validation, not 0"),
+        ({"leader": -2}, "topic t partition 3 leader: Input should be greater than or equal to -1"),
+        ({"log_start_offset": 2**63}, "topic t partition 3 log_start_offset: Input should be less than or equal to"),
+        ({"index": 2**31}, "topic t partition 2147483648 index: Input should be less than or equal to"),
+        ({"sise": 1}, "topic t partition 3 sise is no key of an inventory"),
+        ({"size_bytes": -1}, "topic t partition 3 size_bytes: Input should be greater than or equal to 0"),
+        ({"produce_bytes_per_s": float("nan")}, "topic t partition 3 produce_bytes_per_s: "),
+        ({"size_bytes": True}, "topic t partition 3 size_bytes: true is no quantity"),
+        ({"isr": [1, 2, 2]}, "t-3: broker 2 is in its ISR twice"),
+    ],
+)
+def test_what_is_wrong_with_a_partition(keys, line) -> None:
+    found = problems(document(2, [partition(3, [1, 2]) | keys], topic={"tiered": True}))
+    assert any(each.startswith(line) for each in found), found
+
+
+def test_bytes_in_neither_place_and_bytes_that_cannot_be_tiered() -> None:
+    gap = partition(0, [1], 10.0, local_bytes=2 * GB, tiered_bytes=7 * GB)
+    assert (
+        "t-0: 1,000,000,000 bytes are neither local nor tiered"
+        in problems(document(1, [gap], topic={"tiered": True}))[0]
+    )
+    assert "but the topic is not (tiered: true)" in problems(document(1, [partition(0, [1], tiered_bytes=1.0)]))[0]
+
+
+def test_what_is_there_twice() -> None:
+    found = document([broker(1), broker(1)], [partition(0, [1]), partition(0, [1])])
+    found["topics"].append(found["topics"][0])
+    assert {"broker 1 is there twice", "topic t is there twice", "t-0 is there twice"} <= set(problems(found))
+
+
+def test_more_than_a_broker_can_hold() -> None:
+    brokers = [broker(1, disk_bytes=3 * GB), broker(2, partitions_max=1)]
+    assert problems(document(brokers, [partition(0, [1, 2], 2.0), partition(1, [1, 2], 2.0)])) == [
+        "broker 1 holds 4.0 GB of local log, its disk_bytes are 3.0 GB",
+        "broker 2 holds 2 replicas, partitions_max is 1",
+    ]
+
+
+def test_links_to_racks_that_are_not_there() -> None:
+    found = document([broker(1, "a")], [], links=[{"from_rack": "a", "to_rack": "z"}])
+    assert problems(found) == ["link a -> z: no broker is in rack 'z'"]
+
+
+def test_a_long_list_of_problems_is_cut() -> None:
+    found = problems(document(1, [partition(index, [9]) for index in range(50)]))
+    assert len(found) == 21
+    assert found[-1] == "... and 30 more like these"
+
+
+def test_what_is_unwise_is_a_warning() -> None:
+    brokers = [broker(1, "a"), broker(2, "a"), broker(3, "b", nic_in_bytes_per_s=1e6)]
+    rows = [partition(0, [1, 2]), partition(1, [1, 3], isr=[1], produce_bytes_per_s=2e6), partition(2, [3, 1])]
+    rows.append(partition(3, [3, 1], produce_bytes_per_s=2e6))
+    found = Inventory.from_document(document(brokers, rows, topic={"min_insync_replicas": 2})).warnings()
+    assert found == [
+        "t-0: replicas share a rack though there are 2: 2 in rack 'a'",
+        "t-1: 1 in sync, min_insync_replicas is 2: it accepts nothing with acks=all",
+        "broker 3: producers, consumers, replication and tiering need 2 MB/s, nic_in_bytes_per_s is 1 MB/s",
+    ]
+
+
+def test_one_rack_is_no_shared_rack() -> None:
+    assert Inventory.from_document(document(2, [partition(0, [1, 2])])).warnings() == []
+
+
+@pytest.mark.parametrize("text", ["a: [", "{", "3", ""])
+def test_no_document(text) -> None:
+    with pytest.raises(InventoryError):
+        Inventory.from_yaml(text)
+
+
+def test_the_file_is_named_in_every_line(tmp_path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text("version: 1\nbrokers: [{id: 1}]\n")
+    with pytest.raises(InventoryError) as raised:
+        Inventory.read(path)
+    assert all(line.startswith(f"{path}: broker 1 ") for line in raised.value.problems)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(InventoryError, match="no text in UTF-8"):
+        Inventory.read(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("10 Gbit/s", 1.25e9),
+        ("1.5 GB", 1.5e9),
+        ("64MiB", 64 * 1024 * 1024),
+        ("200 MB/s", 2e8),
+        ("1_000", 1000.0),
+        ("2 TiB", 2 * 1024**4),
+        ("8 bit/s", 1.0),
+        ("7", 7.0),
+    ],
+)
+def test_quantities(text, expected) -> None:
+    assert parse_bytes(text) == expected
+
+
+@pytest.mark.parametrize("text", ["10 Gb/s", "100Mbps"])
+def test_bits_are_not_taken_for_bytes(text: str) -> None:
+    with pytest.raises(ValueError, match="may be bits or bytes"):
+        parse_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["{", "a: [", "name: 2020-99-99", '{"a": ' + "1" * 5000, '{"a": ' + "[" * 100_000])
+def test_what_cannot_be_parsed_is_one_line(text: str) -> None:
+    with pytest.raises(InventoryError, match=r"^neither YAML nor JSON: "):
+        Inventory.from_yaml(text)
+
+
+@pytest.mark.parametrize("text", ["fast", "10 parsecs", "-1 GB", "", "1 GB GB", "FILL-IN"])
+def test_no_quantities(text) -> None:
+    with pytest.raises(ValueError, match=r"is no quantity|is not filled in"):
+        parse_bytes(text)
+
+
+@given(st.text(max_size=12))
+def test_a_text_is_a_quantity_or_refused_in_words(text) -> None:
+    refusal = ""
+    try:
+        quantity = parse_bytes(text)
+    except ValueError as error:
+        quantity, refusal = 0.0, str(error)
+    assert isinstance(quantity, float)
+    assert quantity >= 0
+    assert not refusal or "quantity" in refusal or "filled in" in refusal

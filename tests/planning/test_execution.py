@@ -1,0 +1,359 @@
+"""A plan carried out on a cluster that is changed, refuses, or under a process that dies: decisions only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tierfetch.planning.cluster_state import PartitionState, Standing, standing
+from tierfetch.planning.execution import Finish, Wait, next_step
+from tierfetch.planning.journal import Entry, JournalError, Outcome, parse_journal
+from tierfetch.planning.plan_file import Roll
+from tierfetch.tests.planning.fake_cluster import Crash, FakeCluster, Run, T, entry
+
+THREE_WAVES = [
+    entry(0, (1, 2, 3), (4, 2, 3), wave=0),
+    entry(1, (2, 1, 3), (2, 4, 3), wave=0),
+    entry(2, (3, 1, 2), (3, 4, 2), wave=1),
+    entry(3, (1, 3, 2), (2, 3, 4), wave=2, final=(4, 3, 2)),
+]
+
+
+def assert_done(cluster: FakeCluster, entries: list[Entry]) -> None:
+    assert {key: part.replicas for key, part in cluster.partitions.items()} == {
+        each.key: each.final for each in entries
+    }
+    assert not any(part.is_reassigning for part in cluster.partitions.values())
+    assert cluster.configs == {}
+
+
+def assert_as_before(cluster: FakeCluster, entries: list[Entry]) -> None:
+    assert {key: part.replicas for key, part in cluster.partitions.items()} == {
+        each.key: each.before for each in entries
+    }
+    assert not any(part.is_reassigning for part in cluster.partitions.values())
+    assert cluster.configs == {}
+
+
+def test_C6_a_plan_is_carried_out_wave_by_wave_under_its_throttle() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    run = Run(cluster, THREE_WAVES)
+    assert run.process() == Finish(Outcome.DONE)
+    assert_done(cluster, THREE_WAVES)
+    assert cluster.most_moving == 2
+    assert cluster.throttled_moves == 4
+    assert {key: part.leader for key, part in cluster.partitions.items()} == {
+        each.key: each.final[0] for each in THREE_WAVES
+    }
+
+
+def test_configs_that_were_there_before_are_put_back() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    mine = {
+        ("topic", "t", "leader.replication.throttled.replicas"): "*",
+        ("broker", "1", "leader.replication.throttled.rate"): "77",
+    }
+    cluster.configs = dict(mine)
+    Run(cluster, THREE_WAVES).process()
+    assert cluster.configs == mine
+
+
+def test_leadership_waits_until_a_new_replica_is_warm() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    cluster.thin = {4}
+    run = Run(cluster, THREE_WAVES)
+    found = run.process()
+    assert found.outcome is Outcome.DONE
+    assert found.notes == ("t-3: broker 4 does not lead it yet, but 2",)
+    assert run.now_ms > 60_000
+
+
+def test_leaders_roll_and_upload_first() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    cluster.uploaded = {each.key: 50 for each in THREE_WAVES}
+    roll = Roll(topics=("t",), segment_ms=1000, wait_max_s=30)
+    run = Run(cluster, THREE_WAVES, roll=roll)
+    actions = next_step(run.journal, cluster.state(), 0)
+    assert [type(action).__name__ for action in actions] == ["Roll", "Wait"]
+    assert run.process().outcome is Outcome.DONE
+    assert run.waits[:2] == ["leaders to roll", "uploads of 4 partitions to catch up"]
+    assert run.now_ms >= 30_000
+    assert_done(cluster, THREE_WAVES)
+
+
+def test_nothing_begins_once_paused_and_it_goes_on_when_resumed() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    run = Run(cluster, THREE_WAVES)
+    assert run.process(ask_at=(1, "pause")).outcome is Outcome.PAUSED
+    assert cluster.configs == {}
+    moved = [key for key, part in cluster.partitions.items() if 4 in part.replicas]
+    assert moved == [("t", 0), ("t", 1)]
+    run.ask("resume")
+    assert run.process().outcome is Outcome.DONE
+    assert_done(cluster, THREE_WAVES)
+
+
+def test_S2_a_throttle_that_only_resume_gives_is_taken_away_too() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    run = Run(cluster, THREE_WAVES, throttle=None)
+    assert run.process(ask_at=(1, "pause")).outcome is Outcome.PAUSED
+    before = Run(cluster, THREE_WAVES).journal.header.old_configs
+    run.ask("resume", throttle_bytes_per_s=5, old_configs=before)
+    assert run.process() == Finish(Outcome.DONE)
+    assert cluster.throttled_moves == 2
+    assert_done(cluster, THREE_WAVES)
+
+
+def test_C6_cancel_takes_back_what_is_under_way_in_its_old_order() -> None:
+    cluster = FakeCluster.of(THREE_WAVES, live={1, 2, 3, 4})
+    run = Run(cluster, THREE_WAVES)
+    run.process(ask_at=(1, "pause"))
+    run.ask("resume")
+    cluster.reassign(("t", 2), (3, 4, 2))
+    run.ask("cancel")
+    assert run.process().outcome is Outcome.CANCELLED
+    assert cluster.partitions[("t", 0)].replicas == (4, 2, 3)
+    assert cluster.partitions[("t", 2)].replicas == (3, 1, 2)
+    assert cluster.configs == {}
+
+
+def test_a_reassignment_that_is_taken_back_has_its_old_order_again() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    cluster.reassign(("t", 0), (4, 2, 3))
+    run = Run(cluster, THREE_WAVES)
+    run.ask("cancel")
+    run.process()
+    assert_as_before(cluster, THREE_WAVES)
+
+
+def test_rollback_moves_everything_back() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    run = Run(cluster, THREE_WAVES)
+    run.process()
+    run.ask("roll_back")
+    assert run.process() == Finish(Outcome.ROLLED_BACK)
+    assert_as_before(cluster, THREE_WAVES)
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (PartitionState(T, (5, 2, 3), (5, 2, 3), 5), "t-2: its replicas were changed meanwhile to [5, 2, 3]"),
+        (PartitionState(T, (5, 3, 1), (3, 1), 3, (5,), (1,)), "t-2: somebody else moves it to [5, 3]"),
+        (PartitionState("another", (3, 1, 2), (3,), 3), "t-2: it was deleted"),
+        (None, "t-2: it was deleted"),
+    ],
+)
+def test_a_cluster_that_somebody_else_changes_stops_the_plan_by_name(
+    found: PartitionState | None, message: str
+) -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    run = Run(cluster, THREE_WAVES)
+    run.process(ask_at=(1, "pause"))
+    if found is None:
+        del cluster.partitions["t", 2]
+    else:
+        cluster.partitions["t", 2] = found
+    run.ask("resume")
+    finish = run.process()
+    assert finish.outcome is Outcome.STOPPED
+    assert [problem[: len(message)] for problem in finish.problems] == [message]
+    assert cluster.partitions["t", 3].replicas == (1, 3, 2), "nothing was begun"
+    assert cluster.configs == {}
+    run.ask("resume", skipped=[("t", 2)])
+    assert run.process().outcome is Outcome.DONE
+    assert cluster.partitions["t", 3].replicas == (4, 3, 2)
+    assert cluster.partitions.get(("t", 2)) == found
+
+
+def test_a_wave_does_not_begin_while_a_target_is_dead() -> None:
+    cluster = FakeCluster.of(THREE_WAVES, live={1, 2, 3})
+    finish = Run(cluster, THREE_WAVES).process()
+    assert finish.outcome is Outcome.STOPPED
+    assert finish.problems == (
+        "t-0: broker 4 is not alive, which is to hold a replica",
+        "t-1: broker 4 is not alive, which is to hold a replica",
+    )
+    assert_as_before(cluster, THREE_WAVES)
+
+
+def test_who_dies_meanwhile_is_named() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    cluster.reassign(("t", 0), (4, 2, 3))
+    cluster.live.discard(4)
+    actions = next_step(Run(cluster, THREE_WAVES[:1]).journal, cluster.state(), 0)
+    assert actions[-1] == Wait("t-0: broker 4 is not alive")
+
+
+def test_what_the_controller_refuses_leaves_no_half_wave() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    cluster.refusals[("t", 1)] = "t-1: no"
+    run = Run(cluster, THREE_WAVES)
+    finish = run.process()
+    assert finish == Finish(Outcome.STOPPED, ("t-1: no",))
+    assert_as_before(cluster, THREE_WAVES)
+    cluster.refusals.clear()
+    run.ask("resume")
+    assert run.process().outcome is Outcome.DONE
+
+
+def test_an_order_that_the_controller_refuses_does_not_keep_a_cancel_from_its_end() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    cluster.reassign(("t", 0), (4, 2, 3))
+    cluster.refusals["t", 0] = "t-0: no"
+    run = Run(cluster, THREE_WAVES)
+    run.ask("cancel")
+    finish = run.process()
+    assert finish == Finish(Outcome.CANCELLED, notes=("its replicas stay in another order: t-0: no",))
+    assert set(cluster.partitions["t", 0].replicas) == {1, 2, 3}
+    assert cluster.configs == {}
+    cluster.refusals.clear()
+    run.ask("cancel")
+    assert run.process() == Finish(Outcome.CANCELLED)
+    assert_as_before(cluster, THREE_WAVES)
+
+
+@pytest.mark.parametrize("how", ["pause", "stop", "crash"])
+def test_resume_goes_on_with_a_rollback(how: str) -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    run = Run(cluster, THREE_WAVES)
+    run.process()
+    run.ask("roll_back")
+    if how == "pause":
+        assert run.process(ask_at=(1, "pause")).outcome is Outcome.PAUSED
+    elif how == "stop":
+        cluster.live.discard(1)
+        assert run.process().outcome is Outcome.STOPPED
+        cluster.live.add(1)
+    else:
+        run.effects_left = 14
+        with pytest.raises(Crash):
+            run.process()
+        run.effects_left = 10**9
+    run.ask("resume")
+    assert run.process() == Finish(Outcome.ROLLED_BACK)
+    assert_as_before(cluster, THREE_WAVES)
+    run.ask("resume")
+    assert run.process() == Finish(Outcome.DONE)
+    assert_done(cluster, THREE_WAVES)
+
+
+def test_configs_of_a_topic_that_took_the_name_of_one_of_the_plan_are_left_alone() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    run = Run(cluster, THREE_WAVES)
+    run.process(ask_at=(1, "pause"))
+    for key, part in cluster.partitions.items():
+        cluster.partitions[key] = replace(part, topic_id="another")
+    own = {("topic", "t", "segment.ms"): "77"}
+    cluster.configs = dict(own)
+    run.ask("resume")
+    assert run.process().outcome is Outcome.STOPPED
+    assert cluster.configs == own
+
+
+def test_a_partition_without_leader_is_named() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    cluster.partitions["t", 1] = replace(cluster.partitions["t", 1], leader=-1)
+    finish = Run(cluster, THREE_WAVES).process()
+    assert finish.problems == ("t-1: it has no leader, so nothing can be copied: elect one first",)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "adding", "removing", "expected"),
+    [
+        ((1, 2, 3), (), (), Standing.BEFORE),
+        ((2, 3, 1), (), (), Standing.BEFORE),
+        ((4, 2, 3, 1), (4,), (1,), Standing.MOVING),
+        ((2, 3, 4, 1), (), (), Standing.MOVING),
+        ((2, 3, 4), (), (), Standing.DONE),
+        ((4, 2, 3), (), (), Standing.DONE),
+        ((1, 2, 3, 4), (1,), (4,), Standing.RETURNING),
+        ((1, 2, 3, 4), (), (), Standing.RETURNING),
+        ((5, 2, 3), (), (), Standing.FOREIGN),
+        ((5, 2, 3, 1), (5,), (1,), Standing.FOREIGN),
+    ],
+)
+def test_whose_move_it_is_can_be_read_off_the_partition(replicas, adding, removing, expected) -> None:
+    planned = entry(0, (1, 2, 3), (2, 3, 4), final=(4, 2, 3))
+    cluster = FakeCluster({("t", 0): PartitionState(T, replicas, (1,), 1, adding, removing)}, {1, 2, 3, 4})
+    assert standing(planned, T, cluster.state()) is expected
+
+
+def test_a_torn_last_line_is_left_out() -> None:
+    run = Run(FakeCluster.of(THREE_WAVES), THREE_WAVES)
+    run.ask("cancel")
+    whole = run.journal
+    assert parse_journal(run.data + b'{"event": "resu', "j") == whole
+    with pytest.raises(JournalError, match=r"j: line 3: event: "):
+        parse_journal(run.data + b'{"event": "?", "at_ms": 0}\n', "j")
+    with pytest.raises(JournalError, match="torn by a crash"):
+        parse_journal(run.data[:10], "j")
+
+
+# --- any crash --------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> list[Entry]:
+    entries = []
+    for partition in range(draw(st.integers(1, 5))):
+        before = tuple(draw(st.permutations(range(1, 6)))[:3])
+        target = tuple(draw(st.permutations(range(1, 6)))[:3])
+        final = tuple(draw(st.permutations(target)))
+        if before in (target, final):
+            continue
+        entries.append(entry(partition, before, target, wave=draw(st.integers(0, 2)), final=final))
+    return entries
+
+
+@pytest.mark.slow
+@settings(max_examples=80, deadline=None)
+@given(
+    plan=plans().filter(bool),
+    crashes=st.lists(st.integers(0, 40), max_size=4),
+    end=st.sampled_from([None, "cancel", "roll_back"]),
+    has_throttle=st.booleans(),
+    has_roll=st.booleans(),
+)
+def test_C6_from_any_crash_it_ends_at_the_target_or_where_it_began(plan, crashes, end, has_throttle, has_roll) -> None:
+    cluster = FakeCluster.of(plan)
+    roll = Roll(topics=("t",), segment_ms=1000, wait_max_s=3) if has_roll else None
+    run = Run(cluster, plan, throttle=1000 if has_throttle else None, roll=roll)
+    for effects in crashes:
+        run.effects_left = effects
+        try:
+            run.process()
+        except Crash:
+            cluster.advance()
+    run.effects_left = 10**9
+    if end is not None:
+        run.ask(end)
+    finish = run.process()
+    assert not finish.problems
+    if end is None:
+        assert finish.outcome is Outcome.DONE
+        assert_done(cluster, plan)
+    elif end == "roll_back":
+        assert finish.outcome is Outcome.ROLLED_BACK
+        assert_as_before(cluster, plan)
+    else:
+        assert finish.outcome is Outcome.CANCELLED
+        ends = {each.key: (each.before, each.target, each.final) for each in plan}
+        assert all(part.replicas in ends[key] for key, part in cluster.partitions.items())
+        assert cluster.configs == {}
+
+
+@pytest.mark.parametrize("effects", range(60))
+def test_C6_killed_after_each_effect(effects: int) -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    run = Run(cluster, THREE_WAVES)
+    run.effects_left = effects
+    try:
+        run.process()
+    except Crash:
+        run.effects_left = 10**9
+        assert run.process().outcome is Outcome.DONE
+    assert_done(cluster, THREE_WAVES)
