@@ -6,8 +6,9 @@ import asyncio
 import random
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Self, TypeVar
+from uuid import UUID
 
 import click
 
@@ -25,11 +26,12 @@ TIMEOUT_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Who is there: Metadata's answer."""
+    """Who is there: Metadata's answer. `topic_ids` is empty where the broker knows no ids (Kafka before 2.8)."""
 
     brokers: dict[int, Address]
     racks: dict[int, str | None]
     topics: tuple[Any, ...]
+    topic_ids: dict[str, UUID] = field(default_factory=dict)
 
 
 class Admin:
@@ -69,10 +71,13 @@ class Admin:
                 raise KafkaError(topic.error_code, f"topic {topic.name} does not exist")
             if topics is not None:
                 check(topic, f"topic {topic.name}")
+        existing = tuple(topic for topic in found if topic.error_code is ErrorCode.none)
+        ids = {topic.name: getattr(topic, "topic_id", None) for topic in existing}
         return Cluster(
             brokers={broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers},
             racks={broker.node_id: broker.rack for broker in answer.brokers},
-            topics=tuple(topic for topic in found if topic.error_code is ErrorCode.none),
+            topics=existing,
+            topic_ids={name: topic_id for name, topic_id in ids.items() if topic_id is not None},
         )
 
 

@@ -37,6 +37,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from .complaints import located
 from .inventory import Policy
 
 DEFAULT_FILE: Final = "calibration.json"
@@ -125,8 +126,7 @@ class Calibrations(_Measured):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            lines = [f"{source}: {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
-            raise CalibrationError("\n".join(lines)) from None
+            raise CalibrationError("\n".join(f"{source}: {located(each)}" for each in error.errors())) from None
 
     @classmethod
     def read(cls, path: Path) -> Self:

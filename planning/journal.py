@@ -28,6 +28,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ..model.complaints import located
 from .plan_file import Roll
 
 Key = tuple[str, int]
@@ -221,7 +222,7 @@ def parse_journal(data: bytes, source: str) -> Journal:
     try:
         journal = Journal.of(Header.model_validate_json(lines[0]))
     except ValidationError as error:
-        raise JournalError(f"{source}: line 1: no journal of a reassignment: {_first(error)}") from None
+        raise JournalError(f"{source}: line 1: no journal of a reassignment: {located(error.errors()[0])}") from None
     for number, line in enumerate(lines[1:], 2):
         journal = journal.apply(parse_event(line, f"{source}: line {number}"))
     return journal
@@ -232,17 +233,12 @@ def parse_event(line: bytes, source: str) -> Event:
     try:
         return Event.model_validate_json(line)
     except ValidationError as error:
-        raise JournalError(f"{source}: {_first(error)}") from None
+        raise JournalError(f"{source}: {located(error.errors()[0])}") from None
 
 
 def line_of(value: Header | Event) -> bytes:
     """As it is appended."""
     return value.model_dump_json(exclude_defaults=isinstance(value, Event)).encode() + b"\n"
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors()[0]
-    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
 
 
 def entries_by_wave(entries: Iterable[Entry]) -> dict[int, list[Entry]]:

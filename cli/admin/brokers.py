@@ -7,9 +7,9 @@ import time
 from typing import Any
 
 import click
-from rich.filesize import decimal
 from rich.table import Table
 
+from ...protocol import byte_text
 from ...protocol.api import ApiKey
 from ...protocol.net.client import Address
 from ...protocol.requests import BROKER_ENDPOINTS, cluster_of
@@ -41,7 +41,7 @@ def list_brokers(bootstrap: tuple[str, ...], as_json: bool) -> None:
         size = row["local_bytes"]
         keys = ("broker", "address", "rack", "state", "replicas", "leads", "out_of_sync")
         cells = ["-" if row[key] is None else str(row[key]) for key in keys]
-        cells += ["?" if size is None else decimal(size), warming_text(row["warming"])]
+        cells += ["?" if size is None else byte_text.size(size), warming_text(row["warming"])]
         table.add_row(*cells, style="red" if row["state"] == "fenced" else None)
     table_console().print(table)
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from rich.filesize import decimal
-
+from ...protocol import byte_text
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.extensions import NOT_WARMED
@@ -77,4 +76,4 @@ def warming_text(warming: Mapping[str, int | None] | None) -> str:
         return ""
     seconds = warming["seconds_left"]
     left = "?" if seconds is None else str(timedelta(seconds=seconds))
-    return f"{decimal(warming['bytes_left'] or 0)}, {left}"
+    return f"{byte_text.size(warming['bytes_left'] or 0)}, {left}"

@@ -1,7 +1,7 @@
 """`tierfetch reassign`: plan, move replicas in waves, watch them arrive, pause, resume, cancel, roll back.
 
-Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`planning.plan_file`).
-What a running plan has to remember lies in a journal beside it (`planning.journal`).
+Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`sim.planning.plan_file`).
+What a running plan has to remember lies in a journal beside it (`sim.planning.journal`).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def list_reassignments(bootstrap: tuple[str, ...], as_json: bool) -> None:
 @reassign.command("execute", short_help="Move the replicas as a plan says, wave by wave.")
 @plan_argument
 @click.option(
-    "--throttle", type=throttle_rate, metavar="RATE", help="Of each broker, in place of the plan's, such as '50 MB/s'."
+    "--throttle", type=throttle_rate, metavar="RATE", help="Of each broker, in place of the plan's, such as '50 MiB/s'."
 )
 @wave_option("That come to, and go from, a broker in one wave, where the plan has no waves.")
 @click.option(

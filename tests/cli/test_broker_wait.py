@@ -68,7 +68,7 @@ async def test_until_every_replica_is_in_sync() -> None:
 async def test_and_until_nothing_more_comes_from_the_tier() -> None:
     both = [[1, 2], [1, 2]]
     assert await waited(({1, 2}, both, 4000), ({1, 2}, both, NOT_WARMED), warm=True) == [
-        "broker 2: 4.0 kB, 0:00:04 to come from the tier",
+        "broker 2: 3.9 KiB, 0:00:04 to come from the tier",
         "broker 2: 2 of 2 replicas are in sync",
     ]
 
