@@ -81,7 +81,13 @@ class Calibration(_Measured):
     leader_cpu_s_per_gb: Seconds
     follower_cpu_s_per_gb: Seconds
     isr_expansion_s: Seconds
-    session_timeout_s: Annotated[Seconds, Field(description="A dead broker is fenced after so long.")]
+    session_timeout_s: Annotated[Seconds, Field(description="A silent broker is fenced after so long.")]
+    refusal_s: Annotated[
+        Seconds | None,
+        Field(
+            description="A broker whose listener refuses connections is fenced after so long; null: as a silent one."
+        ),
+    ] = None
     election_s: Annotated[Seconds, Field(description="From the fence until a new leader takes records.")]
 
     def pace(self, replicas: float, round_trip_s: float = 0.0) -> float:

@@ -128,6 +128,40 @@ def test_failover() -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "first", "seconds", "other"),
+    [
+        ((), "The host of broker 3 of 6 dies", "9.05 s", "If the process alone died, not the host, it would be 0.06 s"),
+        (
+            ("--death", "process"),
+            "The process of broker 3 of 6 dies",
+            "0.06 s",
+            "not the process alone, it would be 9.05 s",
+        ),
+        (("--kafka",), "The host of broker 3 of 6 dies", "9.50 s", "not the host, it would be the same"),
+        (("--kafka", "--death", "process"), "The process of broker 3 of 6 dies", "9.50 s", "it would be the same"),
+    ],
+)
+def test_failover_says_which_death_is_meant(
+    tmp_path: Path, options: tuple[str, ...], first: str, seconds: str, other: str
+) -> None:
+    """The README measures kill -9; a host that is gone refuses nothing."""
+    page = tmp_path / "failover.html"
+    shown = model_on_example("failover", "--broker", "3", "--html", page, *options).stdout
+    document = FailoverDocument.model_validate_json(
+        model_on_example("failover", "--broker", "3", "--json", *options).stdout
+    )
+    assert document.death.value == ("process" if "process" in options else "host")
+    assert document.unavailable_s == document.unavailable_s_by_death[document.death]
+    assert f"{document.unavailable_s:.2f} s" == seconds
+    assert document.system == ("kafka" if "--kafka" in options else "tierfetch")
+    for text in (shown, page.read_text()):
+        assert first in text
+        assert f"5 partitions take nothing for {seconds}, until " in text
+        assert other in text
+    assert f"death of the {document.death.value}" in page.read_text()
+
+
+@pytest.mark.parametrize(
     ("arguments", "headings"),
     [
         (("replace", "--broker", "3"), ("What the bootstrap policy changes", "What gets full", "Words")),
