@@ -104,6 +104,23 @@ def next_step(journal: Journal, state: ClusterState, now_ms: int) -> tuple[Actio
     return _Step(journal, state, now_ms).actions()
 
 
+def what_is_left(journal: Journal, state: ClusterState, now_ms: int) -> tuple[str, ...]:
+    """Return what a plan waits for, or would if it were resumed now, as `next_step` decides it; of a plan that is done,
+    which preferred leaders do not lead. Nothing of one that was taken back.
+    """
+    if journal.outcome in (Outcome.CANCELLED, Outcome.ROLLED_BACK):
+        return ()
+    if journal.outcome in (Outcome.PAUSED, Outcome.STOPPED):
+        journal = journal.apply(Event(event="resume", at_ms=now_ms))
+    last = next_step(journal, state, now_ms)[-1]
+    if journal.outcome is Outcome.DONE:
+        return last.notes if isinstance(last, Finish) and last.outcome is Outcome.DONE else ()
+    if isinstance(last, Wait):
+        return (last.why,)
+    assert isinstance(last, Finish), last
+    return (*last.problems, *last.notes)
+
+
 class _Step:
     """One look at everything."""
 

@@ -16,6 +16,7 @@ import click
 from rich.table import Table
 
 from ...planning.cluster_state import Standing, standing
+from ...planning.execution import what_is_left
 from ...planning.journal import ENDED, ConfigValue, Entry, Event, Header, Journal, JournalError, Outcome
 from ...planning.neighbours import signs_of_others
 from ...planning.plan_file import PlanFile, PlanFileError
@@ -85,6 +86,9 @@ def list_reassignments(bootstrap: tuple[str, ...], as_json: bool) -> None:
     rows = run(bootstrap, under_way)
     if as_json:
         click.echo(json.dumps(rows, indent=1))
+        return
+    if not rows:
+        click.echo("no reassignment is under way")
         return
     table = Table("topic", "partition", "replicas", "adding", "removing")
     for row in rows:
@@ -232,25 +236,38 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
     journal, header = file.journal, file.journal.header
     state = run(bootstrap, lambda admin: PlanCluster(admin).state(sorted(header.topic_ids)))
     entries = [entry for entry in header.entries if entry.key not in journal.skipped]
+    left = what_is_left(journal, state, now_ms())
     standings = [standing(entry, header.topic_ids[entry.topic], state) for entry in entries]
     document = {
         "doing": journal.mode.value,
         "outcome": journal.outcome and journal.outcome.value,
         "is_carried_out": file.is_owned(),
         "partitions": {each.name.lower(): standings.count(each) for each in Standing},
+        "left": left,
         "waves": 1 + max((entry.wave for entry in header.entries), default=0),
         "notes": left_behind(journal),
     }
     if as_json:
         click.echo(json.dumps(document, indent=1))
         return
-    by = "" if document["is_carried_out"] else f", {journal.outcome or 'and nobody carries it out: resume it'}"
-    click.echo(f"{journal.mode.value}{by}")
+    click.echo(_doing(journal, plan_file, is_carried_out=document["is_carried_out"] is True))
     for each in Standing:
         if standings.count(each):
             click.echo(f"  {each.name.lower()}: {count(standings.count(each), 'partition')}")
+    for what in left:
+        click.echo(f"left: {what}")
     for note in left_behind(journal):
         click.echo(f"note: {note}")
+
+
+def _doing(journal: Journal, plan_file: Path, *, is_carried_out: bool) -> str:
+    """What is being done, or how it ended."""
+    if is_carried_out:
+        return journal.mode.value
+    if journal.outcome in ENDED:
+        return str(journal.outcome)
+    how = f"{journal.outcome}" if journal.outcome else f"{journal.mode.value}, and no process carries it out"
+    return f"{how}: `tierfetch reassign resume {plan_file}` goes on"
 
 
 @reassign.command("pause", short_help="Let what is under way end, and begin nothing more.")

@@ -425,6 +425,37 @@ def test_a_broker_that_kept_its_throttle_is_named_with_what_removes_it(
     assert "not alive" not in invoke("status", journal.path.with_name("plan.json"))
 
 
+def test_status_says_what_is_left_and_how_to_go_on(journal: JournalFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeCluster.of(ENTRIES)
+
+    async def state(_self: PlanCluster, _topics: list[str]) -> ClusterState:
+        return fake.state()
+
+    monkeypatch.setattr(PlanCluster, "state", state)
+    plan = journal.path.with_name("plan.json")
+    said = invoke("status", plan).splitlines()
+    goes_on = f"`tierfetch reassign resume {plan}` goes on"
+    assert said == [
+        f"moving, and no process carries it out: {goes_on}",
+        "  before: 1 partition",
+        "left: t-0 to be in sync",
+    ]
+    with journal.owned():
+        assert invoke("status", plan).splitlines()[0] == "moving"
+    journal.append(Event(event="ended", at_ms=1, outcome=Outcome.STOPPED))
+    assert invoke("status", plan).splitlines()[0] == f"stopped: {goes_on}"
+    fake.partitions["t", 0] = replace(fake.partitions["t", 0], replicas=(3, 2), leader=3)
+    journal.append(Event(event="ended", at_ms=2, outcome=Outcome.DONE))
+    assert invoke("status", plan).splitlines() == ["done", "  done: 1 partition"]
+    assert json.loads(invoke("status", plan, "--json"))["left"] == []
+
+
+def test_a_list_of_nothing_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tierfetch.cli.admin.reassign.run", lambda *_: [])
+    assert invoke("list") == "no reassignment is under way\n"
+    assert json.loads(invoke("list", "--json")) == []
+
+
 async def test_configs_of_a_broker_that_is_not_alive_are_left_where_nobody_takes_them() -> None:
     class Refusing:
         async def ask(self, *_: object) -> None:
