@@ -8,7 +8,7 @@
     5. the plan is compared with what any plan needs  bounds.py
 
 A plan has two orders of replicas. `first` is what a partition is reassigned to, new thin replicas last; `replicas` is
-where they end, once those are warm. What it does not know: how long all that takes; that is `sim.cluster`'s to say.
+where they end, once those are warm. What it does not know: how long all that takes; that is `model`'s to say.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`tierfetch reassign`: plan, move replicas in waves, watch them arrive, pause, resume, cancel, roll back.
 
-Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`sim.planning.plan_file`).
-What a running plan has to remember lies in a journal beside it (`sim.planning.journal`).
+Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`planning.plan_file`).
+What a running plan has to remember lies in a journal beside it (`planning.journal`).
 """
 
 from __future__ import annotations
