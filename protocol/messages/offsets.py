@@ -1,0 +1,369 @@
+"""Offsets of logs, and offsets that groups have committed. Generated from kio's schemas by `generate`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+from uuid import UUID
+
+from ..errors import ErrorCode
+from ..values import value
+from .base import Request
+
+
+@value(kw_only=True)
+class ListOffsetsPartitionResponse:
+    """Versions 1 to 11."""
+
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.none
+    timestamp: int = -1
+    offset: int = -1
+    leader_epoch: int = -1  # Versions 4 to 11.
+
+
+@value(kw_only=True)
+class ListOffsetsTopicResponse:
+    """Versions 1 to 11."""
+
+    name: str
+    partitions: tuple[ListOffsetsPartitionResponse, ...]
+
+
+@value(kw_only=True)
+class ListOffsetsResponse:
+    """Versions 1 to 11."""
+
+    topics: tuple[ListOffsetsTopicResponse, ...]
+    throttle_time_ms: int = 0  # Versions 2 to 11.
+
+
+@value(kw_only=True)
+class ListOffsetsPartition:
+    """Versions 1 to 11."""
+
+    partition_index: int
+    timestamp: int
+    current_leader_epoch: int = -1  # Versions 4 to 11.
+
+
+@value(kw_only=True)
+class ListOffsetsTopic:
+    """Versions 1 to 11."""
+
+    name: str
+    partitions: tuple[ListOffsetsPartition, ...]
+
+
+@value(kw_only=True)
+class ListOffsetsRequest(Request[ListOffsetsResponse]):
+    """Versions 1 to 11."""
+
+    api_key: ClassVar[int] = 2
+    replica_id: int
+    topics: tuple[ListOffsetsTopic, ...]
+    isolation_level: int = 0  # Versions 2 to 11.
+    timeout_ms: int = 0  # Versions 10 to 11.
+
+
+@value(kw_only=True)
+class EpochEndOffset:
+    """Versions 2 to 4."""
+
+    error_code: ErrorCode = ErrorCode.none
+    partition: int
+    leader_epoch: int = -1
+    end_offset: int = -1
+
+
+@value(kw_only=True)
+class OffsetForLeaderTopicResult:
+    """Versions 2 to 4."""
+
+    topic: str
+    partitions: tuple[EpochEndOffset, ...]
+
+
+@value(kw_only=True)
+class OffsetForLeaderEpochResponse:
+    """Versions 2 to 4."""
+
+    throttle_time_ms: int = 0
+    topics: tuple[OffsetForLeaderTopicResult, ...]
+
+
+@value(kw_only=True)
+class OffsetForLeaderPartition:
+    """Versions 2 to 4."""
+
+    partition: int
+    current_leader_epoch: int = -1
+    leader_epoch: int
+
+
+@value(kw_only=True)
+class OffsetForLeaderTopic:
+    """Versions 2 to 4."""
+
+    topic: str
+    partitions: tuple[OffsetForLeaderPartition, ...]
+
+
+@value(kw_only=True)
+class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse]):
+    """Versions 2 to 4."""
+
+    api_key: ClassVar[int] = 23
+    topics: tuple[OffsetForLeaderTopic, ...]
+    replica_id: int = -2  # Versions 3 to 4.
+
+
+@value(kw_only=True)
+class DeleteRecordsPartitionResult:
+    """Versions 0 to 2."""
+
+    partition_index: int
+    low_watermark: int
+    error_code: ErrorCode = ErrorCode.none
+
+
+@value(kw_only=True)
+class DeleteRecordsTopicResult:
+    """Versions 0 to 2."""
+
+    name: str
+    partitions: tuple[DeleteRecordsPartitionResult, ...]
+
+
+@value(kw_only=True)
+class DeleteRecordsResponse:
+    """Versions 0 to 2."""
+
+    throttle_time_ms: int = 0
+    topics: tuple[DeleteRecordsTopicResult, ...]
+
+
+@value(kw_only=True)
+class DeleteRecordsPartition:
+    """Versions 0 to 2."""
+
+    partition_index: int
+    offset: int
+
+
+@value(kw_only=True)
+class DeleteRecordsTopic:
+    """Versions 0 to 2."""
+
+    name: str
+    partitions: tuple[DeleteRecordsPartition, ...]
+
+
+@value(kw_only=True)
+class DeleteRecordsRequest(Request[DeleteRecordsResponse]):
+    """Versions 0 to 2."""
+
+    api_key: ClassVar[int] = 21
+    topics: tuple[DeleteRecordsTopic, ...]
+    timeout_ms: int
+
+
+@value(kw_only=True)
+class OffsetCommitResponsePartition:
+    """Versions 2 to 10."""
+
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.none
+
+
+@value(kw_only=True)
+class OffsetCommitResponseTopic:
+    """Versions 2 to 10."""
+
+    name: str = ""  # Versions 2 to 9.
+    partitions: tuple[OffsetCommitResponsePartition, ...]
+    topic_id: UUID | None = None  # Version 10.
+
+
+@value(kw_only=True)
+class OffsetCommitResponse:
+    """Versions 2 to 10."""
+
+    topics: tuple[OffsetCommitResponseTopic, ...]
+    throttle_time_ms: int = 0  # Versions 3 to 10.
+
+
+@value(kw_only=True)
+class OffsetCommitRequestPartition:
+    """Versions 2 to 10."""
+
+    partition_index: int
+    committed_offset: int
+    committed_metadata: str | None
+    committed_leader_epoch: int = -1  # Versions 6 to 10.
+
+
+@value(kw_only=True)
+class OffsetCommitRequestTopic:
+    """Versions 2 to 10."""
+
+    name: str = ""  # Versions 2 to 9.
+    partitions: tuple[OffsetCommitRequestPartition, ...]
+    topic_id: UUID | None = None  # Version 10.
+
+
+@value(kw_only=True)
+class OffsetCommitRequest(Request[OffsetCommitResponse]):
+    """Versions 2 to 10."""
+
+    api_key: ClassVar[int] = 8
+    group_id: str
+    generation_id_or_member_epoch: int = -1
+    member_id: str
+    retention_time_ms: int = -1  # Versions 2 to 4.
+    topics: tuple[OffsetCommitRequestTopic, ...]
+    group_instance_id: str | None = None  # Versions 7 to 10.
+
+
+@value(kw_only=True)
+class OffsetFetchResponsePartition:
+    """Versions 1 to 7."""
+
+    partition_index: int
+    committed_offset: int
+    metadata: str | None
+    error_code: ErrorCode = ErrorCode.none
+    committed_leader_epoch: int = -1  # Versions 5 to 7.
+
+
+@value(kw_only=True)
+class OffsetFetchResponseTopic:
+    """Versions 1 to 7."""
+
+    name: str
+    partitions: tuple[OffsetFetchResponsePartition, ...]
+
+
+@value(kw_only=True)
+class OffsetFetchResponsePartitions:
+    """Versions 8 to 10."""
+
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int = -1
+    metadata: str | None
+    error_code: ErrorCode = ErrorCode.none
+
+
+@value(kw_only=True)
+class OffsetFetchResponseTopics:
+    """Versions 8 to 10."""
+
+    name: str = ""  # Versions 8 to 9.
+    partitions: tuple[OffsetFetchResponsePartitions, ...]
+    topic_id: UUID | None = None  # Version 10.
+
+
+@value(kw_only=True)
+class OffsetFetchResponseGroup:
+    """Versions 8 to 10."""
+
+    group_id: str
+    topics: tuple[OffsetFetchResponseTopics, ...]
+    error_code: ErrorCode = ErrorCode.none
+
+
+@value(kw_only=True)
+class OffsetFetchResponse:
+    """Versions 1 to 10."""
+
+    topics: tuple[OffsetFetchResponseTopic, ...] = ()  # Versions 1 to 7.
+    error_code: ErrorCode = ErrorCode.none  # Versions 2 to 7.
+    throttle_time_ms: int = 0  # Versions 3 to 10.
+    groups: tuple[OffsetFetchResponseGroup, ...] = ()  # Versions 8 to 10.
+
+
+@value(kw_only=True)
+class OffsetFetchRequestTopic:
+    """Versions 1 to 7."""
+
+    name: str
+    partition_indexes: tuple[int, ...] = ()
+
+
+@value(kw_only=True)
+class OffsetFetchRequestTopics:
+    """Versions 8 to 10."""
+
+    name: str = ""  # Versions 8 to 9.
+    partition_indexes: tuple[int, ...] = ()
+    topic_id: UUID | None = None  # Version 10.
+
+
+@value(kw_only=True)
+class OffsetFetchRequestGroup:
+    """Versions 8 to 10."""
+
+    group_id: str
+    topics: tuple[OffsetFetchRequestTopics, ...] | None
+    member_id: str | None = None  # Versions 9 to 10.
+    member_epoch: int = -1  # Versions 9 to 10.
+
+
+@value(kw_only=True)
+class OffsetFetchRequest(Request[OffsetFetchResponse]):
+    """Versions 1 to 10."""
+
+    api_key: ClassVar[int] = 9
+    group_id: str = ""  # Versions 1 to 7.
+    topics: tuple[OffsetFetchRequestTopic, ...] | None = ()  # Versions 1 to 7.
+    require_stable: bool = False  # Versions 7 to 10.
+    groups: tuple[OffsetFetchRequestGroup, ...] = ()  # Versions 8 to 10.
+
+
+@value(kw_only=True)
+class OffsetDeleteResponsePartition:
+    """Version 0."""
+
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.none
+
+
+@value(kw_only=True)
+class OffsetDeleteResponseTopic:
+    """Version 0."""
+
+    name: str
+    partitions: tuple[OffsetDeleteResponsePartition, ...]
+
+
+@value(kw_only=True)
+class OffsetDeleteResponse:
+    """Version 0."""
+
+    error_code: ErrorCode = ErrorCode.none
+    throttle_time_ms: int = 0
+    topics: tuple[OffsetDeleteResponseTopic, ...]
+
+
+@value(kw_only=True)
+class OffsetDeleteRequestPartition:
+    """Version 0."""
+
+    partition_index: int
+
+
+@value(kw_only=True)
+class OffsetDeleteRequestTopic:
+    """Version 0."""
+
+    name: str
+    partitions: tuple[OffsetDeleteRequestPartition, ...]
+
+
+@value(kw_only=True)
+class OffsetDeleteRequest(Request[OffsetDeleteResponse]):
+    """Version 0."""
+
+    api_key: ClassVar[int] = 47
+    group_id: str
+    topics: tuple[OffsetDeleteRequestTopic, ...]
