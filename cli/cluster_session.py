@@ -14,6 +14,7 @@ import click
 
 from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.base import Request, ResponseT
 from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.requests import metadata_of
 from .options import addresses
@@ -56,6 +57,16 @@ class Admin:
             except OSError as error:
                 failure = error if str(address) in str(error) else BrokerUnavailableError(f"{address}: {error}")
         raise failure
+
+    async def send(self, request: Request[ResponseT]) -> ResponseT:
+        """Return the answer of the first broker that has one; KafkaError if it is an error as a whole."""
+        response: ResponseT = await self.ask(ApiKey(request.api_key), request)
+        return response
+
+    async def send_to(self, address: Address, request: Request[ResponseT]) -> ResponseT:
+        """Return this broker's answer; KafkaError if it is an error as a whole."""
+        response: ResponseT = await self.ask_at(address, ApiKey(request.api_key), request)
+        return response
 
     async def ask_at(self, address: Address, api: ApiKey, body: Any) -> Any:
         answer = await self._client.request(address, api, body, timeout_s=TIMEOUT_S)

@@ -6,12 +6,11 @@ from typing import ClassVar
 from uuid import UUID
 
 from ..errors import ErrorCode
-from ..values import value
-from .base import Request
+from .base import Message, Request, message
 
 
-@value(kw_only=True)
-class BrokerRegistrationResponse:
+@message
+class BrokerRegistrationResponse(Message):
     """Versions 0 to 4."""
 
     throttle_time_ms: int = 0
@@ -19,8 +18,8 @@ class BrokerRegistrationResponse:
     broker_epoch: int = -1
 
 
-@value(kw_only=True)
-class BrokerRegistrationRequestListener:
+@message
+class BrokerRegistrationRequestListener(Message):
     """Versions 0 to 4."""
 
     name: str
@@ -29,8 +28,8 @@ class BrokerRegistrationRequestListener:
     security_protocol: int
 
 
-@value(kw_only=True)
-class BrokerRegistrationRequestFeature:
+@message
+class BrokerRegistrationRequestFeature(Message):
     """Versions 0 to 4."""
 
     name: str
@@ -38,7 +37,7 @@ class BrokerRegistrationRequestFeature:
     max_supported_version: int
 
 
-@value(kw_only=True)
+@message
 class BrokerRegistrationRequest(Request[BrokerRegistrationResponse]):
     """Versions 0 to 4."""
 
@@ -54,8 +53,8 @@ class BrokerRegistrationRequest(Request[BrokerRegistrationResponse]):
     previous_broker_epoch: int = -1  # Versions 3 to 4.
 
 
-@value(kw_only=True)
-class BrokerHeartbeatResponse:
+@message
+class BrokerHeartbeatResponse(Message):
     """Versions 0 to 2."""
 
     throttle_time_ms: int = 0
@@ -65,8 +64,8 @@ class BrokerHeartbeatResponse:
     should_shut_down: bool
 
 
-@value(kw_only=True)
-class ThinReplica:
+@message
+class ThinReplica(Message):
     """Version 2."""
 
     topic_id: UUID | None
@@ -76,7 +75,7 @@ class ThinReplica:
     age_ms: int
 
 
-@value(kw_only=True)
+@message
 class BrokerHeartbeatRequest(Request[BrokerHeartbeatResponse]):
     """Versions 0 to 2."""
 
@@ -91,8 +90,8 @@ class BrokerHeartbeatRequest(Request[BrokerHeartbeatResponse]):
     thin_replicas: tuple[ThinReplica, ...] = ()  # Version 2.
 
 
-@value(kw_only=True)
-class UnregisterBrokerResponse:
+@message
+class UnregisterBrokerResponse(Message):
     """Version 0."""
 
     throttle_time_ms: int = 0
@@ -100,7 +99,7 @@ class UnregisterBrokerResponse:
     error_message: str | None
 
 
-@value(kw_only=True)
+@message
 class UnregisterBrokerRequest(Request[UnregisterBrokerResponse]):
     """Version 0."""
 
@@ -108,8 +107,8 @@ class UnregisterBrokerRequest(Request[UnregisterBrokerResponse]):
     broker_id: int
 
 
-@value(kw_only=True)
-class ControllerRegistrationResponse:
+@message
+class ControllerRegistrationResponse(Message):
     """Version 0."""
 
     throttle_time_ms: int = 0
@@ -117,8 +116,8 @@ class ControllerRegistrationResponse:
     error_message: str | None
 
 
-@value(kw_only=True)
-class ControllerRegistrationRequestListener:
+@message
+class ControllerRegistrationRequestListener(Message):
     """Version 0."""
 
     name: str
@@ -127,8 +126,8 @@ class ControllerRegistrationRequestListener:
     security_protocol: int
 
 
-@value(kw_only=True)
-class ControllerRegistrationRequestFeature:
+@message
+class ControllerRegistrationRequestFeature(Message):
     """Version 0."""
 
     name: str
@@ -136,7 +135,7 @@ class ControllerRegistrationRequestFeature:
     max_supported_version: int
 
 
-@value(kw_only=True)
+@message
 class ControllerRegistrationRequest(Request[ControllerRegistrationResponse]):
     """Version 0."""
 
@@ -148,8 +147,8 @@ class ControllerRegistrationRequest(Request[ControllerRegistrationResponse]):
     features: tuple[ControllerRegistrationRequestFeature, ...]
 
 
-@value(kw_only=True)
-class AlterPartitionResponsePartitionData:
+@message
+class AlterPartitionResponsePartitionData(Message):
     """Versions 2 to 3."""
 
     partition_index: int
@@ -161,16 +160,16 @@ class AlterPartitionResponsePartitionData:
     partition_epoch: int
 
 
-@value(kw_only=True)
-class AlterPartitionResponseTopicData:
+@message
+class AlterPartitionResponseTopicData(Message):
     """Versions 2 to 3."""
 
     topic_id: UUID | None
     partitions: tuple[AlterPartitionResponsePartitionData, ...]
 
 
-@value(kw_only=True)
-class AlterPartitionResponse:
+@message
+class AlterPartitionResponse(Message):
     """Versions 2 to 3."""
 
     throttle_time_ms: int = 0
@@ -178,16 +177,16 @@ class AlterPartitionResponse:
     topics: tuple[AlterPartitionResponseTopicData, ...]
 
 
-@value(kw_only=True)
-class BrokerState:
+@message
+class BrokerState(Message):
     """Version 3."""
 
     broker_id: int
     broker_epoch: int = -1
 
 
-@value(kw_only=True)
-class AlterPartitionRequestPartitionData:
+@message
+class AlterPartitionRequestPartitionData(Message):
     """Versions 2 to 3."""
 
     partition_index: int
@@ -198,15 +197,15 @@ class AlterPartitionRequestPartitionData:
     new_isr_with_epochs: tuple[BrokerState, ...] = ()  # Version 3.
 
 
-@value(kw_only=True)
-class AlterPartitionRequestTopicData:
+@message
+class AlterPartitionRequestTopicData(Message):
     """Versions 2 to 3."""
 
     topic_id: UUID | None
     partitions: tuple[AlterPartitionRequestPartitionData, ...]
 
 
-@value(kw_only=True)
+@message
 class AlterPartitionRequest(Request[AlterPartitionResponse]):
     """Versions 2 to 3."""
 
@@ -216,32 +215,32 @@ class AlterPartitionRequest(Request[AlterPartitionResponse]):
     topics: tuple[AlterPartitionRequestTopicData, ...]
 
 
-@value(kw_only=True)
-class AssignReplicasToDirsResponsePartitionData:
+@message
+class AssignReplicasToDirsResponsePartitionData(Message):
     """Version 0."""
 
     partition_index: int
     error_code: ErrorCode = ErrorCode.none
 
 
-@value(kw_only=True)
-class AssignReplicasToDirsResponseTopicData:
+@message
+class AssignReplicasToDirsResponseTopicData(Message):
     """Version 0."""
 
     topic_id: UUID | None
     partitions: tuple[AssignReplicasToDirsResponsePartitionData, ...]
 
 
-@value(kw_only=True)
-class AssignReplicasToDirsResponseDirectoryData:
+@message
+class AssignReplicasToDirsResponseDirectoryData(Message):
     """Version 0."""
 
     id_: UUID | None
     topics: tuple[AssignReplicasToDirsResponseTopicData, ...]
 
 
-@value(kw_only=True)
-class AssignReplicasToDirsResponse:
+@message
+class AssignReplicasToDirsResponse(Message):
     """Version 0."""
 
     throttle_time_ms: int = 0
@@ -249,30 +248,30 @@ class AssignReplicasToDirsResponse:
     directories: tuple[AssignReplicasToDirsResponseDirectoryData, ...]
 
 
-@value(kw_only=True)
-class AssignReplicasToDirsRequestPartitionData:
+@message
+class AssignReplicasToDirsRequestPartitionData(Message):
     """Version 0."""
 
     partition_index: int
 
 
-@value(kw_only=True)
-class AssignReplicasToDirsRequestTopicData:
+@message
+class AssignReplicasToDirsRequestTopicData(Message):
     """Version 0."""
 
     topic_id: UUID | None
     partitions: tuple[AssignReplicasToDirsRequestPartitionData, ...]
 
 
-@value(kw_only=True)
-class AssignReplicasToDirsRequestDirectoryData:
+@message
+class AssignReplicasToDirsRequestDirectoryData(Message):
     """Version 0."""
 
     id_: UUID | None
     topics: tuple[AssignReplicasToDirsRequestTopicData, ...]
 
 
-@value(kw_only=True)
+@message
 class AssignReplicasToDirsRequest(Request[AssignReplicasToDirsResponse]):
     """Version 0."""
 
@@ -282,8 +281,8 @@ class AssignReplicasToDirsRequest(Request[AssignReplicasToDirsResponse]):
     directories: tuple[AssignReplicasToDirsRequestDirectoryData, ...]
 
 
-@value(kw_only=True)
-class AllocateProducerIdsResponse:
+@message
+class AllocateProducerIdsResponse(Message):
     """Version 0."""
 
     throttle_time_ms: int = 0
@@ -292,7 +291,7 @@ class AllocateProducerIdsResponse:
     producer_id_len: int
 
 
-@value(kw_only=True)
+@message
 class AllocateProducerIdsRequest(Request[AllocateProducerIdsResponse]):
     """Version 0."""
 
@@ -301,15 +300,15 @@ class AllocateProducerIdsRequest(Request[AllocateProducerIdsResponse]):
     broker_epoch: int = -1
 
 
-@value(kw_only=True)
-class EnvelopeResponse:
+@message
+class EnvelopeResponse(Message):
     """Version 0."""
 
     response_data: bytes | None = None
     error_code: ErrorCode = ErrorCode.none
 
 
-@value(kw_only=True)
+@message
 class EnvelopeRequest(Request[EnvelopeResponse]):
     """Version 0."""
 

@@ -6,12 +6,11 @@ from typing import ClassVar
 from uuid import UUID
 
 from ..errors import ErrorCode
-from ..values import value
-from .base import Request
+from .base import Message, Request, message
 
 
-@value(kw_only=True)
-class ApiVersion:
+@message
+class ApiVersion(Message):
     """Versions 0 to 4."""
 
     api_key: int
@@ -19,8 +18,8 @@ class ApiVersion:
     max_version: int
 
 
-@value(kw_only=True)
-class SupportedFeatureKey:
+@message
+class SupportedFeatureKey(Message):
     """Versions 3 to 4."""
 
     name: str
@@ -28,8 +27,8 @@ class SupportedFeatureKey:
     max_version: int
 
 
-@value(kw_only=True)
-class FinalizedFeatureKey:
+@message
+class FinalizedFeatureKey(Message):
     """Versions 3 to 4."""
 
     name: str
@@ -37,8 +36,8 @@ class FinalizedFeatureKey:
     min_version_level: int
 
 
-@value(kw_only=True)
-class ApiVersionsResponse:
+@message
+class ApiVersionsResponse(Message):
     """Versions 0 to 4."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -51,7 +50,7 @@ class ApiVersionsResponse:
     incarnation_id: UUID | None = None  # Versions 3 to 4.
 
 
-@value(kw_only=True)
+@message
 class ApiVersionsRequest(Request[ApiVersionsResponse]):
     """Versions 0 to 4."""
 
@@ -60,8 +59,8 @@ class ApiVersionsRequest(Request[ApiVersionsResponse]):
     client_software_version: str = ""  # Versions 3 to 4.
 
 
-@value(kw_only=True)
-class MetadataResponseBroker:
+@message
+class MetadataResponseBroker(Message):
     """Versions 0 to 13."""
 
     node_id: int
@@ -70,8 +69,8 @@ class MetadataResponseBroker:
     rack: str | None = None  # Versions 1 to 13.
 
 
-@value(kw_only=True)
-class MetadataResponsePartition:
+@message
+class MetadataResponsePartition(Message):
     """Versions 0 to 13."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -83,8 +82,8 @@ class MetadataResponsePartition:
     leader_epoch: int = -1  # Versions 7 to 13.
 
 
-@value(kw_only=True)
-class MetadataResponseTopic:
+@message
+class MetadataResponseTopic(Message):
     """Versions 0 to 13."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -95,8 +94,8 @@ class MetadataResponseTopic:
     topic_id: UUID | None = None  # Versions 10 to 13.
 
 
-@value(kw_only=True)
-class MetadataResponse:
+@message
+class MetadataResponse(Message):
     """Versions 0 to 13."""
 
     brokers: tuple[MetadataResponseBroker, ...]
@@ -108,15 +107,15 @@ class MetadataResponse:
     error_code: ErrorCode = ErrorCode.none  # Version 13.
 
 
-@value(kw_only=True)
-class MetadataRequestTopic:
+@message
+class MetadataRequestTopic(Message):
     """Versions 0 to 13."""
 
     name: str | None
     topic_id: UUID | None = None  # Versions 10 to 13.
 
 
-@value(kw_only=True)
+@message
 class MetadataRequest(Request[MetadataResponse]):
     """Versions 0 to 13."""
 
@@ -127,8 +126,8 @@ class MetadataRequest(Request[MetadataResponse]):
     include_topic_authorized_operations: bool = False  # Versions 8 to 13.
 
 
-@value(kw_only=True)
-class DescribeClusterBroker:
+@message
+class DescribeClusterBroker(Message):
     """Versions 0 to 2."""
 
     broker_id: int
@@ -138,8 +137,8 @@ class DescribeClusterBroker:
     is_fenced: bool = False  # Version 2.
 
 
-@value(kw_only=True)
-class DescribeClusterResponse:
+@message
+class DescribeClusterResponse(Message):
     """Versions 0 to 2."""
 
     throttle_time_ms: int = 0
@@ -152,7 +151,7 @@ class DescribeClusterResponse:
     endpoint_type: int = 1  # Versions 1 to 2.
 
 
-@value(kw_only=True)
+@message
 class DescribeClusterRequest(Request[DescribeClusterResponse]):
     """Versions 0 to 2."""
 
@@ -162,8 +161,8 @@ class DescribeClusterRequest(Request[DescribeClusterResponse]):
     include_fenced_brokers: bool = False  # Version 2.
 
 
-@value(kw_only=True)
-class UpdatableFeatureResult:
+@message
+class UpdatableFeatureResult(Message):
     """Versions 0 to 1."""
 
     feature: str
@@ -171,8 +170,8 @@ class UpdatableFeatureResult:
     error_message: str | None
 
 
-@value(kw_only=True)
-class UpdateFeaturesResponse:
+@message
+class UpdateFeaturesResponse(Message):
     """Versions 0 to 2."""
 
     throttle_time_ms: int = 0
@@ -181,8 +180,8 @@ class UpdateFeaturesResponse:
     results: tuple[UpdatableFeatureResult, ...] = ()  # Versions 0 to 1.
 
 
-@value(kw_only=True)
-class FeatureUpdateKey:
+@message
+class FeatureUpdateKey(Message):
     """Versions 0 to 2."""
 
     feature: str
@@ -191,7 +190,7 @@ class FeatureUpdateKey:
     upgrade_type: int = 1  # Versions 1 to 2.
 
 
-@value(kw_only=True)
+@message
 class UpdateFeaturesRequest(Request[UpdateFeaturesResponse]):
     """Versions 0 to 2."""
 
@@ -201,8 +200,8 @@ class UpdateFeaturesRequest(Request[UpdateFeaturesResponse]):
     validate_only: bool = False  # Versions 1 to 2.
 
 
-@value(kw_only=True)
-class DescribeLogDirsPartition:
+@message
+class DescribeLogDirsPartition(Message):
     """Versions 1 to 5."""
 
     partition_index: int
@@ -213,16 +212,16 @@ class DescribeLogDirsPartition:
     warming_bytes_per_second: int = 0  # Version 5.
 
 
-@value(kw_only=True)
-class DescribeLogDirsTopic:
+@message
+class DescribeLogDirsTopic(Message):
     """Versions 1 to 5."""
 
     name: str
     partitions: tuple[DescribeLogDirsPartition, ...]
 
 
-@value(kw_only=True)
-class DescribeLogDirsResult:
+@message
+class DescribeLogDirsResult(Message):
     """Versions 1 to 5."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -233,8 +232,8 @@ class DescribeLogDirsResult:
     is_cordoned: bool = False  # Version 5.
 
 
-@value(kw_only=True)
-class DescribeLogDirsResponse:
+@message
+class DescribeLogDirsResponse(Message):
     """Versions 1 to 5."""
 
     throttle_time_ms: int = 0
@@ -242,15 +241,15 @@ class DescribeLogDirsResponse:
     error_code: ErrorCode = ErrorCode.none  # Versions 3 to 5.
 
 
-@value(kw_only=True)
-class DescribableLogDirTopic:
+@message
+class DescribableLogDirTopic(Message):
     """Versions 1 to 5."""
 
     topic: str
     partitions: tuple[int, ...] = ()
 
 
-@value(kw_only=True)
+@message
 class DescribeLogDirsRequest(Request[DescribeLogDirsResponse]):
     """Versions 1 to 5."""
 

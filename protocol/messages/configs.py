@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ..errors import ErrorCode
-from ..values import value
-from .base import Request
+from .base import Message, Request, message
 
 
-@value(kw_only=True)
-class DescribeConfigsSynonym:
+@message
+class DescribeConfigsSynonym(Message):
     """Versions 1 to 4."""
 
     name: str
@@ -18,8 +17,8 @@ class DescribeConfigsSynonym:
     source: int
 
 
-@value(kw_only=True)
-class DescribeConfigsResourceResult:
+@message
+class DescribeConfigsResourceResult(Message):
     """Versions 1 to 4."""
 
     name: str
@@ -32,8 +31,8 @@ class DescribeConfigsResourceResult:
     documentation: str | None = ""  # Versions 3 to 4.
 
 
-@value(kw_only=True)
-class DescribeConfigsResult:
+@message
+class DescribeConfigsResult(Message):
     """Versions 1 to 4."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -43,16 +42,16 @@ class DescribeConfigsResult:
     configs: tuple[DescribeConfigsResourceResult, ...]
 
 
-@value(kw_only=True)
-class DescribeConfigsResponse:
+@message
+class DescribeConfigsResponse(Message):
     """Versions 1 to 4."""
 
     throttle_time_ms: int = 0
     results: tuple[DescribeConfigsResult, ...]
 
 
-@value(kw_only=True)
-class DescribeConfigsResource:
+@message
+class DescribeConfigsResource(Message):
     """Versions 1 to 4."""
 
     resource_type: int
@@ -60,7 +59,7 @@ class DescribeConfigsResource:
     configuration_keys: tuple[str, ...] | None = ()
 
 
-@value(kw_only=True)
+@message
 class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
     """Versions 1 to 4."""
 
@@ -70,8 +69,8 @@ class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
     include_documentation: bool = False  # Versions 3 to 4.
 
 
-@value(kw_only=True)
-class AlterConfigsResponseAlterConfigsResourceResponse:
+@message
+class AlterConfigsResponseAlterConfigsResourceResponse(Message):
     """Versions 0 to 2."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -80,24 +79,24 @@ class AlterConfigsResponseAlterConfigsResourceResponse:
     resource_name: str
 
 
-@value(kw_only=True)
-class AlterConfigsResponse:
+@message
+class AlterConfigsResponse(Message):
     """Versions 0 to 2."""
 
     throttle_time_ms: int = 0
     responses: tuple[AlterConfigsResponseAlterConfigsResourceResponse, ...]
 
 
-@value(kw_only=True)
-class AlterConfigsRequestAlterableConfig:
+@message
+class AlterConfigsRequestAlterableConfig(Message):
     """Versions 0 to 2."""
 
     name: str
     value: str | None
 
 
-@value(kw_only=True)
-class AlterConfigsRequestAlterConfigsResource:
+@message
+class AlterConfigsRequestAlterConfigsResource(Message):
     """Versions 0 to 2."""
 
     resource_type: int
@@ -105,7 +104,7 @@ class AlterConfigsRequestAlterConfigsResource:
     configs: tuple[AlterConfigsRequestAlterableConfig, ...]
 
 
-@value(kw_only=True)
+@message
 class AlterConfigsRequest(Request[AlterConfigsResponse]):
     """Versions 0 to 2."""
 
@@ -114,8 +113,8 @@ class AlterConfigsRequest(Request[AlterConfigsResponse]):
     validate_only: bool
 
 
-@value(kw_only=True)
-class IncrementalAlterConfigsResponseAlterConfigsResourceResponse:
+@message
+class IncrementalAlterConfigsResponseAlterConfigsResourceResponse(Message):
     """Versions 0 to 1."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -124,16 +123,16 @@ class IncrementalAlterConfigsResponseAlterConfigsResourceResponse:
     resource_name: str
 
 
-@value(kw_only=True)
-class IncrementalAlterConfigsResponse:
+@message
+class IncrementalAlterConfigsResponse(Message):
     """Versions 0 to 1."""
 
     throttle_time_ms: int = 0
     responses: tuple[IncrementalAlterConfigsResponseAlterConfigsResourceResponse, ...]
 
 
-@value(kw_only=True)
-class IncrementalAlterConfigsRequestAlterableConfig:
+@message
+class IncrementalAlterConfigsRequestAlterableConfig(Message):
     """Versions 0 to 1."""
 
     name: str
@@ -141,8 +140,8 @@ class IncrementalAlterConfigsRequestAlterableConfig:
     value: str | None
 
 
-@value(kw_only=True)
-class IncrementalAlterConfigsRequestAlterConfigsResource:
+@message
+class IncrementalAlterConfigsRequestAlterConfigsResource(Message):
     """Versions 0 to 1."""
 
     resource_type: int
@@ -150,7 +149,7 @@ class IncrementalAlterConfigsRequestAlterConfigsResource:
     configs: tuple[IncrementalAlterConfigsRequestAlterableConfig, ...]
 
 
-@value(kw_only=True)
+@message
 class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
     """Versions 0 to 1."""
 

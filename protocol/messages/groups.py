@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ..errors import ErrorCode
-from ..values import value
-from .base import Request
+from .base import Message, Request, message
 
 
-@value(kw_only=True)
-class Coordinator:
+@message
+class Coordinator(Message):
     """Versions 4 to 6."""
 
     key: str
@@ -21,8 +20,8 @@ class Coordinator:
     error_message: str | None
 
 
-@value(kw_only=True)
-class FindCoordinatorResponse:
+@message
+class FindCoordinatorResponse(Message):
     """Versions 0 to 6."""
 
     error_code: ErrorCode = ErrorCode.none  # Versions 0 to 3.
@@ -34,7 +33,7 @@ class FindCoordinatorResponse:
     coordinators: tuple[Coordinator, ...] = ()  # Versions 4 to 6.
 
 
-@value(kw_only=True)
+@message
 class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
     """Versions 0 to 6."""
 
@@ -44,8 +43,8 @@ class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
     coordinator_keys: tuple[str, ...] = ()  # Versions 4 to 6.
 
 
-@value(kw_only=True)
-class JoinGroupResponseMember:
+@message
+class JoinGroupResponseMember(Message):
     """Versions 0 to 9."""
 
     member_id: str
@@ -53,8 +52,8 @@ class JoinGroupResponseMember:
     group_instance_id: str | None = None  # Versions 5 to 9.
 
 
-@value(kw_only=True)
-class JoinGroupResponse:
+@message
+class JoinGroupResponse(Message):
     """Versions 0 to 9."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -68,15 +67,15 @@ class JoinGroupResponse:
     skip_assignment: bool = False  # Version 9.
 
 
-@value(kw_only=True)
-class JoinGroupRequestProtocol:
+@message
+class JoinGroupRequestProtocol(Message):
     """Versions 0 to 9."""
 
     name: str
     metadata: bytes
 
 
-@value(kw_only=True)
+@message
 class JoinGroupRequest(Request[JoinGroupResponse]):
     """Versions 0 to 9."""
 
@@ -91,8 +90,8 @@ class JoinGroupRequest(Request[JoinGroupResponse]):
     reason: str | None = None  # Versions 8 to 9.
 
 
-@value(kw_only=True)
-class SyncGroupResponse:
+@message
+class SyncGroupResponse(Message):
     """Versions 0 to 5."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -102,15 +101,15 @@ class SyncGroupResponse:
     protocol_name: str | None = None  # Version 5.
 
 
-@value(kw_only=True)
-class SyncGroupRequestAssignment:
+@message
+class SyncGroupRequestAssignment(Message):
     """Versions 0 to 5."""
 
     member_id: str
     assignment: bytes
 
 
-@value(kw_only=True)
+@message
 class SyncGroupRequest(Request[SyncGroupResponse]):
     """Versions 0 to 5."""
 
@@ -124,15 +123,15 @@ class SyncGroupRequest(Request[SyncGroupResponse]):
     protocol_name: str | None = None  # Version 5.
 
 
-@value(kw_only=True)
-class HeartbeatResponse:
+@message
+class HeartbeatResponse(Message):
     """Versions 0 to 4."""
 
     error_code: ErrorCode = ErrorCode.none
     throttle_time_ms: int = 0  # Versions 1 to 4.
 
 
-@value(kw_only=True)
+@message
 class HeartbeatRequest(Request[HeartbeatResponse]):
     """Versions 0 to 4."""
 
@@ -143,8 +142,8 @@ class HeartbeatRequest(Request[HeartbeatResponse]):
     group_instance_id: str | None = None  # Versions 3 to 4.
 
 
-@value(kw_only=True)
-class MemberResponse:
+@message
+class MemberResponse(Message):
     """Versions 3 to 5."""
 
     member_id: str
@@ -152,8 +151,8 @@ class MemberResponse:
     error_code: ErrorCode = ErrorCode.none
 
 
-@value(kw_only=True)
-class LeaveGroupResponse:
+@message
+class LeaveGroupResponse(Message):
     """Versions 0 to 5."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -161,8 +160,8 @@ class LeaveGroupResponse:
     members: tuple[MemberResponse, ...] = ()  # Versions 3 to 5.
 
 
-@value(kw_only=True)
-class MemberIdentity:
+@message
+class MemberIdentity(Message):
     """Versions 3 to 5."""
 
     member_id: str
@@ -170,7 +169,7 @@ class MemberIdentity:
     reason: str | None = None  # Version 5.
 
 
-@value(kw_only=True)
+@message
 class LeaveGroupRequest(Request[LeaveGroupResponse]):
     """Versions 0 to 5."""
 
@@ -180,8 +179,8 @@ class LeaveGroupRequest(Request[LeaveGroupResponse]):
     members: tuple[MemberIdentity, ...] = ()  # Versions 3 to 5.
 
 
-@value(kw_only=True)
-class ListedGroup:
+@message
+class ListedGroup(Message):
     """Versions 0 to 5."""
 
     group_id: str
@@ -190,8 +189,8 @@ class ListedGroup:
     group_type: str = ""  # Version 5.
 
 
-@value(kw_only=True)
-class ListGroupsResponse:
+@message
+class ListGroupsResponse(Message):
     """Versions 0 to 5."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -199,7 +198,7 @@ class ListGroupsResponse:
     throttle_time_ms: int = 0  # Versions 1 to 5.
 
 
-@value(kw_only=True)
+@message
 class ListGroupsRequest(Request[ListGroupsResponse]):
     """Versions 0 to 5."""
 
@@ -208,8 +207,8 @@ class ListGroupsRequest(Request[ListGroupsResponse]):
     types_filter: tuple[str, ...] = ()  # Version 5.
 
 
-@value(kw_only=True)
-class DescribedGroupMember:
+@message
+class DescribedGroupMember(Message):
     """Versions 0 to 6."""
 
     member_id: str
@@ -220,8 +219,8 @@ class DescribedGroupMember:
     group_instance_id: str | None = None  # Versions 4 to 6.
 
 
-@value(kw_only=True)
-class DescribedGroup:
+@message
+class DescribedGroup(Message):
     """Versions 0 to 6."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -234,15 +233,15 @@ class DescribedGroup:
     error_message: str | None = None  # Version 6.
 
 
-@value(kw_only=True)
-class DescribeGroupsResponse:
+@message
+class DescribeGroupsResponse(Message):
     """Versions 0 to 6."""
 
     groups: tuple[DescribedGroup, ...]
     throttle_time_ms: int = 0  # Versions 1 to 6.
 
 
-@value(kw_only=True)
+@message
 class DescribeGroupsRequest(Request[DescribeGroupsResponse]):
     """Versions 0 to 6."""
 
@@ -251,23 +250,23 @@ class DescribeGroupsRequest(Request[DescribeGroupsResponse]):
     include_authorized_operations: bool = False  # Versions 3 to 6.
 
 
-@value(kw_only=True)
-class DeletableGroupResult:
+@message
+class DeletableGroupResult(Message):
     """Versions 0 to 2."""
 
     group_id: str
     error_code: ErrorCode = ErrorCode.none
 
 
-@value(kw_only=True)
-class DeleteGroupsResponse:
+@message
+class DeleteGroupsResponse(Message):
     """Versions 0 to 2."""
 
     throttle_time_ms: int = 0
     results: tuple[DeletableGroupResult, ...]
 
 
-@value(kw_only=True)
+@message
 class DeleteGroupsRequest(Request[DeleteGroupsResponse]):
     """Versions 0 to 2."""
 

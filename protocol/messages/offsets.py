@@ -6,12 +6,11 @@ from typing import ClassVar
 from uuid import UUID
 
 from ..errors import ErrorCode
-from ..values import value
-from .base import Request
+from .base import Message, Request, message
 
 
-@value(kw_only=True)
-class ListOffsetsPartitionResponse:
+@message
+class ListOffsetsPartitionResponse(Message):
     """Versions 1 to 11."""
 
     partition_index: int
@@ -21,24 +20,24 @@ class ListOffsetsPartitionResponse:
     leader_epoch: int = -1  # Versions 4 to 11.
 
 
-@value(kw_only=True)
-class ListOffsetsTopicResponse:
+@message
+class ListOffsetsTopicResponse(Message):
     """Versions 1 to 11."""
 
     name: str
     partitions: tuple[ListOffsetsPartitionResponse, ...]
 
 
-@value(kw_only=True)
-class ListOffsetsResponse:
+@message
+class ListOffsetsResponse(Message):
     """Versions 1 to 11."""
 
     topics: tuple[ListOffsetsTopicResponse, ...]
     throttle_time_ms: int = 0  # Versions 2 to 11.
 
 
-@value(kw_only=True)
-class ListOffsetsPartition:
+@message
+class ListOffsetsPartition(Message):
     """Versions 1 to 11."""
 
     partition_index: int
@@ -46,15 +45,15 @@ class ListOffsetsPartition:
     current_leader_epoch: int = -1  # Versions 4 to 11.
 
 
-@value(kw_only=True)
-class ListOffsetsTopic:
+@message
+class ListOffsetsTopic(Message):
     """Versions 1 to 11."""
 
     name: str
     partitions: tuple[ListOffsetsPartition, ...]
 
 
-@value(kw_only=True)
+@message
 class ListOffsetsRequest(Request[ListOffsetsResponse]):
     """Versions 1 to 11."""
 
@@ -65,8 +64,8 @@ class ListOffsetsRequest(Request[ListOffsetsResponse]):
     timeout_ms: int = 0  # Versions 10 to 11.
 
 
-@value(kw_only=True)
-class EpochEndOffset:
+@message
+class EpochEndOffset(Message):
     """Versions 2 to 4."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -75,24 +74,24 @@ class EpochEndOffset:
     end_offset: int = -1
 
 
-@value(kw_only=True)
-class OffsetForLeaderTopicResult:
+@message
+class OffsetForLeaderTopicResult(Message):
     """Versions 2 to 4."""
 
     topic: str
     partitions: tuple[EpochEndOffset, ...]
 
 
-@value(kw_only=True)
-class OffsetForLeaderEpochResponse:
+@message
+class OffsetForLeaderEpochResponse(Message):
     """Versions 2 to 4."""
 
     throttle_time_ms: int = 0
     topics: tuple[OffsetForLeaderTopicResult, ...]
 
 
-@value(kw_only=True)
-class OffsetForLeaderPartition:
+@message
+class OffsetForLeaderPartition(Message):
     """Versions 2 to 4."""
 
     partition: int
@@ -100,15 +99,15 @@ class OffsetForLeaderPartition:
     leader_epoch: int
 
 
-@value(kw_only=True)
-class OffsetForLeaderTopic:
+@message
+class OffsetForLeaderTopic(Message):
     """Versions 2 to 4."""
 
     topic: str
     partitions: tuple[OffsetForLeaderPartition, ...]
 
 
-@value(kw_only=True)
+@message
 class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse]):
     """Versions 2 to 4."""
 
@@ -117,8 +116,8 @@ class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse]):
     replica_id: int = -2  # Versions 3 to 4.
 
 
-@value(kw_only=True)
-class DeleteRecordsPartitionResult:
+@message
+class DeleteRecordsPartitionResult(Message):
     """Versions 0 to 2."""
 
     partition_index: int
@@ -126,39 +125,39 @@ class DeleteRecordsPartitionResult:
     error_code: ErrorCode = ErrorCode.none
 
 
-@value(kw_only=True)
-class DeleteRecordsTopicResult:
+@message
+class DeleteRecordsTopicResult(Message):
     """Versions 0 to 2."""
 
     name: str
     partitions: tuple[DeleteRecordsPartitionResult, ...]
 
 
-@value(kw_only=True)
-class DeleteRecordsResponse:
+@message
+class DeleteRecordsResponse(Message):
     """Versions 0 to 2."""
 
     throttle_time_ms: int = 0
     topics: tuple[DeleteRecordsTopicResult, ...]
 
 
-@value(kw_only=True)
-class DeleteRecordsPartition:
+@message
+class DeleteRecordsPartition(Message):
     """Versions 0 to 2."""
 
     partition_index: int
     offset: int
 
 
-@value(kw_only=True)
-class DeleteRecordsTopic:
+@message
+class DeleteRecordsTopic(Message):
     """Versions 0 to 2."""
 
     name: str
     partitions: tuple[DeleteRecordsPartition, ...]
 
 
-@value(kw_only=True)
+@message
 class DeleteRecordsRequest(Request[DeleteRecordsResponse]):
     """Versions 0 to 2."""
 
@@ -167,16 +166,16 @@ class DeleteRecordsRequest(Request[DeleteRecordsResponse]):
     timeout_ms: int
 
 
-@value(kw_only=True)
-class OffsetCommitResponsePartition:
+@message
+class OffsetCommitResponsePartition(Message):
     """Versions 2 to 10."""
 
     partition_index: int
     error_code: ErrorCode = ErrorCode.none
 
 
-@value(kw_only=True)
-class OffsetCommitResponseTopic:
+@message
+class OffsetCommitResponseTopic(Message):
     """Versions 2 to 10."""
 
     name: str = ""  # Versions 2 to 9.
@@ -184,16 +183,16 @@ class OffsetCommitResponseTopic:
     topic_id: UUID | None = None  # Version 10.
 
 
-@value(kw_only=True)
-class OffsetCommitResponse:
+@message
+class OffsetCommitResponse(Message):
     """Versions 2 to 10."""
 
     topics: tuple[OffsetCommitResponseTopic, ...]
     throttle_time_ms: int = 0  # Versions 3 to 10.
 
 
-@value(kw_only=True)
-class OffsetCommitRequestPartition:
+@message
+class OffsetCommitRequestPartition(Message):
     """Versions 2 to 10."""
 
     partition_index: int
@@ -202,8 +201,8 @@ class OffsetCommitRequestPartition:
     committed_leader_epoch: int = -1  # Versions 6 to 10.
 
 
-@value(kw_only=True)
-class OffsetCommitRequestTopic:
+@message
+class OffsetCommitRequestTopic(Message):
     """Versions 2 to 10."""
 
     name: str = ""  # Versions 2 to 9.
@@ -211,7 +210,7 @@ class OffsetCommitRequestTopic:
     topic_id: UUID | None = None  # Version 10.
 
 
-@value(kw_only=True)
+@message
 class OffsetCommitRequest(Request[OffsetCommitResponse]):
     """Versions 2 to 10."""
 
@@ -224,8 +223,8 @@ class OffsetCommitRequest(Request[OffsetCommitResponse]):
     group_instance_id: str | None = None  # Versions 7 to 10.
 
 
-@value(kw_only=True)
-class OffsetFetchResponsePartition:
+@message
+class OffsetFetchResponsePartition(Message):
     """Versions 1 to 7."""
 
     partition_index: int
@@ -235,16 +234,16 @@ class OffsetFetchResponsePartition:
     committed_leader_epoch: int = -1  # Versions 5 to 7.
 
 
-@value(kw_only=True)
-class OffsetFetchResponseTopic:
+@message
+class OffsetFetchResponseTopic(Message):
     """Versions 1 to 7."""
 
     name: str
     partitions: tuple[OffsetFetchResponsePartition, ...]
 
 
-@value(kw_only=True)
-class OffsetFetchResponsePartitions:
+@message
+class OffsetFetchResponsePartitions(Message):
     """Versions 8 to 10."""
 
     partition_index: int
@@ -254,8 +253,8 @@ class OffsetFetchResponsePartitions:
     error_code: ErrorCode = ErrorCode.none
 
 
-@value(kw_only=True)
-class OffsetFetchResponseTopics:
+@message
+class OffsetFetchResponseTopics(Message):
     """Versions 8 to 10."""
 
     name: str = ""  # Versions 8 to 9.
@@ -263,8 +262,8 @@ class OffsetFetchResponseTopics:
     topic_id: UUID | None = None  # Version 10.
 
 
-@value(kw_only=True)
-class OffsetFetchResponseGroup:
+@message
+class OffsetFetchResponseGroup(Message):
     """Versions 8 to 10."""
 
     group_id: str
@@ -272,8 +271,8 @@ class OffsetFetchResponseGroup:
     error_code: ErrorCode = ErrorCode.none
 
 
-@value(kw_only=True)
-class OffsetFetchResponse:
+@message
+class OffsetFetchResponse(Message):
     """Versions 1 to 10."""
 
     topics: tuple[OffsetFetchResponseTopic, ...] = ()  # Versions 1 to 7.
@@ -282,16 +281,16 @@ class OffsetFetchResponse:
     groups: tuple[OffsetFetchResponseGroup, ...] = ()  # Versions 8 to 10.
 
 
-@value(kw_only=True)
-class OffsetFetchRequestTopic:
+@message
+class OffsetFetchRequestTopic(Message):
     """Versions 1 to 7."""
 
     name: str
     partition_indexes: tuple[int, ...] = ()
 
 
-@value(kw_only=True)
-class OffsetFetchRequestTopics:
+@message
+class OffsetFetchRequestTopics(Message):
     """Versions 8 to 10."""
 
     name: str = ""  # Versions 8 to 9.
@@ -299,8 +298,8 @@ class OffsetFetchRequestTopics:
     topic_id: UUID | None = None  # Version 10.
 
 
-@value(kw_only=True)
-class OffsetFetchRequestGroup:
+@message
+class OffsetFetchRequestGroup(Message):
     """Versions 8 to 10."""
 
     group_id: str
@@ -309,7 +308,7 @@ class OffsetFetchRequestGroup:
     member_epoch: int = -1  # Versions 9 to 10.
 
 
-@value(kw_only=True)
+@message
 class OffsetFetchRequest(Request[OffsetFetchResponse]):
     """Versions 1 to 10."""
 
@@ -320,24 +319,24 @@ class OffsetFetchRequest(Request[OffsetFetchResponse]):
     groups: tuple[OffsetFetchRequestGroup, ...] = ()  # Versions 8 to 10.
 
 
-@value(kw_only=True)
-class OffsetDeleteResponsePartition:
+@message
+class OffsetDeleteResponsePartition(Message):
     """Version 0."""
 
     partition_index: int
     error_code: ErrorCode = ErrorCode.none
 
 
-@value(kw_only=True)
-class OffsetDeleteResponseTopic:
+@message
+class OffsetDeleteResponseTopic(Message):
     """Version 0."""
 
     name: str
     partitions: tuple[OffsetDeleteResponsePartition, ...]
 
 
-@value(kw_only=True)
-class OffsetDeleteResponse:
+@message
+class OffsetDeleteResponse(Message):
     """Version 0."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -345,22 +344,22 @@ class OffsetDeleteResponse:
     topics: tuple[OffsetDeleteResponseTopic, ...]
 
 
-@value(kw_only=True)
-class OffsetDeleteRequestPartition:
+@message
+class OffsetDeleteRequestPartition(Message):
     """Version 0."""
 
     partition_index: int
 
 
-@value(kw_only=True)
-class OffsetDeleteRequestTopic:
+@message
+class OffsetDeleteRequestTopic(Message):
     """Version 0."""
 
     name: str
     partitions: tuple[OffsetDeleteRequestPartition, ...]
 
 
-@value(kw_only=True)
+@message
 class OffsetDeleteRequest(Request[OffsetDeleteResponse]):
     """Version 0."""
 

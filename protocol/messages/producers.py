@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ..errors import ErrorCode
-from ..values import value
-from .base import Request
+from .base import Message, Request, message
 
 
-@value(kw_only=True)
-class InitProducerIdResponse:
+@message
+class InitProducerIdResponse(Message):
     """Versions 0 to 5."""
 
     throttle_time_ms: int = 0
@@ -19,7 +18,7 @@ class InitProducerIdResponse:
     producer_epoch: int
 
 
-@value(kw_only=True)
+@message
 class InitProducerIdRequest(Request[InitProducerIdResponse]):
     """Versions 0 to 5."""
 
@@ -30,47 +29,47 @@ class InitProducerIdRequest(Request[InitProducerIdResponse]):
     producer_epoch: int = -1  # Versions 3 to 5.
 
 
-@value(kw_only=True)
-class WritableTxnMarkerPartitionResult:
+@message
+class WritableTxnMarkerPartitionResult(Message):
     """Versions 1 to 2."""
 
     partition_index: int
     error_code: ErrorCode = ErrorCode.none
 
 
-@value(kw_only=True)
-class WritableTxnMarkerTopicResult:
+@message
+class WritableTxnMarkerTopicResult(Message):
     """Versions 1 to 2."""
 
     name: str
     partitions: tuple[WritableTxnMarkerPartitionResult, ...]
 
 
-@value(kw_only=True)
-class WritableTxnMarkerResult:
+@message
+class WritableTxnMarkerResult(Message):
     """Versions 1 to 2."""
 
     producer_id: int
     topics: tuple[WritableTxnMarkerTopicResult, ...]
 
 
-@value(kw_only=True)
-class WriteTxnMarkersResponse:
+@message
+class WriteTxnMarkersResponse(Message):
     """Versions 1 to 2."""
 
     markers: tuple[WritableTxnMarkerResult, ...]
 
 
-@value(kw_only=True)
-class WritableTxnMarkerTopic:
+@message
+class WritableTxnMarkerTopic(Message):
     """Versions 1 to 2."""
 
     name: str
     partition_indexes: tuple[int, ...] = ()
 
 
-@value(kw_only=True)
-class WritableTxnMarker:
+@message
+class WritableTxnMarker(Message):
     """Versions 1 to 2."""
 
     producer_id: int
@@ -81,7 +80,7 @@ class WritableTxnMarker:
     transaction_version: int = 0  # Version 2.
 
 
-@value(kw_only=True)
+@message
 class WriteTxnMarkersRequest(Request[WriteTxnMarkersResponse]):
     """Versions 1 to 2."""
 

@@ -6,12 +6,11 @@ from typing import ClassVar
 from uuid import UUID
 
 from ..errors import ErrorCode
-from ..values import value
-from .base import Request
+from .base import Message, Request, message
 
 
-@value(kw_only=True)
-class VoteResponsePartitionData:
+@message
+class VoteResponsePartitionData(Message):
     """Versions 0 to 2."""
 
     partition_index: int
@@ -21,16 +20,16 @@ class VoteResponsePartitionData:
     vote_granted: bool
 
 
-@value(kw_only=True)
-class VoteResponseTopicData:
+@message
+class VoteResponseTopicData(Message):
     """Versions 0 to 2."""
 
     topic_name: str
     partitions: tuple[VoteResponsePartitionData, ...]
 
 
-@value(kw_only=True)
-class VoteResponseNodeEndpoint:
+@message
+class VoteResponseNodeEndpoint(Message):
     """Versions 1 to 2."""
 
     node_id: int
@@ -38,8 +37,8 @@ class VoteResponseNodeEndpoint:
     port: int
 
 
-@value(kw_only=True)
-class VoteResponse:
+@message
+class VoteResponse(Message):
     """Versions 0 to 2."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -47,8 +46,8 @@ class VoteResponse:
     node_endpoints: tuple[VoteResponseNodeEndpoint, ...] = ()  # Versions 1 to 2.
 
 
-@value(kw_only=True)
-class VoteRequestPartitionData:
+@message
+class VoteRequestPartitionData(Message):
     """Versions 0 to 2."""
 
     partition_index: int
@@ -61,15 +60,15 @@ class VoteRequestPartitionData:
     pre_vote: bool = False  # Version 2.
 
 
-@value(kw_only=True)
-class VoteRequestTopicData:
+@message
+class VoteRequestTopicData(Message):
     """Versions 0 to 2."""
 
     topic_name: str
     partitions: tuple[VoteRequestPartitionData, ...]
 
 
-@value(kw_only=True)
+@message
 class VoteRequest(Request[VoteResponse]):
     """Versions 0 to 2."""
 
@@ -79,8 +78,8 @@ class VoteRequest(Request[VoteResponse]):
     voter_id: int = -1  # Versions 1 to 2.
 
 
-@value(kw_only=True)
-class BeginQuorumEpochResponsePartitionData:
+@message
+class BeginQuorumEpochResponsePartitionData(Message):
     """Versions 0 to 1."""
 
     partition_index: int
@@ -89,16 +88,16 @@ class BeginQuorumEpochResponsePartitionData:
     leader_epoch: int
 
 
-@value(kw_only=True)
-class BeginQuorumEpochResponseTopicData:
+@message
+class BeginQuorumEpochResponseTopicData(Message):
     """Versions 0 to 1."""
 
     topic_name: str
     partitions: tuple[BeginQuorumEpochResponsePartitionData, ...]
 
 
-@value(kw_only=True)
-class BeginQuorumEpochResponseNodeEndpoint:
+@message
+class BeginQuorumEpochResponseNodeEndpoint(Message):
     """Version 1."""
 
     node_id: int
@@ -106,8 +105,8 @@ class BeginQuorumEpochResponseNodeEndpoint:
     port: int
 
 
-@value(kw_only=True)
-class BeginQuorumEpochResponse:
+@message
+class BeginQuorumEpochResponse(Message):
     """Versions 0 to 1."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -115,8 +114,8 @@ class BeginQuorumEpochResponse:
     node_endpoints: tuple[BeginQuorumEpochResponseNodeEndpoint, ...] = ()  # Version 1.
 
 
-@value(kw_only=True)
-class BeginQuorumEpochRequestPartitionData:
+@message
+class BeginQuorumEpochRequestPartitionData(Message):
     """Versions 0 to 1."""
 
     partition_index: int
@@ -125,16 +124,16 @@ class BeginQuorumEpochRequestPartitionData:
     voter_directory_id: UUID | None = None  # Version 1.
 
 
-@value(kw_only=True)
-class BeginQuorumEpochRequestTopicData:
+@message
+class BeginQuorumEpochRequestTopicData(Message):
     """Versions 0 to 1."""
 
     topic_name: str
     partitions: tuple[BeginQuorumEpochRequestPartitionData, ...]
 
 
-@value(kw_only=True)
-class BeginQuorumEpochRequestLeaderEndpoint:
+@message
+class BeginQuorumEpochRequestLeaderEndpoint(Message):
     """Version 1."""
 
     name: str
@@ -142,7 +141,7 @@ class BeginQuorumEpochRequestLeaderEndpoint:
     port: int
 
 
-@value(kw_only=True)
+@message
 class BeginQuorumEpochRequest(Request[BeginQuorumEpochResponse]):
     """Versions 0 to 1."""
 
@@ -153,8 +152,8 @@ class BeginQuorumEpochRequest(Request[BeginQuorumEpochResponse]):
     leader_endpoints: tuple[BeginQuorumEpochRequestLeaderEndpoint, ...] = ()  # Version 1.
 
 
-@value(kw_only=True)
-class EndQuorumEpochResponsePartitionData:
+@message
+class EndQuorumEpochResponsePartitionData(Message):
     """Versions 0 to 1."""
 
     partition_index: int
@@ -163,16 +162,16 @@ class EndQuorumEpochResponsePartitionData:
     leader_epoch: int
 
 
-@value(kw_only=True)
-class EndQuorumEpochResponseTopicData:
+@message
+class EndQuorumEpochResponseTopicData(Message):
     """Versions 0 to 1."""
 
     topic_name: str
     partitions: tuple[EndQuorumEpochResponsePartitionData, ...]
 
 
-@value(kw_only=True)
-class EndQuorumEpochResponseNodeEndpoint:
+@message
+class EndQuorumEpochResponseNodeEndpoint(Message):
     """Version 1."""
 
     node_id: int
@@ -180,8 +179,8 @@ class EndQuorumEpochResponseNodeEndpoint:
     port: int
 
 
-@value(kw_only=True)
-class EndQuorumEpochResponse:
+@message
+class EndQuorumEpochResponse(Message):
     """Versions 0 to 1."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -189,16 +188,16 @@ class EndQuorumEpochResponse:
     node_endpoints: tuple[EndQuorumEpochResponseNodeEndpoint, ...] = ()  # Version 1.
 
 
-@value(kw_only=True)
-class ReplicaInfo:
+@message
+class ReplicaInfo(Message):
     """Version 1."""
 
     candidate_id: int
     candidate_directory_id: UUID | None
 
 
-@value(kw_only=True)
-class EndQuorumEpochRequestPartitionData:
+@message
+class EndQuorumEpochRequestPartitionData(Message):
     """Versions 0 to 1."""
 
     partition_index: int
@@ -208,16 +207,16 @@ class EndQuorumEpochRequestPartitionData:
     preferred_candidates: tuple[ReplicaInfo, ...] = ()  # Version 1.
 
 
-@value(kw_only=True)
-class EndQuorumEpochRequestTopicData:
+@message
+class EndQuorumEpochRequestTopicData(Message):
     """Versions 0 to 1."""
 
     topic_name: str
     partitions: tuple[EndQuorumEpochRequestPartitionData, ...]
 
 
-@value(kw_only=True)
-class EndQuorumEpochRequestLeaderEndpoint:
+@message
+class EndQuorumEpochRequestLeaderEndpoint(Message):
     """Version 1."""
 
     name: str
@@ -225,7 +224,7 @@ class EndQuorumEpochRequestLeaderEndpoint:
     port: int
 
 
-@value(kw_only=True)
+@message
 class EndQuorumEpochRequest(Request[EndQuorumEpochResponse]):
     """Versions 0 to 1."""
 
@@ -235,8 +234,8 @@ class EndQuorumEpochRequest(Request[EndQuorumEpochResponse]):
     leader_endpoints: tuple[EndQuorumEpochRequestLeaderEndpoint, ...] = ()  # Version 1.
 
 
-@value(kw_only=True)
-class ReplicaState:
+@message
+class ReplicaState(Message):
     """Versions 0 to 2."""
 
     replica_id: int
@@ -246,8 +245,8 @@ class ReplicaState:
     replica_directory_id: UUID | None = None  # Version 2.
 
 
-@value(kw_only=True)
-class DescribeQuorumResponsePartitionData:
+@message
+class DescribeQuorumResponsePartitionData(Message):
     """Versions 0 to 2."""
 
     partition_index: int
@@ -260,16 +259,16 @@ class DescribeQuorumResponsePartitionData:
     error_message: str | None = ""  # Version 2.
 
 
-@value(kw_only=True)
-class DescribeQuorumResponseTopicData:
+@message
+class DescribeQuorumResponseTopicData(Message):
     """Versions 0 to 2."""
 
     topic_name: str
     partitions: tuple[DescribeQuorumResponsePartitionData, ...]
 
 
-@value(kw_only=True)
-class DescribeQuorumResponseListener:
+@message
+class DescribeQuorumResponseListener(Message):
     """Version 2."""
 
     name: str
@@ -277,16 +276,16 @@ class DescribeQuorumResponseListener:
     port: int
 
 
-@value(kw_only=True)
-class Node:
+@message
+class Node(Message):
     """Version 2."""
 
     node_id: int
     listeners: tuple[DescribeQuorumResponseListener, ...]
 
 
-@value(kw_only=True)
-class DescribeQuorumResponse:
+@message
+class DescribeQuorumResponse(Message):
     """Versions 0 to 2."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -295,22 +294,22 @@ class DescribeQuorumResponse:
     nodes: tuple[Node, ...] = ()  # Version 2.
 
 
-@value(kw_only=True)
-class DescribeQuorumRequestPartitionData:
+@message
+class DescribeQuorumRequestPartitionData(Message):
     """Versions 0 to 2."""
 
     partition_index: int
 
 
-@value(kw_only=True)
-class DescribeQuorumRequestTopicData:
+@message
+class DescribeQuorumRequestTopicData(Message):
     """Versions 0 to 2."""
 
     topic_name: str
     partitions: tuple[DescribeQuorumRequestPartitionData, ...]
 
 
-@value(kw_only=True)
+@message
 class DescribeQuorumRequest(Request[DescribeQuorumResponse]):
     """Versions 0 to 2."""
 
@@ -318,24 +317,24 @@ class DescribeQuorumRequest(Request[DescribeQuorumResponse]):
     topics: tuple[DescribeQuorumRequestTopicData, ...]
 
 
-@value(kw_only=True)
-class FetchSnapshotResponseSnapshotId:
+@message
+class FetchSnapshotResponseSnapshotId(Message):
     """Versions 0 to 1."""
 
     end_offset: int
     epoch: int
 
 
-@value(kw_only=True)
-class LeaderIdAndEpoch:
+@message
+class LeaderIdAndEpoch(Message):
     """Versions 0 to 1."""
 
     leader_id: int
     leader_epoch: int
 
 
-@value(kw_only=True)
-class FetchSnapshotResponsePartitionSnapshot:
+@message
+class FetchSnapshotResponsePartitionSnapshot(Message):
     """Versions 0 to 1."""
 
     index: int
@@ -347,16 +346,16 @@ class FetchSnapshotResponsePartitionSnapshot:
     unaligned_records: bytes
 
 
-@value(kw_only=True)
-class FetchSnapshotResponseTopicSnapshot:
+@message
+class FetchSnapshotResponseTopicSnapshot(Message):
     """Versions 0 to 1."""
 
     name: str
     partitions: tuple[FetchSnapshotResponsePartitionSnapshot, ...]
 
 
-@value(kw_only=True)
-class FetchSnapshotResponseNodeEndpoint:
+@message
+class FetchSnapshotResponseNodeEndpoint(Message):
     """Version 1."""
 
     node_id: int
@@ -364,8 +363,8 @@ class FetchSnapshotResponseNodeEndpoint:
     port: int
 
 
-@value(kw_only=True)
-class FetchSnapshotResponse:
+@message
+class FetchSnapshotResponse(Message):
     """Versions 0 to 1."""
 
     throttle_time_ms: int = 0
@@ -374,16 +373,16 @@ class FetchSnapshotResponse:
     node_endpoints: tuple[FetchSnapshotResponseNodeEndpoint, ...] = ()  # Version 1.
 
 
-@value(kw_only=True)
-class FetchSnapshotRequestSnapshotId:
+@message
+class FetchSnapshotRequestSnapshotId(Message):
     """Versions 0 to 1."""
 
     end_offset: int
     epoch: int
 
 
-@value(kw_only=True)
-class FetchSnapshotRequestPartitionSnapshot:
+@message
+class FetchSnapshotRequestPartitionSnapshot(Message):
     """Versions 0 to 1."""
 
     partition: int
@@ -393,15 +392,15 @@ class FetchSnapshotRequestPartitionSnapshot:
     replica_directory_id: UUID | None = None  # Version 1.
 
 
-@value(kw_only=True)
-class FetchSnapshotRequestTopicSnapshot:
+@message
+class FetchSnapshotRequestTopicSnapshot(Message):
     """Versions 0 to 1."""
 
     name: str
     partitions: tuple[FetchSnapshotRequestPartitionSnapshot, ...]
 
 
-@value(kw_only=True)
+@message
 class FetchSnapshotRequest(Request[FetchSnapshotResponse]):
     """Versions 0 to 1."""
 
@@ -412,8 +411,8 @@ class FetchSnapshotRequest(Request[FetchSnapshotResponse]):
     topics: tuple[FetchSnapshotRequestTopicSnapshot, ...]
 
 
-@value(kw_only=True)
-class AddRaftVoterResponse:
+@message
+class AddRaftVoterResponse(Message):
     """Versions 0 to 1."""
 
     throttle_time_ms: int = 0
@@ -421,8 +420,8 @@ class AddRaftVoterResponse:
     error_message: str | None
 
 
-@value(kw_only=True)
-class AddRaftVoterRequestListener:
+@message
+class AddRaftVoterRequestListener(Message):
     """Versions 0 to 1."""
 
     name: str
@@ -430,7 +429,7 @@ class AddRaftVoterRequestListener:
     port: int
 
 
-@value(kw_only=True)
+@message
 class AddRaftVoterRequest(Request[AddRaftVoterResponse]):
     """Versions 0 to 1."""
 
@@ -443,8 +442,8 @@ class AddRaftVoterRequest(Request[AddRaftVoterResponse]):
     ack_when_committed: bool = True  # Version 1.
 
 
-@value(kw_only=True)
-class RemoveRaftVoterResponse:
+@message
+class RemoveRaftVoterResponse(Message):
     """Version 0."""
 
     throttle_time_ms: int = 0
@@ -452,7 +451,7 @@ class RemoveRaftVoterResponse:
     error_message: str | None
 
 
-@value(kw_only=True)
+@message
 class RemoveRaftVoterRequest(Request[RemoveRaftVoterResponse]):
     """Version 0."""
 
@@ -462,8 +461,8 @@ class RemoveRaftVoterRequest(Request[RemoveRaftVoterResponse]):
     voter_directory_id: UUID | None
 
 
-@value(kw_only=True)
-class CurrentLeader:
+@message
+class CurrentLeader(Message):
     """Version 0."""
 
     leader_id: int = -1
@@ -472,8 +471,8 @@ class CurrentLeader:
     port: int
 
 
-@value(kw_only=True)
-class UpdateRaftVoterResponse:
+@message
+class UpdateRaftVoterResponse(Message):
     """Version 0."""
 
     throttle_time_ms: int = 0
@@ -481,8 +480,8 @@ class UpdateRaftVoterResponse:
     current_leader: CurrentLeader = CurrentLeader(host="", port=0)
 
 
-@value(kw_only=True)
-class UpdateRaftVoterRequestListener:
+@message
+class UpdateRaftVoterRequestListener(Message):
     """Version 0."""
 
     name: str
@@ -490,15 +489,15 @@ class UpdateRaftVoterRequestListener:
     port: int
 
 
-@value(kw_only=True)
-class KRaftVersionFeature:
+@message
+class KRaftVersionFeature(Message):
     """Version 0."""
 
     min_supported_version: int
     max_supported_version: int
 
 
-@value(kw_only=True)
+@message
 class UpdateRaftVoterRequest(Request[UpdateRaftVoterResponse]):
     """Version 0."""
 

@@ -6,12 +6,11 @@ from typing import ClassVar
 from uuid import UUID
 
 from ..errors import ErrorCode
-from ..values import value
-from .base import Request
+from .base import Message, Request, message
 
 
-@value(kw_only=True)
-class CreatableTopicConfigs:
+@message
+class CreatableTopicConfigs(Message):
     """Versions 5 to 7."""
 
     name: str
@@ -21,8 +20,8 @@ class CreatableTopicConfigs:
     is_sensitive: bool
 
 
-@value(kw_only=True)
-class CreatableTopicResult:
+@message
+class CreatableTopicResult(Message):
     """Versions 2 to 7."""
 
     name: str
@@ -35,32 +34,32 @@ class CreatableTopicResult:
     topic_id: UUID | None = None  # Version 7.
 
 
-@value(kw_only=True)
-class CreateTopicsResponse:
+@message
+class CreateTopicsResponse(Message):
     """Versions 2 to 7."""
 
     throttle_time_ms: int = 0
     topics: tuple[CreatableTopicResult, ...]
 
 
-@value(kw_only=True)
-class CreatableReplicaAssignment:
+@message
+class CreatableReplicaAssignment(Message):
     """Versions 2 to 7."""
 
     partition_index: int
     broker_ids: tuple[int, ...] = ()
 
 
-@value(kw_only=True)
-class CreatableTopicConfig:
+@message
+class CreatableTopicConfig(Message):
     """Versions 2 to 7."""
 
     name: str
     value: str | None
 
 
-@value(kw_only=True)
-class CreatableTopic:
+@message
+class CreatableTopic(Message):
     """Versions 2 to 7."""
 
     name: str
@@ -70,7 +69,7 @@ class CreatableTopic:
     configs: tuple[CreatableTopicConfig, ...]
 
 
-@value(kw_only=True)
+@message
 class CreateTopicsRequest(Request[CreateTopicsResponse]):
     """Versions 2 to 7."""
 
@@ -80,8 +79,8 @@ class CreateTopicsRequest(Request[CreateTopicsResponse]):
     validate_only: bool = False
 
 
-@value(kw_only=True)
-class DeletableTopicResult:
+@message
+class DeletableTopicResult(Message):
     """Versions 1 to 6."""
 
     name: str | None
@@ -90,23 +89,23 @@ class DeletableTopicResult:
     topic_id: UUID | None = None  # Version 6.
 
 
-@value(kw_only=True)
-class DeleteTopicsResponse:
+@message
+class DeleteTopicsResponse(Message):
     """Versions 1 to 6."""
 
     throttle_time_ms: int = 0
     responses: tuple[DeletableTopicResult, ...]
 
 
-@value(kw_only=True)
-class DeleteTopicState:
+@message
+class DeleteTopicState(Message):
     """Version 6."""
 
     name: str | None = None
     topic_id: UUID | None
 
 
-@value(kw_only=True)
+@message
 class DeleteTopicsRequest(Request[DeleteTopicsResponse]):
     """Versions 1 to 6."""
 
@@ -116,8 +115,8 @@ class DeleteTopicsRequest(Request[DeleteTopicsResponse]):
     topics: tuple[DeleteTopicState, ...] = ()  # Version 6.
 
 
-@value(kw_only=True)
-class CreatePartitionsTopicResult:
+@message
+class CreatePartitionsTopicResult(Message):
     """Versions 0 to 3."""
 
     name: str
@@ -125,23 +124,23 @@ class CreatePartitionsTopicResult:
     error_message: str | None = None
 
 
-@value(kw_only=True)
-class CreatePartitionsResponse:
+@message
+class CreatePartitionsResponse(Message):
     """Versions 0 to 3."""
 
     throttle_time_ms: int = 0
     results: tuple[CreatePartitionsTopicResult, ...]
 
 
-@value(kw_only=True)
-class CreatePartitionsAssignment:
+@message
+class CreatePartitionsAssignment(Message):
     """Versions 0 to 3."""
 
     broker_ids: tuple[int, ...] = ()
 
 
-@value(kw_only=True)
-class CreatePartitionsTopic:
+@message
+class CreatePartitionsTopic(Message):
     """Versions 0 to 3."""
 
     name: str
@@ -150,7 +149,7 @@ class CreatePartitionsTopic:
     remove_last_partitions: bool = False  # Version 3.
 
 
-@value(kw_only=True)
+@message
 class CreatePartitionsRequest(Request[CreatePartitionsResponse]):
     """Versions 0 to 3."""
 
@@ -160,8 +159,8 @@ class CreatePartitionsRequest(Request[CreatePartitionsResponse]):
     validate_only: bool
 
 
-@value(kw_only=True)
-class PartitionResult:
+@message
+class PartitionResult(Message):
     """Versions 0 to 2."""
 
     partition_id: int
@@ -169,16 +168,16 @@ class PartitionResult:
     error_message: str | None
 
 
-@value(kw_only=True)
-class ReplicaElectionResult:
+@message
+class ReplicaElectionResult(Message):
     """Versions 0 to 2."""
 
     topic: str
     partition_result: tuple[PartitionResult, ...]
 
 
-@value(kw_only=True)
-class ElectLeadersResponse:
+@message
+class ElectLeadersResponse(Message):
     """Versions 0 to 2."""
 
     throttle_time_ms: int = 0
@@ -186,15 +185,15 @@ class ElectLeadersResponse:
     error_code: ErrorCode = ErrorCode.none  # Versions 1 to 2.
 
 
-@value(kw_only=True)
-class TopicPartitions:
+@message
+class TopicPartitions(Message):
     """Versions 0 to 2."""
 
     topic: str
     partitions: tuple[int, ...] = ()
 
 
-@value(kw_only=True)
+@message
 class ElectLeadersRequest(Request[ElectLeadersResponse]):
     """Versions 0 to 2."""
 
@@ -204,8 +203,8 @@ class ElectLeadersRequest(Request[ElectLeadersResponse]):
     election_type: int = 0  # Versions 1 to 2.
 
 
-@value(kw_only=True)
-class ReassignablePartitionResponse:
+@message
+class ReassignablePartitionResponse(Message):
     """Versions 0 to 1."""
 
     partition_index: int
@@ -213,16 +212,16 @@ class ReassignablePartitionResponse:
     error_message: str | None
 
 
-@value(kw_only=True)
-class ReassignableTopicResponse:
+@message
+class ReassignableTopicResponse(Message):
     """Versions 0 to 1."""
 
     name: str
     partitions: tuple[ReassignablePartitionResponse, ...]
 
 
-@value(kw_only=True)
-class AlterPartitionReassignmentsResponse:
+@message
+class AlterPartitionReassignmentsResponse(Message):
     """Versions 0 to 1."""
 
     throttle_time_ms: int = 0
@@ -232,23 +231,23 @@ class AlterPartitionReassignmentsResponse:
     allow_replication_factor_change: bool = True  # Version 1.
 
 
-@value(kw_only=True)
-class ReassignablePartition:
+@message
+class ReassignablePartition(Message):
     """Versions 0 to 1."""
 
     partition_index: int
     replicas: tuple[int, ...] | None = None
 
 
-@value(kw_only=True)
-class ReassignableTopic:
+@message
+class ReassignableTopic(Message):
     """Versions 0 to 1."""
 
     name: str
     partitions: tuple[ReassignablePartition, ...]
 
 
-@value(kw_only=True)
+@message
 class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResponse]):
     """Versions 0 to 1."""
 
@@ -258,8 +257,8 @@ class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResp
     allow_replication_factor_change: bool = True  # Version 1.
 
 
-@value(kw_only=True)
-class OngoingPartitionReassignment:
+@message
+class OngoingPartitionReassignment(Message):
     """Version 0."""
 
     partition_index: int
@@ -268,16 +267,16 @@ class OngoingPartitionReassignment:
     removing_replicas: tuple[int, ...] = ()
 
 
-@value(kw_only=True)
-class OngoingTopicReassignment:
+@message
+class OngoingTopicReassignment(Message):
     """Version 0."""
 
     name: str
     partitions: tuple[OngoingPartitionReassignment, ...]
 
 
-@value(kw_only=True)
-class ListPartitionReassignmentsResponse:
+@message
+class ListPartitionReassignmentsResponse(Message):
     """Version 0."""
 
     throttle_time_ms: int = 0
@@ -286,15 +285,15 @@ class ListPartitionReassignmentsResponse:
     topics: tuple[OngoingTopicReassignment, ...]
 
 
-@value(kw_only=True)
-class ListPartitionReassignmentsTopics:
+@message
+class ListPartitionReassignmentsTopics(Message):
     """Version 0."""
 
     name: str
     partition_indexes: tuple[int, ...] = ()
 
 
-@value(kw_only=True)
+@message
 class ListPartitionReassignmentsRequest(Request[ListPartitionReassignmentsResponse]):
     """Version 0."""
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
-from functools import cache
 from operator import attrgetter
 from types import NoneType
 from typing import Any, Final, TypeVar, get_args, get_type_hints
@@ -38,7 +37,11 @@ _INT64 = struct.Struct(">q")
 _FLOAT64 = struct.Struct(">d")
 
 
-@cache
+_made_readers: dict[tuple[type[Any], type[Any]], Read] = {}
+_made_writers: dict[tuple[type[Any], type[Any]], Write] = {}
+"""By class and schema; at most one for each version of each message."""
+
+
 def _nested_class(owner: type[Any], field_name: str) -> type[Any]:
     """Return the message class of a nested structure, or of an array of them."""
     kind = get_type_hints(owner)[field_name]
@@ -51,9 +54,15 @@ def _nested_class(owner: type[Any], field_name: str) -> type[Any]:
 # Bytes to messages.
 
 
-@cache
 def message_reader(cls: type[T], entity_type: type[Entity]) -> Callable[[Reader], T]:
     """Return the function that reads a `cls` from a message of that version, and moves the reader to its end."""
+    made = _made_readers.get((cls, entity_type))
+    if made is None:
+        made = _made_readers[cls, entity_type] = _make_reader(cls, entity_type)
+    return made
+
+
+def _make_reader(cls: type[T], entity_type: type[Entity]) -> Callable[[Reader], T]:
     plain: list[tuple[str, Read]] = []
     tagged: dict[int, tuple[str, Read]] = {}
     for schema in schema_of(entity_type):
@@ -140,9 +149,15 @@ _NULLABLE_READERS: Final[Mapping[str, Read]] = {
 # Messages to bytes.
 
 
-@cache
 def message_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer, T], None]:
     """Return the function that writes a `cls` as a message of that version."""
+    made = _made_writers.get((cls, entity_type))
+    if made is None:
+        made = _made_writers[cls, entity_type] = _make_writer(cls, entity_type)
+    return made
+
+
+def _make_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer, T], None]:
     defaults = {item.name: item.default for item in fields(cls)}  # type: ignore[arg-type]  # a dataclass
     plain: list[tuple[Callable[[T], Any], Write]] = []
     tagged: list[tuple[int, Callable[[T], Any], Write, Any]] = []

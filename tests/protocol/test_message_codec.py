@@ -15,14 +15,15 @@ from kio.serial import entity_reader, entity_writer
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages import generate
-from tierfetch.protocol.messages.registry import REQUESTS, RESPONSES
+from tierfetch.protocol.messages.registry import MESSAGES as CLASSES
+from tierfetch.protocol.messages.registry import request_class, response_class
 from tierfetch.protocol.wire.message_codec import message_reader, message_writer
 from tierfetch.protocol.wire.primitives import MalformedMessageError, Reader, Writer
 from tierfetch.protocol.wire.schema import FieldSchema, schema_of
 
 MESSAGES = [
     (api, version, which)
-    for api in REQUESTS
+    for api in CLASSES
     for version in range(api.min_version, api.max_version + 1)
     for which in ("request", "response")
 ]
@@ -46,7 +47,7 @@ def entity_type(api: ApiKey, version: int, which: str) -> Any:
 
 
 def message_class(api: ApiKey, which: str) -> Any:
-    return (REQUESTS if which == "request" else RESPONSES)[api]
+    return request_class(api) if which == "request" else response_class(api)
 
 
 def random_entity(random: Random, kind: Any) -> Any:
@@ -108,7 +109,7 @@ def test_a_message_has_a_field_for_each_field_of_each_version(api: ApiKey, which
 
 
 def test_a_null_where_none_is_allowed_is_refused_on_both_sides() -> None:
-    cls, kind = REQUESTS[ApiKey.DELETE_GROUPS], ApiKey.DELETE_GROUPS.request_type(0)
+    cls, kind = request_class(ApiKey.DELETE_GROUPS), ApiKey.DELETE_GROUPS.request_type(0)
     with pytest.raises(MalformedMessageError, match="groups_names is null"):
         message_reader(cls, kind)(Reader(memoryview(b"\xff\xff\xff\xff"), 0, flexible=False))
     with pytest.raises(TypeError, match=r"DeleteGroupsRequest\.groups_names is None"):
@@ -116,8 +117,8 @@ def test_a_null_where_none_is_allowed_is_refused_on_both_sides() -> None:
 
 
 def test_a_nested_structure_of_another_message_is_refused() -> None:
-    cls, kind = REQUESTS[ApiKey.LIST_OFFSETS], ApiKey.LIST_OFFSETS.request_type(1)
-    wrong = REQUESTS[ApiKey.HEARTBEAT](group_id="g", generation_id=1, member_id="m")
+    cls, kind = request_class(ApiKey.LIST_OFFSETS), ApiKey.LIST_OFFSETS.request_type(1)
+    wrong = request_class(ApiKey.HEARTBEAT)(group_id="g", generation_id=1, member_id="m")
     with pytest.raises(TypeError, match=r"ListOffsetsRequest\.topics holds a HeartbeatRequest, not a ListOffsetsTopic"):
         message_writer(cls, kind)(Writer(flexible=False), cls(replica_id=-1, topics=(wrong,)))
 
