@@ -5,7 +5,6 @@
 | UNREGISTERED | none are sent | registered with a new incarnation id: STARTING |
 | STARTING | wants to stay fenced | `serve`: RUNNING |
 | RUNNING | wants to be unfenced; the controller does it once this node has replayed its own registration | |
-| PAUSED | wants to be fenced: whoever can takes over its leaderships | fenced: RUNNING |
 | LEAVING | wants to shut down: leaderships move | told to go, or out of time: LEFT |
 
 Any state but LEFT: STALE_BROKER_EPOCH or BROKER_ID_NOT_REGISTERED means that the registration is not ours any more: a
@@ -50,7 +49,6 @@ class BrokerState(Enum):
     UNREGISTERED = "unregistered"
     STARTING = "starting"
     RUNNING = "running"
-    PAUSED = "paused"
     LEAVING = "leaving"
     LEFT = "left"
 
@@ -136,27 +134,6 @@ class BrokerLifecycle:
     def _fail(self, reason: str) -> None:
         if not self.failed.done():
             self.failed.set_result(reason)
-
-    async def hand_over(self) -> None:
-        """Give up every leadership and come back: for a log that had to be opened anew. Returns at once where that is
-        under way already, and stays away if the broker is told to leave meanwhile. ControllerUnavailableError if it
-        was not heard in time.
-        """
-        if self.state is not BrokerState.RUNNING:
-            return
-        try:
-            async with asyncio.timeout(self._times.leaving_s):
-                if await self._until_fenced(BrokerState.PAUSED, is_fenced=True):
-                    await self._until_fenced(BrokerState.RUNNING, is_fenced=False)
-        except TimeoutError:
-            self._end_pause()
-            raise ControllerUnavailableError(
-                f"leaderships could not be handed over within {self._times.leaving_s:g} s"
-            ) from None
-
-    def _end_pause(self) -> None:
-        if self.state is BrokerState.PAUSED:
-            self._set_state(BrokerState.RUNNING)
 
     async def leave(self) -> None:
         """Move what it leads to others, as far as time allows (controlled shutdown). Idempotent."""
@@ -268,7 +245,7 @@ class BrokerLifecycle:
             "broker_id": self._identity.broker_id,
             "broker_epoch": self.broker_epoch,
             "current_metadata_offset": self._replayed_offset(),
-            "want_fence": state in (BrokerState.STARTING, BrokerState.PAUSED),
+            "want_fence": state is BrokerState.STARTING,
             "want_shut_down": state is BrokerState.LEAVING,
             "offline_log_dirs": self.offline_directories(),
             "thin_replicas": self.thin_replicas(),

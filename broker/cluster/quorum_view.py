@@ -250,21 +250,6 @@ class QuorumClusterView:
         body = {"broker_id": self._node_id, "broker_epoch": self.broker_epoch, "directories": directories}
         return await self._ask(ApiKey.ASSIGN_REPLICAS_TO_DIRS, body)
 
-    async def renew_leadership(self, partition: TopicIdPartition, leader_epoch: int) -> None:
-        """A controller renews epochs only of brokers that come and go, so this one does, once for all its partitions
-        that ask meanwhile. Returns when the image says that the epoch is over.
-        """
-
-        def is_over(image: ClusterImage) -> bool:
-            if image.topic_names.get(partition.topic_id) != partition.topic:
-                return True
-            registration = image.partition(partition.topic_partition)
-            return registration is None or registration.leader_epoch > leader_epoch
-
-        if not is_over(self.image):
-            await self.lifecycle.hand_over()
-            await self._until_image(is_over)
-
     async def create_topic(self, topic: NewTopic) -> TopicImage:
         assignments = [
             {"partition_index": number, "broker_ids": replicas} for number, replicas in enumerate(topic.assignments)
