@@ -336,6 +336,12 @@ class SimFile:
         if self._is_poisoned:
             raise os_error(errno.EIO, self._path, ": an fsync through another handle failed before")
 
+    async def drop_cache(self) -> None:
+        self._refuse_closed()
+        disk, inode = self._disk, self._inode
+        settled_s = max(self._settled_s(_EVERYTHING), asyncio.get_running_loop().time())
+        await self._read_at(settled_s + disk.delay_s(NAME_S), _EVERYTHING, inode.evict)
+
     async def close(self) -> None:
         if self._is_closed:
             return
