@@ -33,6 +33,7 @@ SEGMENT = "00000000000000000000.log"
 @pytest.fixture
 async def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Nodes]:
     """The timer does not hide what has to happen at once."""
+    monkeypatch.setattr("tierfetch.broker.replicas.manager.TICK_S_MAX", 3600.0)
     monkeypatch.setattr("tierfetch.broker.failed_logs.RETRY_MIN_MS", 20)
     monkeypatch.setattr("tierfetch.broker.failed_logs.RETRY_MAX_MS", 100)
     nodes = Nodes(tmp_path, {"replica.lag.time.max.ms": "60000"})
