@@ -201,6 +201,8 @@ class FailedLogs:
         now_s = asyncio.get_running_loop().time()
         attempts = self._attempts.get(key)
         if attempts is None or now_s - attempts.failed_s >= FORGIVEN_S:
+            if attempts is not None:
+                self._stop(attempts)
             self._attempts[key] = _Attempts(Backoff(RETRY_MIN_MS, RETRY_MAX_MS, JITTER, self._rng), now_s, now_s)
         else:
             attempts.reason = "its log has failed again"

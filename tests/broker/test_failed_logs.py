@@ -8,19 +8,23 @@ import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from tierfetch.broker.cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
-from tierfetch.broker.failed_logs import NO_EPOCH, FailedLog, obstacle
+from tierfetch.broker.failed_logs import FORGIVEN_S, NO_EPOCH, FailedLog, FailedLogs, obstacle
+from tierfetch.broker.replicas.hosted_partitions import LogFailures
 from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.disk.open_file import OsFile
 from tierfetch.log.keeper.manager import LogManager
 from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.protocol.errors import KafkaError
-from tierfetch.protocol.topics import TopicPartition
+from tierfetch.protocol.topics import TopicIdPartition, TopicPartition
 from tierfetch.tests.broker.hosting import batch
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.waiting import until
@@ -316,6 +320,36 @@ async def test_a_log_that_refuses_appends_is_not_read_again_for_each_trial(
         await produce(nodes, 1, b"a")
     await until(lambda: full.refused >= 5)
     assert opened == [TopicPartition("t", 0)], "the tail is read once, and only the trial is made again"
+
+
+async def test_D1_each_attempt_waits_twice_as_long_as_the_one_before_until_the_log_lasts() -> None:
+    async def refuse(_: TopicPartition) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    key, woken = TopicIdPartition(UUID(int=5), "t", 0), list[float]()
+    loop = asyncio.get_running_loop()
+    logs: Any = SimpleNamespace(get=lambda _: None, reopen=refuse)
+    failed = FailedLogs(logs, 1, Random(1), lambda: woken.append(loop.time()), LogFailures())
+    failed.add_unopened(key)
+    attempts, pauses = failed._attempts[key], list[float]()
+    for _ in range(7):
+        attempts.due_s = 0
+        with pytest.raises(OSError, match="Input/output error"):
+            await failed.retry(key, ())
+        pauses.append(attempts.due_s - attempts.failed_s)
+        with pytest.raises(KafkaError, match="Input/output error"):
+            await failed.retry(key, ())
+    for pause, expected in zip(pauses, (1, 2, 4, 8, 16, 30, 30), strict=True):
+        assert 0.8 * expected <= pause <= 1.2 * expected
+    failed._failed.clear()
+    failed.add_unopened(key)
+    assert failed._attempts[key] is attempts, "it has failed a moment ago"
+    failed._failed.clear()
+    attempts.failed_s -= FORGIVEN_S
+    failed.add_unopened(key)
+    assert failed._attempts[key].due_s <= loop.time()
+    failed.close()
+    assert woken == []
 
 
 REGISTERED = PartitionRegistration(3, 5, 9, (1, 2, 3), (1, 3), (None, LOST_DIRECTORY, None))
