@@ -293,8 +293,8 @@ class Broker(Service):
         self._stack.push_async_callback(manager.close)
         await manager.start()
         if isinstance(self.view, QuorumClusterView):
-            self.view.lifecycle.thin_replicas = self.thin.report
             lifecycle = self.view.lifecycle
+            lifecycle.thin_replicas, self.thin.on_change = self.thin.report, lifecycle.report_soon
 
             def tell_offline() -> None:
                 lifecycle.report()

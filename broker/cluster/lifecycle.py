@@ -34,6 +34,8 @@ from .controller_channel import ControllerChannel, ControllerUnavailableError
 
 REGISTRATION_RETRY_S: Final = 0.1
 LEAVING_INTERVAL_S: Final = 0.05
+REPORT_DELAY_S: Final = 0.1
+"""What is to be reported soon gathers so long: a report names all thin replicas, and many change in one wave."""
 NO_PREVIOUS_EPOCH: Final = -1
 _LOST_REGISTRATION: Final = frozenset({ErrorCode.stale_broker_epoch, ErrorCode.broker_id_not_registered})
 _PASSING: Final = frozenset({ErrorCode.duplicate_broker_registration, ErrorCode.not_controller})
@@ -95,6 +97,7 @@ class BrokerLifecycle:
         self._previous_epoch = NO_PREVIOUS_EPOCH
         self._beating: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
+        self._soon: asyncio.TimerHandle | None = None
         self._changed = asyncio.Condition()
         self.thin_replicas: Callable[[], Sequence[ThinReplica]] = tuple
         """What heartbeats report (see `thin_replicas`)."""
@@ -127,6 +130,15 @@ class BrokerLifecycle:
             self._fail("none of its log directories can be used any more")
         self._wake.set()
 
+    def report_soon(self) -> None:
+        """Something that the controller's elections look at has changed: send a heartbeat within `REPORT_DELAY_S`."""
+        if self._soon is None:
+            self._soon = asyncio.get_running_loop().call_later(REPORT_DELAY_S, self._report_now)
+
+    def _report_now(self) -> None:
+        self._soon = None
+        self._wake.set()
+
     def controller_changed(self) -> None:
         """The one that is active now has not heard this broker yet: send the next heartbeat now."""
         self._wake.set()
@@ -147,6 +159,8 @@ class BrokerLifecycle:
             _log.warning("the controller did not let the broker go within %g s", self._times.leaving_s)
 
     async def close(self) -> None:
+        if self._soon is not None:
+            self._soon.cancel()
         if self._beating is not None:
             self._beating.cancel()
             await asyncio.gather(self._beating, return_exceptions=True)

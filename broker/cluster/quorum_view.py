@@ -93,6 +93,8 @@ class QuorumClusterView:
         self._request_timeout_s = request_timeout_s
         self._listeners: list[ImageListener] = []
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+        self._applied_epoch = -1
+        """Of the batch applied last. A controller believes what is reported about the metadata of its own epoch."""
         self._stack = AsyncExitStack()
         self._node: QuorumNode | None = None
         self._is_sharing = False
@@ -288,6 +290,9 @@ class QuorumClusterView:
         before = self.image
         if self._metadata.apply(batch.records):
             self._publish(before)
+        if batch.epoch != self._applied_epoch:
+            self._applied_epoch = batch.epoch
+            self.lifecycle.controller_changed()
         self._wake()
 
     def on_load_snapshot(self, snapshot: SnapshotContent) -> None:

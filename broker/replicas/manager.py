@@ -296,8 +296,7 @@ class ReplicaManager:
             key, log, self._services, on_low_watermark=self._on_low_watermark, on_failure=self._on_log_failure
         )
         self._hosted.add(name, partition)
-        if log.is_thin:
-            self._thin.joined(partition)
+        self._thin.opened(partition)
         return partition
 
     async def _treat_damage(self, key: TopicIdPartition, registration: PartitionRegistration) -> bool:
@@ -335,9 +334,12 @@ class ReplicaManager:
     async def _set_role(self, partition: Partition, registration: PartitionRegistration) -> None:
         role = _Role(registration.leader, registration.leader_epoch)
         name = partition.partition.topic_partition
+        was_in_isr = partition.is_in_isr
         partition.note_registration(registration)
         if partition.is_in_isr and partition.log.is_adopted:
             await self._confirm_adoption(partition)
+        if partition.is_in_isr and not was_in_isr and partition.log.config.remote_storage_enable:
+            self._thin.on_change()
         if self._roles.pop(name, None) == role:
             self._roles[name] = role
             return
@@ -403,6 +405,7 @@ class ReplicaManager:
         )
 
     def _on_log_replaced(self, partition: Partition) -> None:
+        self._thin.opened(partition)
         if self._tier is not None:
             self._tier.follow(partition.partition, partition.log)
 

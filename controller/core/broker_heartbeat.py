@@ -51,8 +51,9 @@ def observe_heartbeat(state: ControllerState, request: Any, moment: Moment) -> N
     except KafkaError:
         return
     state.sessions.touch(broker.broker_id, broker.epoch, moment.now_ms, request.current_metadata_offset)
-    reported = getattr(request, "thin_replicas", ())[:THIN_REPLICAS_MAX]
-    state.thin.report(broker.broker_id, map(_thin_replica, reported), state.config.warming)
+    if request.current_metadata_offset >= broker.epoch:  # else it is of another time than the registration
+        reported = map(_thin_replica, getattr(request, "thin_replicas", ())[:THIN_REPLICAS_MAX])
+        state.thin.report(broker.broker_id, reported, state.config.warming, request.current_metadata_offset)
 
 
 def _thin_replica(item: Any) -> ThinReplica:

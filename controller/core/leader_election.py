@@ -13,9 +13,15 @@ from ..records import LEADER_UNCHANGED, MetadataRecord, PartitionChangeRecord
 from .broker_changes import election_of
 from .partition_change import Election, PartitionChange
 from .state import ControllerResult, ControllerState, Plain
+from .thin import Warmth
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
+_REASONS: Final = {
+    Warmth.THIN: "most of its log lies in the tier only, and a fuller replica leads: wait until it has warmed",
+    Warmth.UNKNOWN: "its broker has not reported yet whether most of its log lies in the tier only: try again",
+    Warmth.FULL: "another replica comes first",
+}
 _ELECTIONS: Final = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
 
 
@@ -88,10 +94,10 @@ def _not_available(
             ErrorCode.eligible_leaders_not_available, f"{name}: none of the replicas {list(before.replicas)} is live"
         )
     first = before.preferred_leader
-    if state.is_thin(key, first):
-        reason = "most of its log lies in the tier only, and a full replica leads: wait until it has warmed"
-    else:
+    if first not in before.isr or not state.can_lead(before, first):
         reason = "it is not a live member of the ISR"
+    else:
+        reason = _REASONS[state.warmth(key, first)]
     return KafkaError(ErrorCode.preferred_leader_not_available, f"{name}: broker {first} cannot lead: {reason}")
 
 

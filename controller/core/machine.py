@@ -1,10 +1,10 @@
 """The controller as a machine without I/O: requests and the clock in, records and responses out.
 
     core = ControllerCore(config, random)
-    core.replay(record)                                  each committed record, in order; all nodes
+    core.replay(record, offset)                          each committed record, in order; all nodes
     core.become_active(now_ms)                           this node leads the quorum and has replayed its own log
     result = core.handle(api, request, moment)           decides; changes nothing in the image
-    core.replay(record) for record in result.records     once they are committed, before the next decision
+    core.replay(record, offset), each of result.records  once they are committed, before the next decision
     core.written(result, last_offset)                    then
     result.response                                      leaves
 
@@ -15,16 +15,17 @@ the controller before began and did not end is aborted, or it would swallow all 
 ended, one broker at a time; partitions that may get a leader or end a reassignment now; the balancing of leaders.
 
 Requests are kio's entities of any version, responses plain values of which each version takes its own
-(`protocol.wire.entities`).
+(`protocol.entities`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
 from ...protocol.api import ApiKey
+from ..image.registrations import PartitionKey
 from ..records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -32,6 +33,7 @@ from ..records import (
     ConfigRecord,
     EndTransactionRecord,
     MetadataRecord,
+    PartitionChangeRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
@@ -47,6 +49,7 @@ from .leader_election import balance_leaders, complete_reassignments, elect_lead
 from .partition_counts import create_partitions
 from .reassignment import alter_partition_reassignments, list_partition_reassignments
 from .state import UNCLEAN_KEY, ControllerResult, ControllerState, Moment, RandomSource
+from .thin import NOTHING_REPLAYED
 from .topics import create_topics, delete_topics
 
 RECORDS_PER_BATCH_MAX: Final = 10_000
@@ -91,6 +94,7 @@ class ControllerCore:
         self._failover: FastFailover | None = None
         self._is_sweep_due = False
         self._balance_at_ms = 0
+        self._replayed_offset = NOTHING_REPLAYED
 
     @property
     def is_active(self) -> bool:
@@ -102,6 +106,7 @@ class ControllerCore:
         self.state.sessions.begin(self.state.image.brokers.values(), now_ms)
         self._failover = FastFailover(config.fast_failover, config.session_timeout_ms)
         self._failover.begin(self.state.image, now_ms)
+        self.state.thin.begin(self._replayed_offset)
         self._is_sweep_due = True
         self._balance_at_ms = now_ms + config.leader_imbalance_check_interval_ms
 
@@ -109,8 +114,11 @@ class ControllerCore:
         """Another controller decides from now on."""
         self._failover = None
 
-    def replay(self, record: MetadataRecord) -> None:
-        """Take up one record, own or not."""
+    def replay(self, record: MetadataRecord, offset: int) -> None:
+        """Take up one record, own or not. `offset` is its own, or that of the last record of its batch."""
+        self._replayed_offset = offset
+        if isinstance(record, PartitionChangeRecord) and record.isr is not None and self.is_active:
+            self._note_joins(record, offset)
         self.state.image.replay(record)
         match record:
             case RegisterBrokerRecord() | UnregisterBrokerRecord():
@@ -121,14 +129,18 @@ class ControllerCore:
             case ConfigRecord() if record.name == UNCLEAN_KEY:
                 self._is_sweep_due = True
 
+    def _note_joins(self, record: PartitionChangeRecord, offset: int) -> None:
+        """Before it is replayed. No transaction of ours has anybody join an ISR, so the image is the one before."""
+        assert record.topic_id is not None, record
+        key = PartitionKey(record.topic_id, record.partition_id)
+        before = self.state.image.partition(key)
+        for replica in set(record.isr or ()).difference(() if before is None else before.isr):
+            self.state.thin.joined(key, replica, offset)
+
     def _fencing_changed(self, record: BrokerRegistrationChangeRecord) -> None:
         broker = self.state.image.brokers[record.broker_id]
         if broker.fenced:
             self.state.sessions.forget(record.broker_id)
-
-    def replay_all(self, records: Iterable[MetadataRecord]) -> None:
-        for record in records:
-            self.replay(record)
 
     def handle(self, api: ApiKey, request: Any, moment: Moment) -> ControllerResult:
         """Decide a request. The image stays as it is; a heartbeat is noted as a sign of life."""

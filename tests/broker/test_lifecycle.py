@@ -165,3 +165,18 @@ async def test_F11_thin_replicas_are_told(life: BrokerLifecycle, controllers: Fa
     await life.register(IDENTITY, -1)
     await controllers.until(lambda: bool(controllers.bodies(BEAT)))
     assert controllers.bodies(BEAT)[-1]["thin_replicas"] == [thin]
+
+
+async def test_F11_what_is_due_soon_is_told_in_one_heartbeat(controllers: FakeControllers) -> None:
+    controllers.will(BEAT, heartbeat(fenced=False))
+    life = BrokerLifecycle(controllers, Random(1), lambda: 44, LifecycleTimes(heartbeat_interval_s=3600.0))
+    await life.register(IDENTITY, -1)
+    await life.serve()
+    before = len(controllers.bodies(BEAT))
+    for _ in range(100):
+        life.report_soon()
+    await controllers.until(lambda: len(controllers.bodies(BEAT)) > before)
+    assert len(controllers.bodies(BEAT)) == before + 1
+    life.report_soon()
+    await controllers.until(lambda: len(controllers.bodies(BEAT)) > before + 1)
+    await life.close()
