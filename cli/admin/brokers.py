@@ -48,12 +48,28 @@ def list_brokers(bootstrap: tuple[str, ...], as_json: bool) -> None:
 
 @brokers.command("unregister")
 @click.argument("broker", type=int)
+@click.option("--force", is_flag=True, help="Also if it is alive: others lead until it is back in sync.")
 @bootstrap_option
 @click.confirmation_option("--yes", prompt="A broker that still runs registers again. Go on?")
-def unregister_broker(broker: int, bootstrap: tuple[str, ...]) -> None:
+def unregister_broker(broker: int, force: bool, bootstrap: tuple[str, ...]) -> None:
     """Forget a broker that will not come back."""
-    run(bootstrap, lambda admin: admin.ask(ApiKey.UNREGISTER_BROKER, {"broker_id": broker}))
+
+    async def unregister(admin: Admin) -> None:
+        if not force and await _is_alive(admin, broker):
+            raise click.ClickException(
+                f"broker {broker} is alive: it would lose its leaderships, and register again at once. Stop it first,"
+                " or give --force"
+            )
+        await admin.ask(ApiKey.UNREGISTER_BROKER, {"broker_id": broker})
+
+    run(bootstrap, unregister)
     click.echo(f"broker {broker} is forgotten")
+
+
+async def _is_alive(admin: Admin, broker: int) -> bool:
+    """Whether it is registered and not fenced."""
+    described = await admin.ask(ApiKey.DESCRIBE_CLUSTER, cluster_of(BROKER_ENDPOINTS))
+    return any(each.broker_id == broker for each in described.brokers)
 
 
 @brokers.command("wait", short_help="Wait until every replica of a broker is in sync.")

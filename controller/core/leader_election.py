@@ -5,6 +5,7 @@ unclean elections were allowed. Those that follow from brokers coming and going 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -105,16 +106,23 @@ def balance_leaders(state: ControllerState) -> ControllerResult:
     """Preferred leaders for partitions that have another, up to the limit of one round. Response: whether more may be
     left.
     """
-    records: list[MetadataRecord] = []
     maximum = state.config.elections_per_imbalance_max
-    for key in state.image.indexes.not_preferred:
-        if len(records) >= maximum:
-            return ControllerResult(records, response=True, is_atomic=False)
+    found = _preferred(state, state.image.indexes.not_preferred)
+    records = list(islice(found, maximum))
+    return ControllerResult(records, response=len(records) == maximum, is_atomic=False)
+
+
+def return_leaders(state: ControllerState, keys: Iterable[PartitionKey]) -> Iterator[PartitionChangeRecord]:
+    """Preferred leaders for those of these partitions that are there still and have another."""
+    return _preferred(state, (key for key in keys if key in state.image.indexes.not_preferred))
+
+
+def _preferred(state: ControllerState, keys: Iterable[PartitionKey]) -> Iterator[PartitionChangeRecord]:
+    for key in keys:
         before = state.image.registration(key)
         record = PartitionChange(state, key, before, election=Election.PREFERRED).build()
         if record is not None:
-            records.append(record)
-    return ControllerResult(records, response=False, is_atomic=False)
+            yield record
 
 
 def elect_leaderless(state: ControllerState) -> Iterator[PartitionChangeRecord]:

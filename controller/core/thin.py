@@ -80,17 +80,18 @@ class ThinReplicas:
 
     def report(
         self, broker_id: int, replicas: Iterable[ThinReplica], policy: WarmingPolicy, metadata_offset: int
-    ) -> None:
-        """Take up a report, unless a later one overtook it."""
+    ) -> frozenset[PartitionKey]:
+        """Take up a report, unless a later one overtook it; those that were thin by the one before, and are not now."""
         before = self._reports.get(broker_id)
         if metadata_offset < (self._began_offset if before is None else before.metadata_offset):
-            return
+            return frozenset()
         thin = frozenset(replica.key for replica in replicas if not replica.is_warm(policy))
         self._reports[broker_id] = _Report(thin, metadata_offset)
         joined = self._joined.pop(broker_id, {})
         uncovered = {key: offset for key, offset in joined.items() if offset > metadata_offset}
         if uncovered:
             self._joined[broker_id] = uncovered
+        return frozenset() if before is None else before.thin - thin
 
     def joined(self, key: PartitionKey, broker_id: int, offset: int) -> None:
         """A broker's replica joined the ISR by the record at `offset`."""

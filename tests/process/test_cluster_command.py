@@ -173,7 +173,8 @@ def check_operating(servers: str) -> None:
     assert as_json(servers, "brokers", "wait", "1", "--warm")["in_sync"] > 0
     tierfetch(servers, "configs", "alter", "--topic", "grown", "--set", "retention.ms=3600000")
     assert "retention.ms" in tierfetch(servers, "configs", "describe", "--topic", "grown")
-    assert "more replicas than" in refused(servers, "brokers", "unregister", "3", "--yes")
+    assert "broker 3 is alive" in refused(servers, "brokers", "unregister", "3", "--yes")
+    assert "more replicas than" in refused(servers, "brokers", "unregister", "3", "--yes", "--force")
     assert "topic nowhere does not exist" in refused(servers, "topics", "describe", "nowhere")
     port = servers.rpartition(":")[2]
     taken = subprocess.run(
