@@ -280,6 +280,7 @@ class Broker(Service):
             WarmingLimits(config.thin_replica_warm_bytes, config.thin_replica_warm_ms),
         )
         self.fetchers = FetcherPool(self._make_fetcher, config.num_replica_fetchers)
+        self._log_dirs.warm_in_ms, self._log_dirs.out_of_service = self.thin.warm_in_ms, self.hosted.out_of_service
         manager = ReplicaManager(
             self.hosted,
             services,

@@ -13,7 +13,8 @@ it. A last line that a crash tore is left out.
     restored      configs are as they were before the plan
     leading       the last step, preferred leaders, has begun
     pause, cancel, roll_back, resume    asked for by an operator; `skipped` are partitions to leave alone from now on,
-                  `old_configs` what there was before a plan without a throttle gets one.
+                  `old_configs` what there was before a plan without a throttle gets one, `warm_wait_s` how long new
+                  leaders may take from now on.
                   `resume` goes on with a cancel or a rollback that has not ended, else forward
     ended         the process has ended with this outcome; `left` are brokers that were not alive, so that their configs
                   could not be put back
@@ -130,6 +131,7 @@ class Event(_Value):
     ends: tuple[tuple[str, int, int], ...] = ()
     throttle_bytes_per_s: int | None = None
     old_configs: tuple[ConfigValue, ...] = ()
+    warm_wait_s: float | None = None
     outcome: Outcome | None = None
     left: tuple[int, ...] = ()
 
@@ -198,9 +200,10 @@ class Journal:
     def _asked(self, mode: Mode, aim: Mode, event: Event) -> Journal:
         """What an operator wants; a refusal is forgotten, so that it can be tried again."""
         old_configs = event.old_configs or self.header.old_configs
+        warm_wait_s = self.header.warm_wait_s if event.warm_wait_s is None else event.warm_wait_s
         return replace(
             self,
-            header=self.header.model_copy(update={"old_configs": old_configs}),
+            header=self.header.model_copy(update={"old_configs": old_configs, "warm_wait_s": warm_wait_s}),
             mode=mode,
             aim=aim,
             outcome=None,

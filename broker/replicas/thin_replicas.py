@@ -94,6 +94,15 @@ class ThinReplicas:
         is_warm = log.size_bytes >= self.limits.bytes_min or self._age_ms(since) >= self.limits.time_ms
         return None if is_warm else log.local_log_start_offset
 
+    def warm_in_ms(self) -> dict[TopicPartition, int]:
+        """How long at most each thin replica is from being warm, if it is in sync from now on."""
+        hosted = {name: self._hosted[name] for name in self._thin if name in self._hosted}
+        return {
+            name: max(0, self.limits.time_ms - self._age_ms(self._thin[name]))
+            for name, partition in hosted.items()
+            if self.local_start_of(partition) is not None
+        }
+
     def partitions(self) -> list[Partition]:
         """Those that are in sync and thin."""
         hosted = [self._hosted[name] for name in self._thin if name in self._hosted]

@@ -1,7 +1,7 @@
 """`tierfetch reassign`: plan, move replicas in waves, watch them arrive, pause, resume, cancel, roll back.
 
-Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`planning.plan_file`).
-What a running plan has to remember lies in a journal beside it (`planning.journal`).
+Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`sim.planning.plan_file`).
+What a running plan has to remember lies in a journal beside it (`sim.planning.journal`).
 """
 
 from __future__ import annotations
@@ -191,6 +191,13 @@ async def _begin_all(admin: Admin, entries: Sequence[Entry]) -> int:
 @reassign.command("resume", short_help="Go on with a plan that was paused or stopped.")
 @plan_argument
 @click.option("--throttle", type=throttle_rate, metavar="RATE", help="From now on, in place of the one before.")
+@click.option(
+    "--warm-timeout",
+    "warm_wait_s",
+    type=FiniteRange(min=0),
+    metavar="SECONDS",
+    help="How long to wait from now on for new leaders whose log is in the tier yet, in place of the time before.",
+)
 @click.option("--skip-changed", is_flag=True, help="Leave alone what somebody else has changed or deleted.")
 @bootstrap_option
 @json_option
@@ -198,6 +205,7 @@ def resume(
     plan_file: Path,
     journal_path: Path | None,
     throttle: float | None,
+    warm_wait_s: float | None,
     skip_changed: bool,
     bootstrap: tuple[str, ...],
     as_json: bool,
@@ -218,7 +226,14 @@ def resume(
         rate = None if throttle is None else max(1, int(throttle))
         header = file.journal.header
         before = () if rate is None or header.old_configs else await _old_configs(cluster, header)
-        event = Event(event="resume", at_ms=now_ms(), skipped=skipped, throttle_bytes_per_s=rate, old_configs=before)
+        event = Event(
+            event="resume",
+            at_ms=now_ms(),
+            skipped=skipped,
+            throttle_bytes_per_s=rate,
+            old_configs=before,
+            warm_wait_s=warm_wait_s,
+        )
         with file.owned():
             file.append(event)
             return await _run_plan(cluster, file)

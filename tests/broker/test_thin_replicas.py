@@ -90,6 +90,19 @@ def test_F11_the_controller_hears_at_once_that_a_replica_is_full() -> None:
     assert (stage.reported(), stage.heard) == ([], 2)
 
 
+def test_F11_how_long_at_most_a_replica_stays_thin() -> None:
+    stage = Stage(Log(is_adopted=True))
+    stage.thin.opened(stage.partition)
+    stage.now_ms += 900
+    assert stage.thin.warm_in_ms() == {KEY.topic_partition: 5_000}, "the time begins as it joins the ISR"
+    stage.log.is_adopted = False
+    stage.thin.joined(stage.partition)
+    stage.now_ms += 900
+    assert stage.thin.warm_in_ms() == {KEY.topic_partition: 4_100}
+    stage.log.size_bytes = 1_000
+    assert stage.thin.warm_in_ms() == {}
+
+
 def test_F11_what_is_hosted_no_more_is_not_reported() -> None:
     stage = Stage(Log(is_adopted=True))
     stage.thin.opened(stage.partition)

@@ -107,6 +107,19 @@ def test_nothing_is_left_of_a_plan_that_was_taken_back(ask: str) -> None:
     assert what_is_left(run.journal, cluster.state(), run.now_ms) == ()
 
 
+def test_F11_the_wait_for_warm_leaders_says_for_whom_and_how_long_and_resume_sets_another_limit() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    cluster.thin = {4}
+    run = Run(cluster, THREE_WAVES)
+    run.process()
+    assert run.waits[-1] == "broker 4 to lead t-3, once warm, at most 60 s (--warm-timeout)"
+    run.ask("resume", warm_wait_s=5.0)
+    began_ms = run.now_ms
+    run.process()
+    assert run.waits[-1] == "broker 4 to lead t-3, once warm, at most 5 s (--warm-timeout)"
+    assert 5_000 <= run.now_ms - began_ms < 30_000
+
+
 def test_leaders_roll_and_upload_first() -> None:
     cluster = FakeCluster.of(THREE_WAVES)
     cluster.uploaded = {each.key: 50 for each in THREE_WAVES}

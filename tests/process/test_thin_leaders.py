@@ -50,6 +50,13 @@ def leaders(cluster: LocalCluster) -> dict[str, list[int]]:
     return found
 
 
+def run(cluster: LocalCluster, *arguments: str, code: int = 0) -> str:
+    """What a command says."""
+    done = CliRunner().invoke(cli, [*arguments, "--bootstrap", cluster.bootstrap_servers])
+    assert done.exit_code == code, done.output
+    return done.stdout if code == 0 else done.output
+
+
 def partitions(image: ClusterImage) -> dict[str, PartitionRegistration]:
     """Partition 0 of each topic that is there by now."""
     topics = [image.topics[name] for name in TOPICS if name in image.topics]
@@ -71,11 +78,16 @@ def test_F11_a_fast_plan_gives_no_thin_replica_the_lead_while_a_full_one_is_in_s
     details = {"roll": {"topics": TOPICS, "segment_ms": 500, "wait_max_s": 8}}
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"version": 1, "partitions": rows, "tierfetch": details}))
-    command = ["reassign", "execute", str(plan), "--warm-timeout", "2", "--bootstrap", cluster.bootstrap_servers]
-    done = CliRunner().invoke(cli, command)
-    assert done.exit_code == 0, done.output
+    run(cluster, "reassign", "execute", str(plan), "--warm-timeout", "2")
     after = partitions(image(cluster))
     for name in TOPICS:
         assert set(after[name].isr) == {new[name], kept[name]}
         assert min(log_bytes(cluster, new[name], name)) > 0, "it has copied everything, and is not thin"
     assert leaders(cluster) == {name: [now.leader, kept[name]] for name, now in before.items()}
+    listed = {row["broker"]: row["thin"] for row in json.loads(run(cluster, "brokers", "list", "--json"))}
+    assert listed == {broker: list(new.values()).count(broker) for broker in BROKERS}
+    described = json.loads(run(cluster, "topics", "describe", *TOPICS, "--json"))
+    assert {row["topic"]: row["thin"] for row in described} == {name: [new[name]] for name in TOPICS}
+    said = run(cluster, "brokers", "wait", str(new["a"]), "--warm", "--timeout", "0", code=1)
+    assert f"{listed[new['a']]} of " in said
+    assert "replicas are thin, warm in 0:59:" in said
