@@ -35,6 +35,7 @@ from ..protocol.net.dispatch import (
     api_versions_response,
 )
 from ..protocol.net.service import Service, cancelled
+from ..protocol.start_waits import listed
 from ..quorum.controller_config import ControllerConfig as ProcessConfig
 from ..quorum.delivery import QuorumListener
 from ..quorum.node import QuorumNode
@@ -115,6 +116,17 @@ class ControllerService(Service):
     @property
     def node(self) -> QuorumNode:
         return self.quorum.node
+
+    def without_leader(self, _now_s: float) -> str | None:
+        """What a controller without an active one waits for; None where there is one. A controller starts without a
+        majority, and waits for it as long as it takes: the others may be started later.
+        """
+        node = self.node
+        if node.has_heard_leader:
+            return None
+        voters = ", ".join(str(voter.id) for voter in node.voters.voters)
+        why = listed(node.unanswered.reasons()) or "no election was won yet"
+        return f"waiting for a majority of the voters {voters or '(none is known)'} to elect a controller: {why}"
 
     async def _start(self) -> None:
         config = self.config
