@@ -205,9 +205,15 @@ class Broker(Service):
     async def _open_tier(self) -> Tier | None:
         if not self.config.remote_log_storage_system_enable:
             return None
-        tier = await Tier.open(self.config, self._environment, self.view, self._questions, self._make_client)
+        tier = await Tier.open(
+            self.config, self._environment, self.view, self._questions, self._make_client, self._give_up
+        )
         self._stack.push_async_callback(tier.close)
         return tier
+
+    def _give_up(self, reason: str) -> None:
+        if isinstance(self.view, QuorumClusterView):
+            self.view.lifecycle.fail(reason)
 
     async def _coordinate_groups(self) -> GroupCoordinator:
         groups = GroupCoordinator(self.view, coordinator_settings(self.config), self._rng, self._environment.now_ms)

@@ -120,8 +120,8 @@ class LocalNodes(ABC):
             if waited_s >= next_report_s:
                 next_report_s += REPORT_INTERVAL_S
                 last = self.log_tail(node).rstrip().rpartition("\n")[2]
-                message = "waiting for %s %d %s, giving up in %.0f s; its log ends with: %s"
-                _log.warning(message, self.kind, node, what, START_TIMEOUT_S - waited_s, last)
+                left_s, said = START_TIMEOUT_S - waited_s, f"; its log ends with: {last}" if last else ""
+                _log.warning("waiting for %s %d %s, giving up in %.0f s%s", self.kind, node, what, left_s, said)
             yield
 
     def stop(self, node: int) -> None:

@@ -9,13 +9,18 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from ..log.core.properties import ConfigError
 from ..protocol.errors import KafkaError
 from ..protocol.net.service import Service, cancelled
+from ..remote.look import look
+from ..remote.storage import RemoteStorageRefusedError
+
+if TYPE_CHECKING:
+    from ..broker.tier import Tier
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Config = TypeVar("Config")
@@ -142,6 +147,31 @@ async def reporting(line: Line) -> AsyncIterator[None]:
         yield
     finally:
         await cancelled(task)
+
+
+@asynccontextmanager
+async def looking_at(tier: Tier | None) -> AsyncIterator[None]:
+    """Meanwhile the log says once if the tier cannot be used. A broker serves all the same: a tier may be away for a
+    while, and what is not in it stays on the local disk.
+    """
+    if tier is None:
+        yield
+        return
+    task = asyncio.create_task(_look_at(tier), name="look at the tier")
+    try:
+        yield
+    finally:
+        await cancelled(task)
+
+
+async def _look_at(tier: Tier) -> None:
+    error = await look(tier.manager.storage)
+    if isinstance(error, RemoteStorageRefusedError):
+        _log.error("the tier refuses this broker, and nothing is copied to it until rsm.config.* is right: %s", error)
+    elif error is not None:
+        _log.warning("the tier cannot be reached now, copies are tried again until it can: %s", error)
+    else:
+        _log.info("the tier answers")
 
 
 async def _report(line: Line) -> None:

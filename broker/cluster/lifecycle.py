@@ -108,7 +108,9 @@ class BrokerLifecycle:
         self.obstacle = ""
         """Why the controller did not register this broker when it was asked last."""
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Done, with the reason, when this broker can tell nobody any more that it lives, or has nowhere to store."""
+        """Done, with the reason, when this broker can tell nobody any more that it lives, has nowhere to store, or must
+        not use its tier.
+        """
 
     async def register(self, identity: BrokerIdentity, previous_epoch: int, within_s: float | None = None) -> int:
         """The broker's epoch. `previous_epoch`: of the run before if it ended in order, else -1. KafkaError for what
@@ -136,7 +138,7 @@ class BrokerLifecycle:
         """
         identity = self._identity
         if identity is not None and set(identity.directory_ids) <= set(self.offline_directories()):
-            self._fail("none of its log directories can be used any more")
+            self.fail("none of its log directories can be used any more")
         self._wake.set()
 
     def report_soon(self) -> None:
@@ -152,7 +154,8 @@ class BrokerLifecycle:
         """The one that is active now has not heard this broker yet: send the next heartbeat now."""
         self._wake.set()
 
-    def _fail(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
+        """This broker cannot go on, and had better end."""
         if not self.failed.done():
             self.failed.set_result(reason)
 
@@ -241,7 +244,7 @@ class BrokerLifecycle:
         if task.cancelled() or (error := task.exception()) is None:
             return
         _log.error("a fault of ours has ended the heartbeats", exc_info=error)
-        self._fail(f"its heartbeats have ended: {error!r}")
+        self.fail(f"its heartbeats have ended: {error!r}")
 
     async def _beat(self) -> None:
         while self.state is not BrokerState.LEFT:

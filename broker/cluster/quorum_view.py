@@ -399,7 +399,7 @@ class QuorumClusterView:
             either: list[asyncio.Future[Any]] = [reached, self.failed]
             await asyncio.wait(either, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if not reached.done():
-                raise OSError(f"{what} ({self.failed.result() if self.failed.done() else f'{timeout_s:g} s'})")
+                raise OSError(self.failed.result() if self.failed.done() else f"{what} ({timeout_s:g} s)")
         finally:
             reached.cancel()
 

@@ -58,8 +58,6 @@ class Spark:
     def session(self) -> Iterator[Any]:
         """A SparkSession, stopped at the end. ClickException for what a job says, MissingExtraError."""
         settings = {**QUIET, **pairs(self.conf, "--conf", "spark.executor.memory=4g")}
-        import pyspark  # noqa: F401 - of all that is missing without the extra this says most
-
         with _faults():
             session = local_session(self.master, settings)
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.processes import free_ports, poll
 from tierfetch.tests.process.conftest import local_tier
@@ -126,6 +126,64 @@ def test_a_controller_without_a_majority_says_whom_it_misses(tmp_path: Path) -> 
             lines = quorum.log_file(1).read_text().splitlines()
             if any("waiting for a majority of the voters 1, 2" in line and missing in line for line in lines):
                 return
+
+
+COUNT_KEY = "rlmm.config.remote.log.metadata.topic.num.partitions"
+
+
+def another_broker(cluster: LocalCluster, count: str) -> dict[str, str]:
+    """What a second broker of the cluster has otherwise; `count` stands in place of the metadata topic's count."""
+    return {
+        f":{cluster.port(1)}": ":0",
+        "metrics.port": "# metrics.port",
+        "broker-1\n": "another\n",
+        "node.id=1": "node.id=7",
+        f"{COUNT_KEY}=5": count,
+    }
+
+
+def test_a_broker_that_contradicts_the_metadata_topic_does_not_start(cluster: LocalCluster, tmp_path: Path) -> None:
+    finished = run_changed(cluster, tmp_path / "other.properties", another_broker(cluster, f"{COUNT_KEY}=6"))
+    assert finished.returncode == 1, finished.stderr
+    last = finished.stderr.splitlines()[-1]
+    assert "broker 7 cannot start: " in last
+    assert f"__remote_log_metadata has 5 partitions, and {COUNT_KEY} says 6" in last
+    assert "Traceback" not in finished.stderr
+
+
+def test_a_broker_that_says_nothing_of_the_metadata_topic_takes_it_as_it_is(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    path, log = tmp_path / "own.properties", tmp_path / "own.log"
+    text = cluster.config_file(1).read_text()
+    for old, new in another_broker(cluster, "").items():
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    command = [sys.executable, "-m", "tierfetch.cli.main", "broker", "--config", str(path)]
+    with log.open("w") as output, subprocess.Popen(command, stderr=output) as process:
+        for _ in poll(60, log.read_text):
+            if "broker 7 is ready" in log.read_text():
+                break
+            assert process.poll() is None, log.read_text()
+        process.terminate()
+        assert process.wait(30) == 0, log.read_text()
+
+
+def test_a_broker_whose_tier_refuses_it_serves_and_says_so_loudly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    tier = TierSettings("s3", {"bucket": "nosuch", "endpoint.url": "http://127.0.0.1:1", "region": "us-east-1"})
+    with LocalCluster(tmp_path, (1,), tier=tier) as cluster:
+        wanted = "ERROR tierfetch.cli.running: the tier refuses this broker, and nothing is copied to it until"
+        for _ in poll(30, lambda: cluster.log_tail(1)):
+            if wanted in cluster.log_file(1).read_text():
+                break
+        assert cluster.process(1).poll() is None
 
 
 def test_port_that_is_taken_is_said(cluster: LocalCluster, tmp_path: Path) -> None:
