@@ -128,7 +128,8 @@ async def test_where_no_count_is_set_the_topic_has_its_own() -> None:
     manager = TopicBasedRemoteLogMetadataManager(TopicManagerConfig(), RemoteLogMetadataContext(topic, Random(1)))
     await manager.start()
     await manager.assign([PARTITION])
-    await ready(manager)
+    async with asyncio.timeout(10):
+        await ready(manager)
     assert topic.settings is not None
     assert topic.settings.num_partitions == 50, "what it would have if it was made now"
     await manager.close()
