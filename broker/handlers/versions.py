@@ -7,7 +7,6 @@ from typing import Any, Final
 from uuid import UUID
 
 from ...controller.core.config import KRAFT_VERSION, SUPPORTED_FEATURES
-from ...protocol.extensions import INCARNATION_SINCE
 from ...protocol.net.dispatch import (
     FinalizedFeatures,
     RequestContext,
@@ -51,6 +50,4 @@ class VersionsHandler:
             supported_features=_SUPPORTED,
             finalized_features=FinalizedFeatures(self._epoch(), levels),
         )
-        if context.api_version >= INCARNATION_SINCE:
-            response["incarnation_id"] = self._incarnation_id
-        return response
+        return {**response, "incarnation_id": self._incarnation_id}
