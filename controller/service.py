@@ -43,7 +43,7 @@ from ..quorum.service import QuorumService
 from .core.cluster import Asked, describe_cluster
 from .core.config import SUPPORTED_FEATURES, ControllerConfig, WarmingPolicy
 from .core.describe_configs import NodeConfigs, describe_configs
-from .core.features import finalized_levels
+from .core.features import finalized_levels, offered_features
 from .core.machine import HANDLERS
 from .envelope import refused, unwrap
 from .node import ControllerNode
@@ -220,11 +220,12 @@ class ControllerService(Service):
 
     async def _api_versions(self, context: RequestContext, request: Any) -> Any:
         state = self.controller.core.state
+        features = sorted(offered_features(state).items())
         return api_versions_response(
             self.quorum.server.handlers,
             context.api_version,
             error_code=api_versions_error(request, context.api_version),
-            supported_features=[SupportedFeature(name, *item) for name, item in sorted(SUPPORTED_FEATURES.items())],
+            supported_features=[SupportedFeature(name, *item) for name, item in features],
             finalized_features=FinalizedFeatures(self.node.applied_offset, finalized_levels(state)),
         )
 

@@ -36,7 +36,7 @@ from random import Random
 from typing import Any, Final
 from uuid import UUID
 
-from ...controller.core.config import SUPPORTED_FEATURES
+from ...controller.core.config import KRAFT_VERSION, registered_features
 from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
 from ...log.disk.durable_directory import make_directory_durably
 from ...log.disk.port import Disk
@@ -239,6 +239,7 @@ class QuorumClusterView:
 
     async def register(self, broker: BrokerRegistration) -> None:
         """Returns when this broker's own registration is part of the image, and with it all that was decided before."""
+        features = registered_features({**(self.image.features or {}), KRAFT_VERSION: self.kraft_version()})
         identity = BrokerIdentity(
             broker_id=broker.id,
             cluster_id=self.image.cluster_id,
@@ -247,7 +248,7 @@ class QuorumClusterView:
             port=broker.port,
             rack=broker.rack,
             directory_ids=broker.directory_ids,
-            features=tuple((name, low, high) for name, (low, high) in sorted(SUPPORTED_FEATURES.items())),
+            features=tuple((name, low, high) for name, (low, high) in sorted(features.items())),
         )
         limit = self._limit or Limit(self._now_s() + self._registration_s, REGISTRATION_TIMEOUT)
         with self._waits.waiting(f"the registration of broker {broker.id}", self._not_registered, limit):

@@ -52,6 +52,9 @@ NOT_YET: Final = frozenset(
 )
 PROTOCOL: Final = "range"
 PROTOCOL_TYPE: Final = "consumer"
+SUBSCRIPTION: Final = b"\0\0" + b"\0\0\0\1" + b"\0\5every" + b"\xff\xff\xff\xff"
+ASSIGNMENT: Final = b"\0\0" + b"\0\0\0\1" + b"\0\5every" + b"\0\0\0\1\0\0\0\0" + b"\xff\xff\xff\xff"
+"""A consumer's: version 0, one topic, one partition, no user data."""
 
 
 @dataclass(slots=True)
@@ -102,11 +105,11 @@ class Scene:
         (made,) = (await self.ask(ApiKey.CREATE_TOPICS, body)).topics
         assert made.error_code is ErrorCode.none, made
         for number in range(partitions):
-            await settled(partial(self._end_of, name, number))
+            await settled(partial(self.end_of, name, number))
         self.topic_ids[name] = made.topic_id
         return made.topic_id
 
-    async def _end_of(self, name: str, partition: int) -> ErrorCode:
+    async def end_of(self, name: str, partition: int) -> ErrorCode:
         wanted = {"partition_index": partition, "timestamp": -1}
         body = {
             "replica_id": -1,
@@ -279,7 +282,7 @@ def joining(group_id: str, member_id: str) -> dict[str, Any]:
         "rebalance_timeout_ms": 60_000,
         "member_id": member_id,
         "protocol_type": PROTOCOL_TYPE,
-        "protocols": [{"name": PROTOCOL, "metadata": b"metadata"}],
+        "protocols": [{"name": PROTOCOL, "metadata": SUBSCRIPTION}],
         "reason": "test",
     }
 
@@ -291,5 +294,5 @@ def syncing(member: Member) -> dict[str, Any]:
         "member_id": member.member_id,
         "protocol_type": PROTOCOL_TYPE,
         "protocol_name": PROTOCOL,
-        "assignments": [{"member_id": member.member_id, "assignment": b"assignment"}],
+        "assignments": [{"member_id": member.member_id, "assignment": ASSIGNMENT}],
     }

@@ -29,7 +29,7 @@ from tierfetch.tests.fakes.cluster_view import FakeClusterView
 async def handlers(view: FakeClusterView) -> ClusterHandlers:
     await view.create_topic(NewTopic("t", 2, 2))
     await view.create_topic(NewTopic("u", 1, 1))
-    return ClusterHandlers(view, node_id=1)
+    return ClusterHandlers(view, node_id=1, leads=lambda *_: True)
 
 
 def metadata_request(version: int, *asked: tuple[str | None, UUID | None], topics: Any = ()) -> Any:

@@ -7,23 +7,44 @@ from __future__ import annotations
 
 import logging
 import random
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from tierfetch.broker.cluster.view import NO_LEADER
 from tierfetch.broker.combined import CombinedNode, parse_combined
 from tierfetch.broker.environment import NodeEnvironment, wall_clock_ms
 from tierfetch.cli.processes import free_ports
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.net.client import Address
 from tierfetch.quorum.core.state import ReplicaKey
 from tierfetch.quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
 from tierfetch.tests.broker.api_answers import CLOSED, answers_of, empty_places, offered
 from tierfetch.tests.broker.api_requests import unasked
-from tierfetch.tests.broker.api_scene import BROKER, Scene, make_scene, scene_client
+from tierfetch.tests.broker.api_scene import (
+    BROKER,
+    GHOST,
+    LIVE,
+    MOVING,
+    TOPIC,
+    Member,
+    Scene,
+    make_scene,
+    new_topic,
+    scene_client,
+    syncing,
+)
 
 pytestmark = pytest.mark.slow
+NO_OPERATIONS = {
+    "allow_auto_topic_creation": False,
+    "include_topic_authorized_operations": False,
+    "include_cluster_authorized_operations": False,
+}
 CLUSTER_ID = "ZXZlcnktYXBpLWFuc3dlcg"
 
 
@@ -114,3 +135,92 @@ async def test_A4_every_api_in_every_version_answers_with_content(
     ]
     assert versions_by_place(empty) == EMPTY[listener]
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+ROUNDS = 20
+
+
+async def first_answers_of_new_leaders(scene: Scene) -> Counter[str]:
+    """For each of some new topics: what the leader that Metadata names says when it is asked at once."""
+    answers: Counter[str] = Counter()
+    for number in range(ROUNDS):
+        name = f"new-{number}"
+        made = {"topics": [new_topic(name)], "timeout_ms": 10_000, "validate_only": False}
+        await scene.ask(ApiKey.CREATE_TOPICS, made)
+        wanted = {"topics": [{"name": name, "topic_id": None}], **NO_OPERATIONS}
+        leader = NO_LEADER
+        while leader == NO_LEADER:
+            (topic,) = (await scene.ask(ApiKey.METADATA, wanted)).topics
+            leader = topic.partitions[0].leader_id if topic.partitions else NO_LEADER
+        answers[(await scene.end_of(name, 0)).name] += 1
+    return answers
+
+
+async def test_A4_a_leader_that_metadata_names_answers_as_one(scene: Scene) -> None:
+    assert await first_answers_of_new_leaders(scene) == {"none": ROUNDS}
+
+
+async def test_A4_authorized_operations_are_those_of_a_cluster_without_an_authorizer(scene: Scene) -> None:
+    """KIP-430: the numbers are Apache Kafka's."""
+    asked = {"include_topic_authorized_operations": True, "include_cluster_authorized_operations": True}
+    topics = [{"name": name, "topic_id": None} for name in (TOPIC, "absent")]
+    body = {"topics": topics, "allow_auto_topic_creation": False, **asked}
+    for version in (8, 13):
+        metadata = await scene.ask(ApiKey.METADATA, body, version=version)
+        assert [topic.topic_authorized_operations for topic in metadata.topics] == [3576, 3576]
+    assert (await scene.ask(ApiKey.METADATA, body, version=10)).cluster_authorized_operations == 8096
+    cluster = {"include_cluster_authorized_operations": True, "include_fenced_brokers": False}
+    for controller in (False, True):
+        found = await scene.ask(ApiKey.DESCRIBE_CLUSTER, cluster, controller=controller)
+        assert found.cluster_authorized_operations == 8096
+    described = {"groups": [LIVE, "absent"], "include_authorized_operations": True}
+    groups = (await scene.ask(ApiKey.DESCRIBE_GROUPS, described)).groups
+    assert [group.authorized_operations for group in groups] == [3400, -(2**31)]
+
+
+async def test_A4_authorized_operations_are_told_to_those_who_ask(scene: Scene) -> None:
+    metadata = await scene.ask(ApiKey.METADATA, {"topics": None, **NO_OPERATIONS})
+    assert {topic.topic_authorized_operations for topic in metadata.topics} == {-(2**31)}
+    cluster = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False}
+    assert (await scene.ask(ApiKey.DESCRIBE_CLUSTER, cluster)).cluster_authorized_operations == -(2**31)
+    described = {"groups": [LIVE], "include_authorized_operations": False}
+    assert (await scene.ask(ApiKey.DESCRIBE_GROUPS, described)).groups[0].authorized_operations == -(2**31)
+
+
+async def test_A4_wrong_requests_have_kafkas_codes(scene: Scene) -> None:
+    stranger = {**syncing(Member(LIVE, "stranger", 1)), "protocol_name": None}
+    assert (await scene.ask(ApiKey.SYNC_GROUP, stranger)).error_code is ErrorCode.inconsistent_group_protocol
+    assert (await scene.ask(ApiKey.SYNC_GROUP, stranger, version=4)).error_code is ErrorCode.unknown_member_id
+    forgotten = {"group_id": "", "topics": [{"name": TOPIC, "partitions": [{"partition_index": 0}]}]}
+    assert (await scene.ask(ApiKey.OFFSET_DELETE, forgotten)).error_code is ErrorCode.invalid_group_id
+    nameless = {"groups": [""], "include_authorized_operations": False}
+    for version, code in ((5, ErrorCode.none), (6, ErrorCode.group_id_not_found)):
+        (group,) = (await scene.ask(ApiKey.DESCRIBE_GROUPS, nameless, version=version)).groups
+        assert (group.error_code, group.group_state) == (code, "Dead")
+    transactional = {"transactional_id": "t", "transaction_timeout_ms": 1000}
+    assert (await scene.ask(ApiKey.INIT_PRODUCER_ID, transactional)).error_code is ErrorCode.not_coordinator
+    controllers = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False, "endpoint_type": 2}
+    assert (await scene.ask(ApiKey.DESCRIBE_CLUSTER, controllers)).error_code is ErrorCode.mismatched_endpoint_type
+    nobody = {"client_software_name": " ", "client_software_version": ""}
+    refused = await scene.ask(ApiKey.API_VERSIONS, nobody)
+    assert (refused.error_code, refused.api_keys) == (ErrorCode.invalid_request, ())
+
+
+async def test_A4_metadata_v0_names_no_replica_that_is_down(scene: Scene) -> None:
+    wanted = {"topics": [{"name": MOVING, "topic_id": None}], **NO_OPERATIONS}
+    found = {}
+    for version in (0, 1):
+        (partition,) = (await scene.ask(ApiKey.METADATA, wanted, version=version)).topics[0].partitions
+        found[version] = (partition.error_code, set(partition.replica_nodes))
+    assert found == {0: (ErrorCode.replica_not_available, {BROKER}), 1: (ErrorCode.none, {BROKER, GHOST})}
+
+
+@pytest.mark.parametrize("listener", ["broker", "controller"])
+async def test_A4_no_feature_level_is_offered_whose_apis_are_missing(scene: Scene, listener: str) -> None:
+    software = {"client_software_name": "test", "client_software_version": "1"}
+    answer = await scene.ask(ApiKey.API_VERSIONS, software, controller=listener == "controller")
+    offered_levels = {item.name: (item.min_version, item.max_version) for item in answer.supported_features}
+    served = {"metadata.version": (25, 30), "kraft.version": (0, 1), "tierfetch.version": (0, 1)}
+    if listener == "controller":
+        del served["tierfetch.version"]  # no level that the ghost does not support can be asked for
+    assert offered_levels == served
