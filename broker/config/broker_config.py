@@ -37,6 +37,7 @@ from ...log.core.properties import (
     as_text,
     boolean,
     comma_list,
+    config_types,
     keys_of,
     parse_listener,
     read_properties,
@@ -46,7 +47,17 @@ from ...log.core.properties import (
 from ...quorum.controller_config import QuorumKeys
 from ..core.read_replicas import SELECTORS
 
-__all__ = ["DEFAULT_PROPERTIES", "DYNAMIC_KEYS", "KEYS", "BrokerConfig", "ConfigError", "Listener", "load", "parse"]
+__all__ = [
+    "CONFIG_TYPES",
+    "DEFAULT_PROPERTIES",
+    "DYNAMIC_KEYS",
+    "KEYS",
+    "BrokerConfig",
+    "ConfigError",
+    "Listener",
+    "load",
+    "parse",
+]
 
 _PLUGIN_OF_CLASS = {
     "org.apache.kafka.server.log.remote.storage.LocalTieredStorage": "local",
@@ -347,6 +358,7 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
     and (default := field.get_default(call_default_factory=True)) is not None
 }
 """What a key says where nobody sets it; without the keys that then have no value."""
+CONFIG_TYPES = config_types(BrokerConfig)
 _ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 
 

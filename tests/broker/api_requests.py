@@ -153,6 +153,7 @@ async def describe_configs(_: Scene, ask: Ask) -> None:
                 {"resource_type": 2, "resource_name": TOPIC, "configuration_keys": None},
                 {"resource_type": 2, "resource_name": UNKNOWN, "configuration_keys": None},
                 {"resource_type": 4, "resource_name": "", "configuration_keys": None},
+                {"resource_type": 4, "resource_name": str(BROKER), "configuration_keys": None},
             ],
             "include_synonyms": True,
             "include_documentation": False,
