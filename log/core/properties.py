@@ -137,26 +137,30 @@ def as_text(value: object) -> str:
 
 
 def config_types(model: type[BaseModel]) -> dict[str, ConfigType]:
-    """What Kafka calls the value of each key of a model, by the field's type and its largest value."""
+    """What Kafka calls the value of each key of a model: a `ConfigType` in the annotation, else what follows from the
+    type and the largest value of the field.
+    """
     return {
-        field.alias or name: _config_type(field.alias or name, field.annotation, field.metadata)
+        field.alias or name: _config_type(field.annotation, field.metadata)
         for name, field in model.model_fields.items()
     }
 
 
-def _config_type(key: str, annotation: Any, metadata: Sequence[Any]) -> ConfigType:
-    if get_origin(annotation) is Annotated:
-        return _config_type(key, annotation.__origin__, annotation.__metadata__)
-    if get_origin(annotation) in (UnionType, Union):
+def _config_type(annotation: Any, metadata: Sequence[Any]) -> ConfigType:
+    for declared in metadata:
+        if isinstance(declared, ConfigType):
+            return declared
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _config_type(annotation.__origin__, annotation.__metadata__)
+    if origin in (UnionType, Union):
         (inner,) = (argument for argument in get_args(annotation) if argument is not NoneType)
-        return _config_type(key, inner, metadata)
-    if get_origin(annotation) in (tuple, frozenset) or annotation is Listener:
+        return _config_type(inner, metadata)
+    if origin in (tuple, frozenset, dict, Mapping) or annotation is Listener:
         return ConfigType.LIST
     if annotation is int:
         return _integer_type(metadata)
-    if annotation is str and key.endswith((".class", ".class.name")):
-        return ConfigType.CLASS
-    if get_origin(annotation) is Literal:
+    if origin is Literal:
         annotation = type(get_args(annotation)[0])
     return {bool: ConfigType.BOOLEAN, float: ConfigType.DOUBLE}.get(annotation, ConfigType.STRING)
 

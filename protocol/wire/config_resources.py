@@ -37,7 +37,6 @@ class ConfigType(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
-    CLASS = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,13 +175,15 @@ async def test_A4_every_config_of_a_broker_has_a_type(configs: ConfigHandlers) -
     told = {entry.name: entry.config_type for entry in result.configs}
     assert min(told.values()) > 0
     wanted = {
-        "default.replication.factor": ConfigType.SHORT,
         "log.cleaner.min.cleanable.ratio": ConfigType.DOUBLE,
         "log.dirs": ConfigType.LIST,
         "log.preallocate": ConfigType.BOOLEAN,
         "log.retention.bytes": ConfigType.LONG,
         "log.message.timestamp.type": ConfigType.STRING,
         "node.id": ConfigType.INT,
-        "remote.log.metadata.manager.class.name": ConfigType.CLASS,
+        "log.segment.delete.delay.ms": ConfigType.LONG,
+        "default.replication.factor": ConfigType.INT,
+        "offsets.topic.replication.factor": ConfigType.SHORT,
+        "controller.quorum.bootstrap.servers": ConfigType.LIST,
     }
     assert {name: told[name] for name in wanted} == wanted
