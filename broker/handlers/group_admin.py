@@ -61,7 +61,7 @@ class GroupAdminHandlers:
         try:
             group = self._coordinator.shard_for(group_id).shard.groups.get(group_id)
             if group is None and version >= NOT_FOUND_SINCE:
-                error, message = ErrorCode.group_id_not_found, f"group {group_id!r} is not there"
+                raise KafkaError(ErrorCode.group_id_not_found, f"group {group_id!r} is not there")
         except KafkaError as refusal:
             error, message = refusal.code, refusal.message
         described: dict[str, Any] = {

@@ -23,6 +23,7 @@ from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.net.client import Address
 from tierfetch.quorum.core.state import ReplicaKey
 from tierfetch.quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
+from tierfetch.tests.broker import api_requests
 from tierfetch.tests.broker.api_answers import CLOSED, answers_of, empty_places, offered
 from tierfetch.tests.broker.api_requests import unasked
 from tierfetch.tests.broker.api_scene import (
@@ -135,6 +136,16 @@ async def test_A4_every_api_in_every_version_answers_with_content(
     ]
     assert versions_by_place(empty) == EMPTY[listener]
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+@pytest.mark.parametrize("listener", ["broker", "controller"])
+async def test_A4_the_longest_name_has_an_answer_in_every_version(
+    scene: Scene, listener: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is refused is named in the response, which holds no longer strings than the request."""
+    monkeypatch.setattr(api_requests, "UNKNOWN", "x" * 32_767)
+    answers = await answers_of(scene, controller=listener == "controller")
+    assert [str(asked) for asked, given in answers.items() if not given or CLOSED in given] == []
 
 
 ROUNDS = 20
