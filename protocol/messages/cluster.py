@@ -210,6 +210,8 @@ class DescribeLogDirsPartition(Message):
     is_future_key: bool
     warming_bytes_left: int = -1  # Version 5.
     warming_bytes_per_second: int = 0  # Version 5.
+    warm_in_ms: int = -1  # Version 5.
+    is_out_of_service: bool = False  # Version 5.
 
 
 @message
