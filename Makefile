@@ -10,7 +10,7 @@ SIM_SECONDS ?= 300
 SIM_START ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9))')
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-spark test check format lint types layers wheel test-faults test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench clean
+.PHONY: help install demo demo-spark test ci check format lint types layers wheel test-faults test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ demo-spark: install-spark ## A small tier, asked, audited, profiled and exported
 test: install ## All tests that need nothing but this checkout (about 10 minutes on 2 cores)
 	$(BIN)/python -m pytest -q -n logical --maxprocesses 4 --dist loadfile
 
+ci: ## What CI runs: every suite below, what failed once more, one table at the end (about an hour; SUITES="check test")
+	.ci/run $(SUITES)
+
 test-faults: install ## Brokers killed, frozen and starved while they serve (about 6 minutes)
 	$(BIN)/python -m pytest -q tests/process -m faults --timeout 300
 
@@ -46,7 +49,7 @@ test-interop: install ## Against Apache Kafka 4.3.0 (needs Java 17+ and Maven, o
 	$(BIN)/python -m pytest -q tests/interop -m interop --timeout 600
 
 test-spark: install-spark ## The tier as a Spark table (installs PySpark; Java comes from a wheel if there is none)
-	$(BIN)/python -m pytest -q tests/spark -m spark --timeout 300
+	$(BIN)/python -m pytest -q tests/spark tests/pipeline -m spark --timeout 300
 
 install-spark: $(VENV)/.spark
 
