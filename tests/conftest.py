@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tierfetch.sim.machine.loop import make_loop
+from tierfetch.tests.distribution import SLOW_FOLDER, BySlowTest, FailuresAtOnce
 
 # How long an example takes says nothing on a busy machine; pytest's timeout bounds each test.
 settings.register_profile("tierfetch", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -18,6 +19,23 @@ settings.load_profile("tierfetch")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write what transcripts print now into their files")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    plugins = session.config.pluginmanager
+    if (terminal := plugins.get_plugin("terminalreporter")) is not None:
+        plugins.register(FailuresAtOnce(terminal))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.nodeid.startswith(SLOW_FOLDER))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> BySlowTest | None:
+    """Return the scheduler of `--dist loadfile`; xdist's own otherwise."""
+    return BySlowTest(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture
