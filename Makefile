@@ -67,7 +67,7 @@ simulate: install ## Fresh random seeds of the simulation (SIM_SEEDS, SIM_SECOND
 	$(BIN)/tierfetch simulate --seeds $(SIM_SEEDS) --start $(SIM_START) --time-limit $(SIM_SECONDS) --jobs 2
 
 test-planted: install ## Each planted bug is found again at its known seed, or one of a few others (minutes)
-	$(BIN)/python -m pytest -q tests/sim -m planted --timeout 300
+	$(BIN)/python -m pytest -q tests/sim -m planted --timeout 300 -n logical --maxprocesses 4
 
 test-exhaustive: install ## The quorum's core, every run of the largest bounds that fit (about 4 minutes)
 	$(BIN)/python -m pytest -q tests/quorum/model -m exhaustive --timeout 900

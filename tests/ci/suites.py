@@ -11,7 +11,7 @@ TOTAL_LIMIT_S: Final = 80 * 60
 
 SEEDS: Final = 160
 """What the simulation runs: so many seeds from a random start, or as many as begin within `SEEDS_LIMIT_S`."""
-SEEDS_LIMIT_S: Final = 420
+SEEDS_LIMIT_S: Final = 300
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from tierfetch.tests.ci.run import Place, run_suite, run_suites
-from tierfetch.tests.ci.suites import Suite
+from tierfetch.tests.ci.suites import Suite, suites
 
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "pytest_timeout")
 FAILS_ONCE = """
@@ -106,3 +108,56 @@ def test_no_suite_begins_when_the_time_for_all_is_over(place: Place, capfd: pyte
     late = Place(place.root, PYTEST, total_limit_s=0.0)
     assert run_suites([Suite("late", (sys.executable, "-c", ""), 20.0, runs_tests=False)], late) == 1
     assert "FAILED late: not begun: the time for all suites was over" in capfd.readouterr().out
+
+
+ENDINGS = """
+import pytest
+
+def test_skips():
+    pytest.skip("no Java here")
+
+@pytest.mark.xfail
+def test_is_known_to_fail():
+    assert False
+
+@pytest.fixture
+def torn_down_badly():
+    yield
+    raise ValueError
+
+def test_fails_twice_over(torn_down_badly):
+    assert False
+"""
+
+
+def test_every_ending_is_counted_once(place: Place) -> None:
+    outcome = run_suite(suite(place, test_some=ENDINGS), place)
+    assert outcome.passed == 1, "one that is expected to fail, and does"
+    assert outcome.failed == ("test_some.py::test_fails_twice_over",)
+    assert outcome.skipped == {"test_some.py::test_skips": "no Java here"}
+    assert outcome.complaints == ("skipped here: test_some.py::test_skips: no Java here",)
+
+
+def test_every_suite_is_a_target_of_make() -> None:
+    root = Path(__file__).resolve().parents[2]
+    targets = {line.split(":")[0] for line in (root / "Makefile").read_text().splitlines() if ": " in line}
+    for each in suites(Random(1)):
+        program, _, target, *_ = each.command
+        assert program == "make"
+        assert target in targets
+    assert [each.name for each in suites(Random(1))] == [
+        "check",
+        "test",
+        "faults",
+        "interop",
+        "exhaustive",
+        "planted",
+        "simulate",
+        "spark",
+    ]
+
+
+def test_it_starts_before_anything_is_installed() -> None:
+    root = Path(__file__).resolve().parents[2]
+    bare = subprocess.run([sys.executable, "-S", "-m", "tests.ci", "--help"], cwd=root, capture_output=True, check=True)
+    assert b"check, test, faults" in bare.stdout
