@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, is_dataclass
+from dataclasses import MISSING
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final

@@ -17,14 +17,13 @@ from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.net.dispatch import Handler, RequestContext
 from tierfetch.protocol.net.server import Server
-from tierfetch.quorum.core.config import RaftConfig
+from tierfetch.quorum.core.config import MetadataLogConfig, RaftConfig
 from tierfetch.quorum.core.state import Endpoint, LeaderAndEpoch, ReplicaKey
 from tierfetch.quorum.core.voters import VoterNode, VoterSet
 from tierfetch.quorum.delivery import CommittedBatch, SnapshotContent
 from tierfetch.quorum.handlers import QuorumHandlers, api_versions_handler
 from tierfetch.quorum.node import QuorumNode
 from tierfetch.quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
-from tierfetch.quorum.storage.metadata_log import MetadataLogConfig
 
 CLUSTER = "asNLmUt5R6KXNd2eIjy-lA"
 TIMEOUT_S = 10.0

@@ -15,11 +15,11 @@ import pytest
 
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.quorum.core.config import MetadataLogConfig
 from tierfetch.quorum.core.errors import QuorumStartError
 from tierfetch.quorum.core.messages import FetchRequest, UpgradeKRaftVersionRequest
 from tierfetch.quorum.core.state import RaftState, ReplicaKey
 from tierfetch.quorum.storage.formatting import new_directory_id
-from tierfetch.quorum.storage.metadata_log import MetadataLogConfig
 from tierfetch.quorum.wire.fetch import fetch_request
 from tierfetch.tests.quorum.nodes import CLUSTER, Quorum, Replica, now_ms
 from tierfetch.tests.quorum.test_node import append, append_somewhere, vote

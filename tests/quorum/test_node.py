@@ -11,10 +11,10 @@ import pytest
 from tierfetch.log.disk.open_file import OsFile
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.quorum.core.config import MetadataLogConfig
 from tierfetch.quorum.core.errors import BufferFullError, NotLeaderError, QuorumFailedError, QuorumStartError
 from tierfetch.quorum.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from tierfetch.quorum.core.state import LeaderAndEpoch, RaftState
-from tierfetch.quorum.storage.metadata_log import MetadataLogConfig
 from tierfetch.tests.quorum.nodes import CLUSTER, TIMEOUT_S, Quorum, Replica, now_ms
 
 OTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
