@@ -53,7 +53,7 @@ def run_suites(suites: Sequence[Suite], place: Place) -> int:
             continue
         outcomes.append(run_suite(replace(suite, limit_s=min(suite.limit_s, left_s)), place))
     say("\n" + "\n".join(summary(outcomes, time.monotonic() - began_s)) + "\n")
-    return int(any(outcome.is_red for outcome in outcomes))
+    return int(any(outcome.is_red and outcome.decides for outcome in outcomes))
 
 
 def run_suite(suite: Suite, place: Place) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -161,3 +162,10 @@ def test_it_starts_before_anything_is_installed() -> None:
     root = Path(__file__).resolve().parents[2]
     bare = subprocess.run([sys.executable, "-S", "-m", "tests.ci", "--help"], cwd=root, capture_output=True, check=True)
     assert b"check, test, faults" in bare.stdout
+
+
+def test_a_suite_that_only_reports_leaves_ci_green(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+    fake = replace(suite(place, test_some="def test_always():\n    raise AssertionError\n"), decides=False)
+    assert run_suites([fake], place) == 0
+    assert "failed, only reports" in capfd.readouterr().out
+    assert run_suites([replace(fake, decides=True)], place) == 1

@@ -108,6 +108,7 @@ def test_the_summary() -> None:
             "test", 330.0, passed=8000, flaky=("t::sometimes",), skipped={"t::x": "no openssl", "t::y": "no openssl"}
         ),
         Outcome("faults", 120.0, passed=19, failed=("t::always",)),
+        Outcome("spark", 60.0, failed=("t::slow",), decides=False),
         not_begun(SUITE),
     ]
     assert summary(outcomes, 510.0) == [
@@ -115,12 +116,14 @@ def test_the_summary() -> None:
         "check              1       0       0        0      1.0",
         "test            8000       0       1        2      5.5",
         "faults            19       1       0        0      2.0  FAILED",
+        "spark              0       1       0        0      1.0  failed, only reports",
         "some               0       1       0        0      0.0  FAILED",
-        "all             8020       2       1        2      8.5",
+        "all             8020       3       1        2      8.5",
         "",
         "skipped in test: no openssl",
         "FLAKY in test (failed, then passed alone: a bug to be found): t::sometimes",
         "FAILED in faults: t::always",
+        "FAILED in spark: t::slow",
         "FAILED some: not begun: the time for all suites was over",
-        "8020 passed, 2 failed, 2 skipped",
+        "8020 passed, 3 failed, 2 skipped",
     ]

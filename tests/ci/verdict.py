@@ -47,6 +47,7 @@ class Outcome:
     flaky: tuple[str, ...] = ()
     skipped: dict[str, str] = field(default_factory=dict)
     complaints: tuple[str, ...] = ()
+    decides: bool = True
 
     @property
     def is_red(self) -> bool:
@@ -67,14 +68,16 @@ def to_run_again(ending: Ending) -> list[str]:
 
 def not_begun(suite: Suite) -> Outcome:
     """Return the row of a suite for which no time was left."""
-    return Outcome(suite.name, 0.0, complaints=("not begun: the time for all suites was over",))
+    return Outcome(suite.name, 0.0, complaints=("not begun: the time for all suites was over",), decides=suite.decides)
 
 
 def judge(suite: Suite, ending: Ending, passed_again: frozenset[str] = frozenset()) -> Outcome:
     """Return the row of a suite; `passed_again` are those of `to_run_again` that passed the second time."""
     if not suite.runs_tests:
         complaints = _command_complaints(suite, ending)
-        return Outcome(suite.name, ending.seconds, passed=0 if complaints else 1, complaints=complaints)
+        return Outcome(
+            suite.name, ending.seconds, passed=0 if complaints else 1, complaints=complaints, decides=suite.decides
+        )
     report = ending.report or Report(frozenset(), frozenset(), {})
     flaky = report.failed & passed_again
     passed = len(report.passed) + len(flaky)
@@ -86,6 +89,7 @@ def judge(suite: Suite, ending: Ending, passed_again: frozenset[str] = frozenset
         flaky=tuple(sorted(flaky)),
         skipped=report.skipped,
         complaints=tuple(_test_complaints(suite, ending, report)),
+        decides=suite.decides,
     )
 
 
@@ -126,7 +130,7 @@ def summary(outcomes: Sequence[Outcome], seconds: float) -> list[str]:
         _ROW.format("suite", "passed", "failed", "flaky", "skipped", "minutes"),
         *(
             _ROW.format(one.name, one.passed, one.failures, len(one.flaky), len(one.skipped), f"{one.seconds / 60:.1f}")
-            + ("  FAILED" if one.is_red else "")
+            + (("  FAILED" if one.decides else "  failed, only reports") if one.is_red else "")
             for one in outcomes
         ),
         _ROW.format("all", passed, failed, flaky, skipped, f"{seconds / 60:.1f}"),
