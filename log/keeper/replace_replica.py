@@ -1,4 +1,4 @@
-"""Puts a replica that was rebuilt from the tier in the place of the one that is there (DESIGN.md, bootstrap rule 4).
+"""Puts a replica that was rebuilt from the tier in the place of the one that is there (docs/bootstrap-rules.md, rule 4).
 
 Everything is built and durable beside the live directory before that one is touched; the crash table is in `adoption`.
 The live log stays open and usable until its directory is moved. If the disk fails before that, the old replica goes on
