@@ -2,8 +2,8 @@
 
 | API | request and response are | codec |
 |---|---|---|
-| Produce | `ProduceRequest`, `ProduceResponse` of `produce_wire` | by hand: record bytes are not copied |
-| Fetch | `FetchRequest`, `FetchResponse` of `fetch_messages` | by hand: record bytes are not copied |
+| Produce | `ProduceRequest`, `ProduceResponse` of `wire.produce` | by hand: record bytes are not copied |
+| Fetch | `FetchRequest`, `FetchResponse` of `fetch.messages` | by hand: record bytes are not copied |
 | all others | kio's entity of the version; to send, plain values do too (`entities`) | by schema |
 
 Headers (KIP-482): request v1 = key, version, correlation id, client id; v2 adds tagged fields. Response v0 =

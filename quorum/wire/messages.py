@@ -1,6 +1,6 @@
 """The quorum's messages to and from the wire: votes, epochs, voter changes, and what they say of themselves.
 
-Fetch and FetchSnapshot, which carry bytes, are in `wire_fetch`. What holds for all of them:
+Fetch and FetchSnapshot, which carry bytes, are in `wire.fetch`. What holds for all of them:
 
 * A request is for `__cluster_metadata-0` and nothing else: INVALID_REQUEST otherwise.
 * INVALID_REQUEST and INCONSISTENT_CLUSTER_ID are said for the response as a whole, without partitions; every other
