@@ -9,7 +9,7 @@ from typing import Final
 from .inventory import BYTES_TOLERANCE, Broker, Inventory, Partition, Topic
 
 LINES_MAX: Final = 20
-"""Of one kind of finding; the rest is counted."""
+"""The most lines for one kind of finding; the rest are counted."""
 _BYTES_PER_GB: Final = 1e9
 
 

@@ -34,7 +34,7 @@ from .wire.framing import SIZE_BYTES
 from .wire.primitives import INT32, MalformedMessageError, Part, Reader, ShortMessageError, Writer
 
 _HEADER = struct.Struct(">hhih")
-"""With the length of the client id, which is the same in both versions."""
+"""The request header with the length of the client id, which is the same in both versions."""
 _CORRELATION_ID_AT: Final = SIZE_BYTES + 4
 REQUEST_STARTS_MAX: Final = 1024
 """What is kept of them: an entry for each API, version and client id."""
@@ -125,7 +125,7 @@ _FORMATS: Final[Mapping[tuple[int, int], _Format]] = {
     for api, codec in _CODECS.items()
     for version in range(api.min_version, api.max_version + 1)
 }
-"""By API key and version."""
+"""The formats by API key and version."""
 
 
 # Requests.
@@ -184,7 +184,7 @@ def _request_start(api: ApiKey, version: int, client_id: str | None) -> tuple[by
 
 
 def correlation_id_of(frame: memoryview) -> int:
-    """Of a response, whose version is known only when its request has been found."""
+    """Return the correlation id of a response, whose version is known only once its request is found."""
     try:
         correlation_id: int = INT32.unpack_from(frame)[0]
     except struct.error:

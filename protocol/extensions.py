@@ -111,4 +111,4 @@ _RESPONSES: Final = {
     (18, INCARNATION_SINCE): _with_incarnation,
     (18, 4): _with_incarnation,
 }
-"""By API key and version."""
+"""The extended responses, by API key and version."""

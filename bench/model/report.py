@@ -21,7 +21,7 @@ _STYLES: Final = {Verdict.GOOD: "green", Verdict.FAIR: "yellow", Verdict.WRONG: 
 
 
 def judgements(record: Record, system: System, runs_min: int = RUNS_MIN) -> list[tuple[Entry, Judgement]]:
-    """Of every test scenario that was predicted and run."""
+    """Return the judgements of every test scenario that was predicted and run."""
     return [
         (entry, judged(entry.forecast.start_to_isr_s, entry.seconds, runs_min))
         for entry in record.tests

@@ -35,7 +35,7 @@ class Warming:
 
 @dataclass(frozen=True, slots=True)
 class LocalState:
-    """Of one broker: bytes of all its replicas, and those that are being filled."""
+    """One broker's local bytes, and its replicas that are being filled."""
 
     size_bytes: int
     warming: dict[TopicPartition, Warming]
@@ -72,7 +72,7 @@ def _warming(part: Any) -> Warming | None:
 
 
 def warming_text(warming: Mapping[str, int | None] | None) -> str:
-    """Of what `as_json` gave, for a table."""
+    """Return what `as_json` gave, as text for a table."""
     if warming is None:
         return ""
     seconds = warming["seconds_left"]

@@ -28,7 +28,7 @@ UNKNOWN_TO_ALL: Final[Mapping[str, str]] = {
     "disk_write_bytes_per_s": "what its disks write in sequence, such as 250 MB/s",
     "cores": "CPU cores",
 }
-"""Of each broker: told by no request."""
+"""The figures of each broker that no request returns."""
 TIER_UNKNOWN: Final[Mapping[str, str]] = {
     "latency_ms": "of one request to the tier, such as 30",
     "bandwidth_bytes_per_s": "what the tier serves to all brokers together, such as 100 Gbit/s",
@@ -92,7 +92,7 @@ def _broker(broker: BrokerState, known: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _absent_brokers(snapshot: Snapshot, known: Mapping[str, str], remarks: list[str]) -> list[dict[str, Any]]:
-    """Those that hold replicas but are not there now stand in the inventory too."""
+    """Return the brokers that hold replicas but are absent now: they belong in the inventory too."""
     assigned = {replica for state in snapshot.partitions.values() for replica in state.replicas}
     absent = sorted(assigned - snapshot.brokers.keys())
     if absent:

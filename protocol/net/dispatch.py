@@ -48,7 +48,7 @@ class RequestContext:
 
 Handler = Callable[[RequestContext, Any], Coroutine[Any, Any, Any]]
 Handlers = Mapping[int, Handler] | Mapping[ApiKey, Handler]
-"""By API key. A listener offers exactly the APIs that have a handler."""
+"""The handlers by API key. A listener offers exactly the APIs that have a handler."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ from .snapshots import SnapshotStore
 
 METADATA_PARTITION: Final = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of one record batch."""
+"""The largest record batch."""
 CATCH_UP_READ_BYTES: Final = 1024 * 1024
 RECOVERY_POINT_EVERY: Final = 1000
 """Records flushed before their checkpoint follows."""
@@ -207,7 +207,7 @@ class MetadataLog:
 
     @property
     def last_epoch(self) -> int:
-        """Of the last record, in the log or in the latest snapshot; 0 of an empty log, as in Kafka."""
+        """The epoch of the last record, in the log or in the latest snapshot; 0 of an empty log, as in Kafka."""
         latest = self.snapshots.latest
         return max(self._log.latest_epoch, 0 if latest is None else latest.epoch)
 
@@ -311,7 +311,7 @@ def _goes_on_behind(log: PartitionLog, snapshot: SnapshotId) -> bool:
 
 
 async def _make_directory(disk: Disk, directory: Path) -> None:
-    """With the topic's id, durably."""
+    """Create the directory with the topic's id, durably."""
     path = directory / PARTITION_METADATA
     if await disk.exists(path):
         decode_partition_metadata(await disk.read_file(path), name=str(path))
