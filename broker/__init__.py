@@ -8,6 +8,8 @@ groups/           coordinates consumer groups.
 core/             holds the decisions that need only values.
 config/           reads the configuration file.
 tier              starts the two tier plugins and what works on them.
+failed_logs       takes replicas whose log failed out of the ISR, and back when they can append again.
+replica_directories  reports where replicas are stored to the controller (AssignReplicasToDirs, KIP-858).
 metadata_topic    reads and writes `__remote_log_metadata` through the leaders of its partitions.
 combined          runs a controller and a broker in one process.
 environment       names what a node takes from its machine, so that a simulation can replace it.

@@ -280,6 +280,7 @@ class Broker(Service):
             WarmingLimits(config.thin_replica_warm_bytes, config.thin_replica_warm_ms),
         )
         self.fetchers = FetcherPool(self._make_fetcher, config.num_replica_fetchers)
+        self._log_dirs.warm_in_ms, self._log_dirs.out_of_service = self.thin.warm_in_ms, self.hosted.out_of_service
         manager = ReplicaManager(
             self.hosted,
             services,
@@ -293,8 +294,8 @@ class Broker(Service):
         self._stack.push_async_callback(manager.close)
         await manager.start()
         if isinstance(self.view, QuorumClusterView):
-            self.view.lifecycle.thin_replicas = self.thin.report
             lifecycle = self.view.lifecycle
+            lifecycle.thin_replicas, self.thin.on_change = self.thin.report, lifecycle.report_soon
 
             def tell_offline() -> None:
                 lifecycle.report()

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ..broker.config.broker_config import BrokerConfig, load
-from .running import node_options, run_node, serving, stop_signals, until_told
+from .running import StopError, node_options, run_node, serving, stop_signals, until_told
 
 _log = logging.getLogger(__name__)
 
@@ -55,5 +55,8 @@ async def run(config: BrokerConfig) -> int:
                 _log.info("broker %d stops", config.node_id)
     except StartError as error:
         _log.error("%s", error)
+        return 1
+    except StopError as error:
+        error.tell(_log, f"broker {config.node_id}")
         return 1
     return 0 if failure is None else 1

@@ -76,6 +76,7 @@ def up(
             tier=_tier(tier, options, base),
             configs={
                 "follower.fetch.last.tiered.offset.enable": "true",
+                **({} if tier is None else {"rlmm.config.remote.log.metadata.topic.brokers.min": str(brokers)}),
                 **pairs(configs, "--config", "log.retention.ms=86400000"),
             },
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ..quorum.controller_config import ControllerConfig, load
-from .running import node_options, run_node, serving, stop_signals, until_told
+from .running import StopError, node_options, run_node, serving, stop_signals, until_told
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +34,15 @@ def controller(path: Path, log_level: str) -> None:
 
 
 async def run(config: ControllerConfig) -> int:
+    """The exit code."""
+    try:
+        return await _serve(config)
+    except StopError as error:
+        error.tell(_log, f"controller {config.node_id}")
+        return 1
+
+
+async def _serve(config: ControllerConfig) -> int:
     from ..broker.config.dynamic_configs import check_dynamic_configs
     from ..broker.environment import NodeEnvironment
     from ..broker.metrics_endpoint import MetricsEndpoint

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from ..log.core.properties import ConfigError
+from ..protocol.errors import KafkaError
 from ..protocol.net.service import Service, cancelled
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -62,6 +63,32 @@ def run_node(
     sys.exit(asyncio.run(run(config)))
 
 
+class StopError(Exception):
+    """A node has ended, but not in order: on a full disk, say. Its other parts were stopped all the same. `reasons` has
+    a line for each failure, without a traceback.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        self.reasons = list(dict.fromkeys(str(each) for each in _with_earlier(error)))
+        super().__init__("; ".join(self.reasons))
+
+    def tell(self, log: logging.Logger, node: str) -> None:
+        """One line for each reason."""
+        for reason in self.reasons:
+            log.error("%s could not stop in order, and recovers its logs at the next start: %s", node, reason)
+
+
+def _with_earlier(error: BaseException) -> list[BaseException]:
+    """The failures, in their order: one that came while another was handled has that one as its context."""
+    found: list[BaseException] = []
+    each: BaseException | None = error
+    while each is not None:
+        if isinstance(each, OSError | KafkaError):
+            found.insert(0, each)
+        each = each.__cause__ or each.__context__
+    return found
+
+
 def stop_signals() -> asyncio.Future[None]:
     """Done at the first SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
@@ -81,7 +108,7 @@ async def serving(node: Service, told: asyncio.Future[None]) -> AsyncIterator[bo
     """The node serves, or (False) the process was told to stop before it did; it is stopped at the end.
 
     A start may wait a minute for controllers, and recover logs for longer: nobody should have to kill it. Raises what
-    the start raises.
+    the start raises, and StopError.
     """
     start = asyncio.create_task(node.start())
     await asyncio.wait((start, told), return_when=asyncio.FIRST_COMPLETED)
@@ -93,7 +120,10 @@ async def serving(node: Service, told: asyncio.Future[None]) -> AsyncIterator[bo
     try:
         yield True
     finally:
-        await node.stop()
+        try:
+            await node.stop()
+        except (OSError, KafkaError) as error:
+            raise StopError(error) from error
 
 
 async def until_told(told: asyncio.Future[None], *failures: asyncio.Future[str] | None) -> str | None:

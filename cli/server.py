@@ -17,7 +17,7 @@ from ..quorum import controller_config
 from ..quorum.controller_config import ControllerConfig
 from ..quorum.core.errors import QuorumStartError
 from . import broker, controller
-from .running import node_options, run_node, serving, stop_signals, until_told
+from .running import StopError, node_options, run_node, serving, stop_signals, until_told
 
 NodeConfig = BrokerConfig | ControllerConfig | CombinedConfig
 
@@ -77,6 +77,9 @@ async def _run_both(config: CombinedConfig) -> int:
                 _log.error("server %d stops: %s", node_id, failure)
             else:
                 _log.info("server %d stops", node_id)
+    except StopError as error:
+        error.tell(_log, f"server {node_id}")
+        return 1
     except (StartError, QuorumStartError, KafkaError, OSError) as error:
         _log.error("server %d cannot start: %s", node_id, error)
         return 1

@@ -7,5 +7,6 @@ node         runs the core on a replica of the quorum's log while that replica l
 service      is a controller process below its command: replica, listener, controller.
 snapshotter  decides when to cut a snapshot of the image, and cuts it.
 prober       checks whether a broker's process is gone once its connection has ended.
+leader_returns  returns preferred leadership to replicas that have become able to lead.
 envelope     unwraps requests that a broker forwards for a client (KIP-590).
 """

@@ -2,6 +2,7 @@
 
 inventory    reads a cluster that a person or a capture wrote (YAML or JSON), and validates it.
 checks       finds contradictions and doubtful figures in an inventory.
+complaints   words pydantic's errors in terms of the document.
 units        parses quantities such as "2 TiB" and "10 Gbit/s".
 arrays       holds the same cluster as numpy arrays, for the planner and the engine.
 moves        holds the replicas that are to be built.

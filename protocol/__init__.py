@@ -10,6 +10,7 @@ net/        is connections: clients, listeners, limits, dispatch.
 codec       turns frames into requests and responses, and back.
 errors      declares Kafka's error codes and `KafkaError`.
 topics      names topic partitions, and writes UUIDs as Kafka does.
+byte_text   formats and parses quantities of bytes.
 values      declares values that are made for every request and never change.
 requests    builds requests that tools send to any cluster.
 extensions  declares our own tagged fields in Kafka's messages (KIP-482).

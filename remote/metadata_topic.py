@@ -18,12 +18,15 @@ NO_EPOCH: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class MetadataTopicSettings:
-    """How to create the topic; `retention_ms` -1 keeps everything."""
+    """How to create the topic; `retention_ms` -1 keeps everything. It is not created while fewer than `brokers_min`
+    brokers are alive: it would be placed on those alone.
+    """
 
     num_partitions: int
     replication_factor: int
     min_insync_replicas: int
     retention_ms: int
+    brokers_min: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ class TopicManagerConfig(BaseModel):
     topic_replication_factor: int = Field(3, ge=1, le=32_767, description="Its replicas.")
     topic_min_isr: int = Field(2, ge=1, description="Its min.insync.replicas.")
     topic_retention_ms: int = Field(-1, ge=-1, description="Its retention; -1 keeps everything, as it should be.")
+    topic_brokers_min: int = Field(1, ge=1, description="Not created before so many brokers are alive; ours.")
     consume_wait_ms: int = Field(120_000, gt=0, description="Deadline of a write, until it has been read back.")
     request_timeout_ms: int = Field(30_000, gt=0, description="Deadline of one call to the topic.")
     retry_backoff_ms: int = Field(100, gt=0, description="First pause after a failed call.")
@@ -167,6 +168,7 @@ class TopicBasedRemoteLogMetadataManager:
             config.topic_replication_factor,
             config.topic_min_isr,
             config.topic_retention_ms,
+            config.topic_brokers_min,
         )
         backoff = self._backoff()
         while self._partition_count is None:

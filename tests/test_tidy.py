@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FILE_LINES_MAX = 500
+FILE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 60
+ROOM_FILES_MAX = 25
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(work|root|home)/\w")
 
@@ -56,6 +57,28 @@ def test_file_is_tidy(path: Path) -> None:
     assert not long, long
     assert not LEFTOVERS.search(text), "leftover marker: do it now or write an issue"
     assert not text.strip() or ast.get_docstring(parsed(text)), "a module begins by saying what it is"
+
+
+def in_a_core(path: Path) -> bool:
+    return "core" in path.relative_to(ROOT).parts[:-1]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in sources(tests=False) if in_a_core(path)], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_a_core_waits_for_nothing(path: Path) -> None:
+    waits = [
+        node.lineno for node in ast.walk(parsed(path.read_text())) if isinstance(node, ast.AsyncFunctionDef | ast.Await)
+    ]
+    assert not waits, f"a core is pure, and this one waits in lines {waits}"
+
+
+def test_no_room_has_more_than_25_files() -> None:
+    rooms: dict[str, int] = {}
+    for path in sources(tests=False):
+        room = str(path.relative_to(ROOT).parent)
+        rooms[room] = rooms.get(room, 0) + (path.name != "__init__.py")
+    assert not {room: files for room, files in rooms.items() if files > ROOM_FILES_MAX}
 
 
 def test_no_machine_paths() -> None:

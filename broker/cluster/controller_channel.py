@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.base import Request, ResponseT
 from ...protocol.net.client import Address, KafkaClient
 from ...remote.backoff import Backoff
 
@@ -53,6 +54,13 @@ class ControllerChannel:
 
     async def close(self) -> None:
         await self._client.close()
+
+    async def send(self, request: Request[ResponseT], *, timeout_s: float, max_version: int | None = None) -> ResponseT:
+        """Return the active controller's response in its newest form; as `request` otherwise."""
+        response: ResponseT = await self.request(
+            ApiKey(request.api_key), request, timeout_s=timeout_s, max_version=max_version
+        )
+        return response
 
     async def request(self, api: ApiKey, body: Any, *, timeout_s: float, max_version: int | None = None) -> Any:
         """The active controller's response. ControllerUnavailableError names what came last."""

@@ -5,7 +5,6 @@
 | UNREGISTERED | none are sent | registered with a new incarnation id: STARTING |
 | STARTING | wants to stay fenced | `serve`: RUNNING |
 | RUNNING | wants to be unfenced; the controller does it once this node has replayed its own registration | |
-| PAUSED | wants to be fenced: whoever can takes over its leaderships | fenced: RUNNING |
 | LEAVING | wants to shut down: leaderships move | told to go, or out of time: LEFT |
 
 Any state but LEFT: STALE_BROKER_EPOCH or BROKER_ID_NOT_REGISTERED means that the registration is not ours any more: a
@@ -35,6 +34,8 @@ from .controller_channel import ControllerChannel, ControllerUnavailableError
 
 REGISTRATION_RETRY_S: Final = 0.1
 LEAVING_INTERVAL_S: Final = 0.05
+REPORT_DELAY_S: Final = 0.1
+"""What is to be reported soon gathers so long: a report names all thin replicas, and many change in one wave."""
 NO_PREVIOUS_EPOCH: Final = -1
 _LOST_REGISTRATION: Final = frozenset({ErrorCode.stale_broker_epoch, ErrorCode.broker_id_not_registered})
 _PASSING: Final = frozenset({ErrorCode.duplicate_broker_registration, ErrorCode.not_controller})
@@ -50,7 +51,6 @@ class BrokerState(Enum):
     UNREGISTERED = "unregistered"
     STARTING = "starting"
     RUNNING = "running"
-    PAUSED = "paused"
     LEAVING = "leaving"
     LEFT = "left"
 
@@ -97,6 +97,7 @@ class BrokerLifecycle:
         self._previous_epoch = NO_PREVIOUS_EPOCH
         self._beating: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
+        self._soon: asyncio.TimerHandle | None = None
         self._changed = asyncio.Condition()
         self.thin_replicas: Callable[[], Sequence[ThinReplica]] = tuple
         """What heartbeats report (see `thin_replicas`)."""
@@ -129,6 +130,15 @@ class BrokerLifecycle:
             self._fail("none of its log directories can be used any more")
         self._wake.set()
 
+    def report_soon(self) -> None:
+        """Something that the controller's elections look at has changed: send a heartbeat within `REPORT_DELAY_S`."""
+        if self._soon is None:
+            self._soon = asyncio.get_running_loop().call_later(REPORT_DELAY_S, self._report_now)
+
+    def _report_now(self) -> None:
+        self._soon = None
+        self._wake.set()
+
     def controller_changed(self) -> None:
         """The one that is active now has not heard this broker yet: send the next heartbeat now."""
         self._wake.set()
@@ -136,27 +146,6 @@ class BrokerLifecycle:
     def _fail(self, reason: str) -> None:
         if not self.failed.done():
             self.failed.set_result(reason)
-
-    async def hand_over(self) -> None:
-        """Give up every leadership and come back: for a log that had to be opened anew. Returns at once where that is
-        under way already, and stays away if the broker is told to leave meanwhile. ControllerUnavailableError if it
-        was not heard in time.
-        """
-        if self.state is not BrokerState.RUNNING:
-            return
-        try:
-            async with asyncio.timeout(self._times.leaving_s):
-                if await self._until_fenced(BrokerState.PAUSED, is_fenced=True):
-                    await self._until_fenced(BrokerState.RUNNING, is_fenced=False)
-        except TimeoutError:
-            self._end_pause()
-            raise ControllerUnavailableError(
-                f"leaderships could not be handed over within {self._times.leaving_s:g} s"
-            ) from None
-
-    def _end_pause(self) -> None:
-        if self.state is BrokerState.PAUSED:
-            self._set_state(BrokerState.RUNNING)
 
     async def leave(self) -> None:
         """Move what it leads to others, as far as time allows (controlled shutdown). Idempotent."""
@@ -170,6 +159,8 @@ class BrokerLifecycle:
             _log.warning("the controller did not let the broker go within %g s", self._times.leaving_s)
 
     async def close(self) -> None:
+        if self._soon is not None:
+            self._soon.cancel()
         if self._beating is not None:
             self._beating.cancel()
             await asyncio.gather(self._beating, return_exceptions=True)
@@ -268,7 +259,7 @@ class BrokerLifecycle:
             "broker_id": self._identity.broker_id,
             "broker_epoch": self.broker_epoch,
             "current_metadata_offset": self._replayed_offset(),
-            "want_fence": state in (BrokerState.STARTING, BrokerState.PAUSED),
+            "want_fence": state is BrokerState.STARTING,
             "want_shut_down": state is BrokerState.LEAVING,
             "offline_log_dirs": self.offline_directories(),
             "thin_replicas": self.thin_replicas(),

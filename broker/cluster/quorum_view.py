@@ -93,6 +93,8 @@ class QuorumClusterView:
         self._request_timeout_s = request_timeout_s
         self._listeners: list[ImageListener] = []
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+        self._applied_epoch = -1
+        """Of the batch applied last. A controller believes what is reported about the metadata of its own epoch."""
         self._stack = AsyncExitStack()
         self._node: QuorumNode | None = None
         self._is_sharing = False
@@ -250,21 +252,6 @@ class QuorumClusterView:
         body = {"broker_id": self._node_id, "broker_epoch": self.broker_epoch, "directories": directories}
         return await self._ask(ApiKey.ASSIGN_REPLICAS_TO_DIRS, body)
 
-    async def renew_leadership(self, partition: TopicIdPartition, leader_epoch: int) -> None:
-        """A controller renews epochs only of brokers that come and go, so this one does, once for all its partitions
-        that ask meanwhile. Returns when the image says that the epoch is over.
-        """
-
-        def is_over(image: ClusterImage) -> bool:
-            if image.topic_names.get(partition.topic_id) != partition.topic:
-                return True
-            registration = image.partition(partition.topic_partition)
-            return registration is None or registration.leader_epoch > leader_epoch
-
-        if not is_over(self.image):
-            await self.lifecycle.hand_over()
-            await self._until_image(is_over)
-
     async def create_topic(self, topic: NewTopic) -> TopicImage:
         assignments = [
             {"partition_index": number, "broker_ids": replicas} for number, replicas in enumerate(topic.assignments)
@@ -303,6 +290,9 @@ class QuorumClusterView:
         before = self.image
         if self._metadata.apply(batch.records):
             self._publish(before)
+        if batch.epoch != self._applied_epoch:
+            self._applied_epoch = batch.epoch
+            self.lifecycle.controller_changed()
         self._wake()
 
     def on_load_snapshot(self, snapshot: SnapshotContent) -> None:

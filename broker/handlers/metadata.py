@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from ...controller.core.state import LOST_DIRECTORY
+from ...controller.image.registrations import is_reserved_directory
 from ...protocol.errors import ErrorCode
 from ...protocol.net.dispatch import RequestContext
 from ...protocol.requests import BROKER_ENDPOINTS
@@ -109,8 +111,20 @@ def _partition(image: ClusterImage, number: int, registration: PartitionRegistra
         "leader_epoch": registration.leader_epoch,
         "replica_nodes": registration.replicas,
         "isr_nodes": registration.isr,
-        "offline_replicas": tuple(replica for replica in registration.replicas if not _is_alive(image, replica)),
+        "offline_replicas": tuple(
+            replica for replica in registration.replicas if not _is_online(image, registration, replica)
+        ),
     }
+
+
+def _is_online(image: ClusterImage, registration: PartitionRegistration, broker_id: int) -> bool:
+    """Whether the broker is alive, and has the directory that its replica lies in, as far as that is known."""
+    if not _is_alive(image, broker_id):
+        return False
+    directory, known = registration.directory_of(broker_id), image.brokers[broker_id].directory_ids
+    if directory == LOST_DIRECTORY:
+        return False
+    return not known or is_reserved_directory(directory) or directory in known
 
 
 def _is_alive(image: ClusterImage, broker_id: int) -> bool:

@@ -22,15 +22,17 @@ from ...model.inventory import Inventory, InventoryError, Policy
 from ...planning.goals import Goal, PlanError, PlanOptions
 from ...planning.plan_arrays import plan_file
 from ...planning.planner import ReplicaPlan, plan_replicas
+from ...protocol.byte_text import rate, size
 from ..cluster_session import Admin, bootstrap_option, run
 from ..model.capture import observe
-from ..model.estimate import TIER_UNKNOWN, UNKNOWN_TO_ALL, capture
+from ..model.estimate import TIER_UNKNOWN, UNKNOWN_TO_ALL, Captured, assume_size, capture, named
 from ..model.inputs import policy_option
 from ..model.observe import Observer
-from ..model.quantities import clause, count, duration, rate, size
+from ..model.quantities import clause, count, duration
 from ..options import (
     FiniteRange,
     OutputFile,
+    byte_size,
     json_option,
     table_console,
     throttle_rate,
@@ -89,6 +91,12 @@ def _id_option(name: str, text: str) -> Callable[[Command], Command]:
     help="Share of the mean by which brokers may differ: replicas, bytes, leaders.",
 )
 @wave_option("That come to, and go from, a broker in one wave.")
+@click.option(
+    "--unknown-size",
+    type=byte_size,
+    metavar="SIZE",
+    help="What a partition of a live cluster counts whose size nothing tells, such as '10 GiB'; else no plan is made.",
+)
 @click.option("--tier-first", is_flag=True, help="Have leaders roll and tier before: less to copy, smaller segments.")
 @click.option(
     "--roll-after",
@@ -108,7 +116,7 @@ def plan(cluster_path: Path | None, bootstrap: tuple[str, ...], window_s: float,
 
     \b
       tierfetch reassign plan --replace 3 --with 7 --bootstrap kafka:9092 --out plan.json
-      tierfetch reassign plan --cluster cluster.yaml --add 11,12 --throttle '50 MB/s' --out plan.json
+      tierfetch reassign plan --cluster cluster.yaml --add 11,12 --throttle '50 MiB/s' --out plan.json
 
     Bytes are those that are not in the tier. The file is read by kafka-reassign-partitions too.
     """
@@ -119,7 +127,7 @@ def plan(cluster_path: Path | None, bootstrap: tuple[str, ...], window_s: float,
     if cluster_path is not None:
         arrays = _from_file(cluster_path)
     else:
-        arrays, dead = _from_cluster(bootstrap, window_s)
+        arrays, dead = _from_cluster(bootstrap, window_s, options["unknown_size"])
     began_s = time.perf_counter()
     try:
         found = plan_replicas(arrays, replace(_goal(arrays, options), closed=dead), _options(options))
@@ -199,14 +207,19 @@ def _from_file(path: Path) -> ClusterArrays:
         raise click.ClickException(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _from_cluster(bootstrap: tuple[str, ...], window_s: float) -> tuple[ClusterArrays, frozenset[int]]:
-    """And the brokers that are not alive. What no request tells of brokers (network, disks) counts as unlimited."""
+def _from_cluster(
+    bootstrap: tuple[str, ...], window_s: float, unknown_size: float | None
+) -> tuple[ClusterArrays, frozenset[int]]:
+    """And the brokers that are not alive. What no request tells of brokers (network, disks) counts as unlimited.
+    ClickException names partitions of unknown size, unless one is given for them.
+    """
     first, second = run(bootstrap, lambda admin: _observed(admin, window_s))
     known = dict.fromkeys(UNKNOWN_TO_ALL, "1") | {f"tier.{key}": "1" for key in TIER_UNKNOWN}
     captured = capture(first, second, known, "cluster")
     for each in captured.remarks:
         click.echo(f"note: {each}", err=True)
     document = captured.document
+    _assume_sizes(captured, unknown_size)
     for broker in document["brokers"]:
         if not isinstance(broker.get("disk_bytes"), int | float):
             broker["disk_bytes"] = UNKNOWN_DISK
@@ -218,6 +231,19 @@ def _from_cluster(bootstrap: tuple[str, ...], window_s: float) -> tuple[ClusterA
     dead = frozenset(np.flatnonzero(~np.isin(arrays.broker_ids, list(first.brokers))).tolist())
     disks = np.where(arrays.disk_bytes < UNKNOWN_DISK, arrays.disk_bytes, np.inf)
     return replace(arrays, nic_in=free, nic_out=free, disk_read=free, disk_write=free, disk_bytes=disks), dead
+
+
+def _assume_sizes(captured: Captured, unknown_size: float | None) -> None:
+    if not captured.unsized:
+        return
+    unsized = f"of unknown size: {named(captured.unsized)}"
+    if unknown_size is None:
+        raise click.ClickException(
+            f"{unsized}; say what each counts with --unknown-size '10 GiB', or write the sizes into the file of"
+            " `tierfetch model capture` and give it with --cluster"
+        )
+    assume_size(captured.document, unknown_size)
+    click.echo(f"note: {unsized}; each counts {size(unknown_size)}", err=True)
 
 
 async def _observed(admin: Admin, window_s: float) -> Any:

@@ -17,6 +17,7 @@ quantities  formats seconds, bytes and shares.
 observe     takes a snapshot of a live cluster.
 snapshot    holds what a live cluster reports at one moment.
 estimate    turns two snapshots into an inventory.
+remote_sizes  computes what an offset range takes in the tier.
 pace        measures how fast the leaders of a live cluster answer.
 probes      measures this machine: loopback, disk, checksums, a tier.
 """

@@ -43,7 +43,7 @@ def cluster_options(command: Command) -> Command:
             "--throttle",
             type=throttle_rate,
             metavar="RATE",
-            help='Replication throttle of each broker, such as "50 MB/s", in place of the inventory\'s.',
+            help='Replication throttle of each broker, such as "50 MiB/s", in place of the inventory\'s.',
         ),
         json_option,
         click.option(

@@ -17,8 +17,9 @@ from ...planning.goals import Goal, PlanError, PlanOptions
 from ...planning.plan_arrays import planned_replicas
 from ...planning.plan_file import PlanFile, PlanFileError
 from ...planning.planner import plan_replicas
+from ...protocol.byte_text import rate
 from .inputs import Inputs, brokers_of, cluster_options, policy_option
-from .quantities import clause, count, rate
+from .quantities import clause, count
 from .running import compared, show, simulated
 
 ADDED_MAX: Final = 10_000

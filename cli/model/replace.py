@@ -9,9 +9,10 @@ import click
 from ...model.arrays import ClusterArrays
 from ...model.inventory import Policy
 from ...model.moves import replacement_moves
+from ...protocol.byte_text import size
 from ..options import FiniteRange
 from .inputs import Inputs, brokers_of, cluster_options, held_bytes, policy_option
-from .quantities import count, duration, size
+from .quantities import count, duration
 from .running import compared, show, simulated
 
 broker_option = click.option(

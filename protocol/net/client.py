@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ..api import ApiKey
 from ..fetch.messages import FetchRequest, FetchResponse
+from ..messages.base import Request, ResponseT
 from .client_connection import Address, BrokerUnavailableError, ClientLimits, Connection, RequestTimedOutError
 
 __all__ = [
@@ -79,6 +80,20 @@ class KafkaClient:
                 raise BrokerUnavailableError(f"{address} could not be reached within {timeout_s:g} s") from None
             timeout_s = deadline_s - loop.time()
         return await connection.request(api, body, max_version=max_version, timeout_s=timeout_s)
+
+    async def send(
+        self,
+        address: Address,
+        request: Request[ResponseT],
+        *,
+        max_version: int | None = None,
+        timeout_s: float | None = None,
+    ) -> ResponseT:
+        """As `Connection.send`, dialling within the same deadline if need be."""
+        response: ResponseT = await self.request(
+            address, ApiKey(request.api_key), request, max_version=max_version, timeout_s=timeout_s
+        )
+        return response
 
     async def fetch(self, address: Address, request: FetchRequest, *, timeout_s: float | None = None) -> FetchResponse:
         response: FetchResponse = await self.request(address, ApiKey.FETCH, request, timeout_s=timeout_s)

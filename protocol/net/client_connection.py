@@ -31,6 +31,7 @@ from ..codec import RequestHeader, correlation_id_of, read_response, write_reque
 from ..errors import ErrorCode, KafkaError
 from ..fetch.arrival import ArrivedAnswer, ArrivingFetchResponse
 from ..fetch.messages import FetchRequest, FetchResponse
+from ..messages.base import Request, ResponseT
 from ..wire.primitives import BUFFER_TYPES, INT32, MalformedMessageError, Reader
 from ..wire.produce import ACKS_NONE, ProduceRequest, ProduceResponse
 from .stream import StreamProtocol
@@ -165,6 +166,15 @@ class Connection(StreamProtocol):
     ) -> Any:
         """The response of the newest common version; None for a Produce with acks=0. `body`: as in `codec`."""
         return await self._exchange(api, self.version_of(api, max_version), body, timeout_s)
+
+    async def send(
+        self, request: Request[ResponseT], *, max_version: int | None = None, timeout_s: float | None = None
+    ) -> ResponseT:
+        """Return the response, in its newest form, of the newest common version."""
+        response: ResponseT = await self.request(
+            ApiKey(request.api_key), request, max_version=max_version, timeout_s=timeout_s
+        )
+        return response
 
     async def fetch(
         self,

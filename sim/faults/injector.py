@@ -18,6 +18,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import permutations
 from typing import Any, Protocol, TypeVar
 
@@ -116,6 +117,10 @@ class FaultInjector:
         self._relieved: str | None = None
         self._rotten_until_s = 0.0
         self._rng = world.rng("injector")
+        for name in self._starts:
+            faults = world.host(name).disk_faults
+            faults.on_pages_given_up = partial(losses.before_crash, name)
+            faults.on_pages_lost = partial(losses.files_changed, name)
         self._begins: Mapping[FaultKind, Callable[[Fault], None]] = {
             FaultKind.PROCESS_CRASH: lambda fault: self._crash(fault.targets, "process"),
             FaultKind.MACHINE_CRASH: lambda fault: self._crash(fault.targets, "machine"),

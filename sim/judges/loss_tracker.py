@@ -124,6 +124,23 @@ class LossTracker:
         if self._cluster.version != self._version:
             self._version = self._cluster.version
             self.evaluate()
+        self._check_shorter()
+
+    def _check_shorter(self) -> None:
+        """Who has lost something may be counted on only as the last one, or before it serves or fetches: it could be
+        elected. InvariantViolationError.
+        """
+        for name, losses in self.losses.items():
+            for node_id in losses.shorter:
+                status, registration = self._observer.status(node_id, name), _registration(self._cluster.image, name)
+                committed_end = self._observer.of(name).committed_end
+                if status is None or registration is None or status.log_end_offset >= committed_end:
+                    continue
+                if node_id in registration.isr and len(registration.isr) > 1:
+                    detail = (
+                        f"{name.topic_partition}: {node_id} serves up to {status.log_end_offset} of {committed_end}"
+                    )
+                    raise InvariantViolationError("no shorter log in the ISR", f"{detail}, ISR {registration.isr}")
 
     def evaluate(self) -> None:
         """Has any partition lost something that it may lose? After every loss and every change of an ISR."""

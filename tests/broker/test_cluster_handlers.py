@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import datetime
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster.view import NewTopic
+from tierfetch.broker.cluster.view import (
+    BrokerRegistration,
+    ClusterImage,
+    NewTopic,
+    PartitionRegistration,
+    TopicImage,
+)
 from tierfetch.broker.handlers.metadata import ClusterHandlers
 from tierfetch.broker.handlers.producer_ids import ProducerIds
+from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask
@@ -75,6 +83,20 @@ async def test_partition_without_a_leader_says_so(handlers: ClusterHandlers, vie
     await view.register(type(lost)(lost.id, lost.host, lost.port, None, (UUID(int=99),)))
     (topic,) = (await ask(handlers.metadata, metadata_request(9, ("u", None)))).topics
     assert (topic.partitions[0].error_code, topic.partitions[0].leader_id) == (ErrorCode.leader_not_available, -1)
+
+
+@pytest.mark.parametrize(
+    ("directory", "offline"),
+    [(UUID(int=500), ()), (UUID(int=0), ()), (LOST_DIRECTORY, (1,)), (UUID(int=501), (1,))],
+    ids=["where it is", "not assigned yet", "its log cannot be opened", "its directory is offline"],
+)
+async def test_C9_a_replica_without_its_log_is_offline(directory: UUID, offline: tuple[int, ...]) -> None:
+    now = PartitionRegistration(2, 1, 1, (1, 2), (2,), (directory, None))
+    brokers = {number: BrokerRegistration(number, "h", 9092, directory_ids=(UUID(int=500),)) for number in (1, 2)}
+    image = ClusterImage("c", brokers, {"t": TopicImage("t", UUID(int=7), {}, {0: now})}, {})
+    view: Any = SimpleNamespace(image=image)
+    (topic,) = (await ask(ClusterHandlers(view, 1).metadata, metadata_request(9, ("t", None)))).topics
+    assert topic.partitions[0].offline_replicas == offline
 
 
 @pytest.mark.parametrize("version", all_versions(ApiKey.DESCRIBE_CLUSTER))

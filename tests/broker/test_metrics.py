@@ -156,7 +156,13 @@ async def test_replicas_that_cannot_serve(subject: Subject, host: Host) -> None:
     await host.topic("t", 1)
     assert subject.scrape().value("tierfetch_offline_replicas") == 0
     host.hosted.failures[TopicPartition("damaged", 3)] = "its first segment is corrupt"
-    assert subject.scrape().value("tierfetch_offline_replicas") == 1
+    host.hosted.log_failures.count, host.hosted.log_failures.lost_records = 2, 30
+    scrape = subject.scrape()
+    assert scrape.value("tierfetch_offline_replicas") == 1
+    assert scrape.value("tierfetch_log_failed", topic="damaged", partition="3") == 1
+    assert scrape.value("tierfetch_log_failed", topic="t", partition="0") is None
+    assert scrape.value("tierfetch_log_failures_total") == 2
+    assert scrape.value("tierfetch_log_lost_records_total") == 30
 
 
 async def test_what_followed_replicas_cost(subject: Subject, host: Host) -> None:

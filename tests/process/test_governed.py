@@ -156,3 +156,14 @@ def test_C10_a_broker_that_stops_in_order_hands_over_first(governed: Governed) -
     producer.check_consumed()
     epochs = list_offset(governed.brokers.port(after.leader_id), "t", 0, EARLIEST_LOCAL_TIMESTAMP)
     assert epochs.offset == 0
+
+
+def test_C10_a_live_broker_that_is_unregistered_gets_its_leaderships_back(governed: Governed) -> None:
+    create_topic(governed.servers, "t", replicas=2)
+    before = governed.wait("t", "to have both in sync", lambda part: len(part.isr_nodes) == 2)
+    unregister = ("brokers", "unregister", str(before.leader_id), "--yes")
+    assert f"broker {before.leader_id} is alive" in governed.run(*unregister, code=1)
+    assert governed.partition("t").leader_epoch == before.leader_epoch
+    governed.run(*unregister, "--force")
+    governed.wait_led_by_another("t", before.leader_id)
+    governed.wait("t", "to be led by its preferred replica", lambda part: part.leader_id == before.leader_id)

@@ -95,11 +95,12 @@ async def test_topic_is_created_as_configured_once_it_can_be_reached() -> None:
     topic = FakeMetadataTopic(MetadataLog(partition_count=7))
     topic.fail("ensure", 1, error=ConnectionRefusedError(111, "refused"))
     topic.fail("ensure", 2, error=ZeroDivisionError("a bug"))
-    async with started(topic, topic_num_partitions=7, topic_replication_factor=1, topic_min_isr=1) as manager:
+    created = {"topic_num_partitions": 7, "topic_replication_factor": 1, "topic_min_isr": 1, "topic_brokers_min": 4}
+    async with started(topic, **created) as manager:
         await manager.assign([PARTITION])
         assert manager.ledger(PARTITION) is None
         await ready(manager)
-    assert topic.settings == MetadataTopicSettings(7, 1, 1, -1)
+    assert topic.settings == MetadataTopicSettings(7, 1, 1, -1, 4)
     assert topic.calls["ensure"] == 3
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -98,3 +99,24 @@ def test_commits_after_an_excuse_are_judged_again(scene: Scene) -> None:
 def test_a_topic_of_the_same_name_has_no_part_in_the_excuse(scene: Scene) -> None:
     scene.all_lose_everything()
     assert not scene.tracker.excuses_of(TopicIdPartition(UUID(int=2), "t", 0))._excuses
+
+
+def test_D3_who_has_lost_something_may_be_in_no_isr_with_others_while_it_serves(scene: Scene) -> None:
+    scene.tracker.files_changed("broker-2")
+    scene.tracker.follow_cluster()
+    scene.sees(2, 4, epoch=1, start=4)
+    with pytest.raises(InvariantViolationError, match=r"no shorter log in the ISR: t-0: 2 serves up to 4 of 10"):
+        scene.tracker.follow_cluster()
+
+
+def test_D3_who_has_lost_something_may_be_in_the_isr_until_it_serves_and_alone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.tracker.files_changed("broker-2")
+    del scene.observer._statuses[2, NAME]
+    scene.tracker.follow_cluster()
+    scene.observer._statuses[2, NAME] = replace(scene.observer._statuses[1, NAME], node_id=2, log_end_offset=4)
+    alone = replace(REGISTRATION, leader=-1, isr=(2,))
+    image = ClusterImage("c", {}, {"t": TopicImage("t", NAME.topic_id, {}, {0: alone})}, {})
+    monkeypatch.setattr(OnePartition, "image", image)
+    scene.tracker.follow_cluster()

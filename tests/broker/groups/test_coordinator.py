@@ -555,7 +555,7 @@ async def test_a_new_coordinator_gives_out_nothing_that_may_be_lost(nodes: Nodes
     assert partition.log.log_end_offset == partition.log.high_watermark + 1
     follower = nodes.partition(2, GROUP_METADATA_TOPIC)
     nodes[2].fetchers.add = lambda *_: None
-    await nodes[1].view.renew_leadership(partition.partition, partition.leader().leader_epoch)
+    await nodes.operator.elect_leader(partition.partition, 1)
     await until(lambda: [active is not before for active in nodes[1].groups.shards] == [True])
     await asyncio.sleep(0.2)
     assert await cut_off.commit(3) is ErrorCode.coordinator_load_in_progress
