@@ -82,7 +82,7 @@ types: install
 layers: install
 	$(BIN)/lint-imports
 
-wheel: install
+wheel: install ## The wheel in fresh environments: plain, and with each extra but spark (smoke_wheel --extra spark)
 	$(BIN)/python -m tierfetch.tests.smoke_wheel
 
 format: install ## Let ruff rewrite what it can

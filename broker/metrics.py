@@ -238,6 +238,11 @@ class BrokerMetrics:
         for work, count in tier.counters.errors.items():
             errors.add_metric([work], count)
         yield errors
+        yield _gauge(
+            "tierfetch_remote_log_metadata_unready",
+            "Tiered partitions whose remote log metadata is not read.",
+            tier.partitions_without_ledger(),
+        )
 
 
 def _labels(key: TopicIdPartition) -> list[str]:

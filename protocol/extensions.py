@@ -27,8 +27,6 @@ from kio.static.primitive import i16
 FIRST_TAG: Final = 10_000
 NOT_WARMED: Final = -1
 NOT_THIN: Final = -1
-INCARNATION_SINCE: Final = 3
-"""Version of ApiVersions, whose response has tagged fields from there on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +114,7 @@ def _subclass(base: type[Any], name: str, kind: Any, value: Any) -> type[Any]:
 _REQUESTS: Final = {(63, 2): _with_thin_replicas, (37, 3): _with_removal}
 _RESPONSES: Final = {
     (35, 5): _with_replica_states,
-    (18, INCARNATION_SINCE): _with_incarnation,
+    (18, 3): _with_incarnation,
     (18, 4): _with_incarnation,
 }
 """The extended responses, by API key and version."""

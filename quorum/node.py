@@ -39,7 +39,9 @@ from ..log.disk.port import Disk
 from ..log.keeper.log_directory import HeldLock
 from ..protocol.errors import KafkaError
 from ..protocol.fetch.messages import SnapshotId
+from ..protocol.net.client import Address
 from ..protocol.net.service import Service, cancelled
+from ..protocol.start_waits import Unanswered
 from .core.config import RaftConfig
 from .core.effects import (
     AppendAccepted,
@@ -248,6 +250,21 @@ class QuorumNode(Service):
     def leader_endpoint(self) -> Endpoint | None:
         """Where the leader listens, if that is known."""
         return self._core.leader_endpoint
+
+    @property
+    def unanswered(self) -> Unanswered:
+        """Which peers did not answer when they were asked last."""
+        return self._peers.unanswered
+
+    @property
+    def has_heard_leader(self) -> bool:
+        """Whether the leader that it knows has answered this process, or is this replica: what is on the disk of the
+        last run says who led then.
+        """
+        endpoint = self.leader_endpoint
+        if self.state is RaftState.LEADER:
+            return True
+        return endpoint is not None and self.unanswered.has_answered(Address(endpoint.host, endpoint.port))
 
     @property
     def voted_id(self) -> int | None:

@@ -7,6 +7,7 @@ storage         declares the `RemoteStorageManager` port: one storage product be
 metadata        declares the `RemoteLogMetadataManager` port: the ordered record of what is in the tier.
 core/           holds segments as values, the ledger, and the leader's lineage.
 registry        finds plugins by entry point and builds them from configuration.
+look            looks at a tier once: can it be used as it is configured?
 topic_manager   implements the metadata port on the topic `__remote_log_metadata`.
 metadata_topic  declares what that implementation needs of the topic.
 topic_reader    reads one partition of the topic.

@@ -21,6 +21,7 @@ from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.net.client import Address, KafkaClient
+from ...protocol.start_waits import Unanswered
 from ...remote.backoff import Backoff
 
 RETRY_MIN_MS: Final = 20
@@ -51,6 +52,7 @@ class ControllerChannel:
         self._leader = leader
         self._others = others
         self._turn = 0
+        self.unanswered = Unanswered()
 
     async def close(self) -> None:
         await self._client.close()
@@ -75,8 +77,10 @@ class ControllerChannel:
                         address, api, body, max_version=max_version, timeout_s=min(left_s, ATTEMPT_TIMEOUT_S)
                     )
                 except (OSError, KafkaError) as error:
-                    failure = f"{address}: {error}"
+                    self.unanswered.failed(address, error)
+                    failure = str(error)
                     continue
+                self.unanswered.answered(address)
                 if not is_from_another(response):
                     return response
                 failure = f"{address} is not the active controller"

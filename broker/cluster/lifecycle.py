@@ -30,6 +30,7 @@ from uuid import UUID
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.extensions import ThinReplica
+from ...protocol.start_waits import Unanswered
 from .controller_channel import ControllerChannel, ControllerUnavailableError
 
 REGISTRATION_RETRY_S: Final = 0.1
@@ -104,18 +105,28 @@ class BrokerLifecycle:
         self.offline_directories: Callable[[], Sequence[UUID]] = tuple
         """The same; `report` when there are more."""
         self._is_fenced = True
+        self.obstacle = ""
+        """Why the controller did not register this broker when it was asked last."""
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Done, with the reason, when this broker can tell nobody any more that it lives, or has nowhere to store."""
+        """Done, with the reason, when this broker can tell nobody any more that it lives, has nowhere to store, or must
+        not use its tier.
+        """
 
-    async def register(self, identity: BrokerIdentity, previous_epoch: int) -> int:
+    async def register(self, identity: BrokerIdentity, previous_epoch: int, within_s: float | None = None) -> int:
         """The broker's epoch. `previous_epoch`: of the run before if it ended in order, else -1. KafkaError for what
-        an operator has to mend, ControllerUnavailableError if no controller took it in time.
+        an operator has to mend, ControllerUnavailableError if no controller took it `within_s`, `registration_s` where
+        that is not given.
         """
         self._identity, self._previous_epoch = identity, previous_epoch
-        await self._register()
+        await self._register(within_s)
         self._beating = asyncio.create_task(self._beat(), name="broker-heartbeats")
         self._beating.add_done_callback(self._beating_ended)
         return self.broker_epoch
+
+    @property
+    def unanswered(self) -> Unanswered:
+        """Which controllers did not answer when they were asked last."""
+        return self._channel.unanswered
 
     async def serve(self) -> None:
         """This broker is ready: returns once the controller lets it lead and join ISRs."""
@@ -127,7 +138,7 @@ class BrokerLifecycle:
         """
         identity = self._identity
         if identity is not None and set(identity.directory_ids) <= set(self.offline_directories()):
-            self._fail("none of its log directories can be used any more")
+            self.fail("none of its log directories can be used any more")
         self._wake.set()
 
     def report_soon(self) -> None:
@@ -143,7 +154,8 @@ class BrokerLifecycle:
         """The one that is active now has not heard this broker yet: send the next heartbeat now."""
         self._wake.set()
 
-    def _fail(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
+        """This broker cannot go on, and had better end."""
         if not self.failed.done():
             self.failed.set_result(reason)
 
@@ -179,9 +191,9 @@ class BrokerLifecycle:
 
     # Registration.
 
-    async def _register(self) -> None:
+    async def _register(self, within_s: float | None = None) -> None:
         loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + self._times.registration_s
+        deadline_s = loop.time() + (self._times.registration_s if within_s is None else within_s)
         body = self._registration()
         told: ErrorCode | None = None
         while True:
@@ -195,8 +207,10 @@ class BrokerLifecycle:
             if code is not told:
                 told = code
                 why = _ALIVE if code is ErrorCode.duplicate_broker_registration else "another controller is active"
+                self.obstacle = why
                 _log.warning("not registered yet, trying again for %.0f s: %s", left_s, why)
             await asyncio.sleep(REGISTRATION_RETRY_S * self._rng.uniform(0.5, 1.0))
+        self.obstacle = ""
         self.broker_epoch = response.broker_epoch
         self._is_fenced = True
         _log.info("registered with broker epoch %d", self.broker_epoch)
@@ -230,7 +244,7 @@ class BrokerLifecycle:
         if task.cancelled() or (error := task.exception()) is None:
             return
         _log.error("a fault of ours has ended the heartbeats", exc_info=error)
-        self._fail(f"its heartbeats have ended: {error!r}")
+        self.fail(f"its heartbeats have ended: {error!r}")
 
     async def _beat(self) -> None:
         while self.state is not BrokerState.LEFT:

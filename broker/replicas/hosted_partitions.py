@@ -66,6 +66,12 @@ class HostedPartitions:
         self._found.clear()
         return self._partitions.pop(name)
 
+    def leads(self, name: TopicPartition, leader_epoch: int) -> bool:
+        """Whether the replica here has the role of the leader in that epoch."""
+        partition = self._partitions.get(name)
+        leadership = None if partition is None else partition.leadership
+        return leadership is not None and leadership.leader_epoch == leader_epoch
+
     def find(self, topic: str | UUID, number: int) -> Partition:
         """KafkaError as in the module's table."""
         image = self._view.image

@@ -1,7 +1,7 @@
 """`tierfetch reassign`: plan, move replicas in waves, watch them arrive, pause, resume, cancel, roll back.
 
-Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`sim.planning.plan_file`).
-What a running plan has to remember lies in a journal beside it (`sim.planning.journal`).
+Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`planning.plan_file`).
+What a running plan has to remember lies in a journal beside it (`planning.journal`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from ...planning.preflight import entries_of
 from ...planning.throttling import config_keys
 from ...protocol.errors import KafkaError
 from ..cluster_session import Admin, bootstrap_option, run
-from ..lazy_group import needing
 from ..model.quantities import clause, count
 from ..options import FiniteRange, json_option, table_console, throttle_rate, wave_option
 from .reassign_cluster import PlanCluster, under_way
@@ -49,7 +48,7 @@ def plan_argument(command: Command) -> Command:
 
 
 class ReassignGroup(click.Group):
-    """`plan` needs numpy: its module is imported when it is run."""
+    """The module of `plan` imports much, and is imported when it is run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), "plan"])
@@ -57,8 +56,8 @@ class ReassignGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name != "plan":
             return super().get_command(ctx, cmd_name)
-        with needing("model", "numpy"):
-            from .reassign_plan import plan
+        from .reassign_plan import plan
+
         return plan
 
 

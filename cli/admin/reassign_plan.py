@@ -8,26 +8,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-import numpy as np
 from click.core import ParameterSource
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ...model.arrays import ClusterArrays
 from ...model.inventory import Inventory, InventoryError, Policy
 from ...planning.goals import Goal, PlanError, PlanOptions
-from ...planning.plan_arrays import plan_file
-from ...planning.planner import ReplicaPlan, plan_replicas
 from ...protocol.byte_text import rate, size
 from ..cluster_session import Admin, bootstrap_option, run
 from ..model.capture import observe
 from ..model.estimate import TIER_UNKNOWN, UNKNOWN_TO_ALL, Captured, assume_size, capture, named
-from ..model.inputs import policy_option
 from ..model.observe import Observer
+from ..model.options import policy_option
 from ..model.quantities import clause, count, duration
 from ..options import (
     FiniteRange,
@@ -40,6 +36,10 @@ from ..options import (
     window_option,
     write_text,
 )
+
+if TYPE_CHECKING:
+    from ...model.arrays import ClusterArrays
+    from ...planning.planner import ReplicaPlan
 
 BROKERS_SHOWN_MAX: Final = 40
 UNKNOWN_DISK: Final = 2.0**62
@@ -120,6 +120,9 @@ def plan(cluster_path: Path | None, bootstrap: tuple[str, ...], window_s: float,
 
     Bytes are those that are not in the tier. The file is read by kafka-reassign-partitions too.
     """
+    from ...planning.plan_arrays import plan_file
+    from ...planning.planner import plan_replicas
+
     is_live_named = click.get_current_context().get_parameter_source("bootstrap") is not ParameterSource.DEFAULT
     if cluster_path is not None and is_live_named:
         raise click.UsageError("name one: an inventory by --cluster FILE, or a live cluster by --bootstrap HOST:PORT")
@@ -199,6 +202,8 @@ def _options(options: dict[str, Any]) -> PlanOptions:
 
 
 def _from_file(path: Path) -> ClusterArrays:
+    from ...model.arrays import ClusterArrays
+
     try:
         return ClusterArrays.from_inventory(Inventory.read(path))
     except InventoryError as error:
@@ -213,6 +218,10 @@ def _from_cluster(
     """And the brokers that are not alive. What no request tells of brokers (network, disks) counts as unlimited.
     ClickException names partitions of unknown size, unless one is given for them.
     """
+    import numpy as np
+
+    from ...model.arrays import ClusterArrays
+
     first, second = run(bootstrap, lambda admin: _observed(admin, window_s))
     known = dict.fromkeys(UNKNOWN_TO_ALL, "1") | {f"tier.{key}": "1" for key in TIER_UNKNOWN}
     captured = capture(first, second, known, "cluster")
@@ -254,6 +263,8 @@ async def _observed(admin: Admin, window_s: float) -> Any:
 
 
 def _summary(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> dict[str, Any]:
+    import numpy as np
+
     bound, throttle = found.bound, found.throttle_bytes_per_s
     step = found.tier_step
     return {
@@ -282,6 +293,8 @@ def _summary(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> dic
 
 def _transfer_s(found: ReplicaPlan) -> float | None:
     """Return the seconds of all waves at the throttle, each set by the broker that receives most; None without one."""
+    import numpy as np
+
     if not np.isfinite(found.throttle_bytes_per_s) or not len(found.moves):
         return None
     brokers = int(found.moves.target.max()) + 1
@@ -292,6 +305,8 @@ def _transfer_s(found: ReplicaPlan) -> float | None:
 
 
 def _print(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> None:
+    import numpy as np
+
     console, bound = table_console(), found.bound
     console.print(
         f"{clause(bound.moves, 'replica', 'moves', 'move')}, {size(bound.bytes)} to copy, in"

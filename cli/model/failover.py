@@ -1,8 +1,6 @@
-"""`tierfetch model failover`: brokers die and nobody replaces them."""
+"""What `tierfetch model failover` says: brokers die and nobody replaces them."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import click
 import numpy as np
@@ -17,7 +15,7 @@ from ...model.inventory import Policy
 from ..options import table_console, write_text
 from .charts import load_chart
 from .document import BrokerLoad, ClusterSummary, cluster_summary, finite
-from .inputs import Inputs, brokers_of, cluster_options
+from .inputs import Inputs, brokers_of
 from .page import chart, paragraphs, section, tiles, whole_page
 from .quantities import clause, duration, share
 
@@ -46,29 +44,8 @@ class FailoverDocument(BaseModel):
     brokers: list[BrokerLoad] = Field(description="The fullest afterwards first.")
 
 
-@click.command("failover")
-@cluster_options
-@click.option(
-    "--broker", "brokers", required=True, multiple=True, type=int, help="Broker id; more than one die together."
-)
-@click.option(
-    "--death",
-    type=click.Choice([each.value for each in Death]),
-    default=Death.HOST.value,
-    show_default=True,
-    help="What dies: the host, which is silent until the session ends, or the process alone, whose listener refuses"
-    " connections from then on.",
-)
-@click.option("--kafka", "is_kafka", is_flag=True, help="With Apache Kafka's times for detection and election.")
-def failover(brokers: tuple[int, ...], death: str, is_kafka: bool, **options: Any) -> None:
-    """Brokers die and are not replaced: who is without a leader, what refuses producers, who carries the load?
-
-    \b
-      --death host      power, network or kernel: nothing answers, and the broker's session has to end first
-      --death process   kill -9, a crash: its listener refuses connections. tierfetch's controllers act on that, Apache
-                        Kafka's wait for the session all the same
-    """
-    inputs = Inputs.read(**options)
+def show_failover(inputs: Inputs, brokers: tuple[int, ...], death: str, *, is_kafka: bool) -> None:
+    """Print the document, or sentences and a table, and write the page."""
     dead = brokers_of(inputs.arrays, brokers)
     calibration = inputs.calibrations.of(Policy.KAFKA if is_kafka else Policy.TIER_FIRST)
     document = _document(inputs, dead, calibration, Death(death))

@@ -139,10 +139,10 @@ def is_online(directory: UUID | None, broker: BrokerRegistration) -> bool:
 
 
 def check_broker_epoch(image: MetadataImage, broker_id: int, epoch: int) -> BrokerRegistration:
-    """The broker, if it is registered under this epoch. BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
+    """The broker, if it is registered under this epoch; STALE_BROKER_EPOCH otherwise."""
     broker = image.brokers.get(broker_id)
     if broker is None:
-        raise KafkaError(ErrorCode.broker_id_not_registered, f"broker {broker_id} is not registered")
+        raise KafkaError(ErrorCode.stale_broker_epoch, f"broker {broker_id} is not registered")
     if broker.epoch != epoch:
         raise KafkaError(
             ErrorCode.stale_broker_epoch,

@@ -20,7 +20,7 @@ MIB: Final = 1 << 20
 
 
 def profile_page(found: TierProfile) -> str:
-    """The whole HTML document. MissingPlotlyError."""
+    """The whole HTML document. MissingExtraError."""
     sections = [
         (
             "Data over time",

@@ -39,6 +39,8 @@ class _Broker:
     dialling: asyncio.Task[Connection] | None = None
     failures: int = 0
     not_before_s: float = 0.0
+    last_failure: str = ""
+    """The failure of the last dial, in words; empty after one that succeeded."""
 
 
 class KafkaClient:
@@ -77,7 +79,10 @@ class KafkaClient:
                 async with asyncio.timeout_at(deadline_s):
                     connection = await self.connection(address)
             except TimeoutError:
-                raise BrokerUnavailableError(f"{address} could not be reached within {timeout_s:g} s") from None
+                failure = self._last_failure(address)
+                raise BrokerUnavailableError(
+                    failure or f"{address} could not be reached within {timeout_s:g} s"
+                ) from None
             timeout_s = deadline_s - loop.time()
         return await connection.request(api, body, max_version=max_version, timeout_s=timeout_s)
 
@@ -126,6 +131,10 @@ class KafkaClient:
         connection = None if broker is None else broker.connection
         return None if connection is None or connection.is_closed else connection
 
+    def _last_failure(self, address: Address) -> str:
+        broker = self._brokers.get(address)
+        return "" if broker is None else broker.last_failure
+
     async def _dial(self, address: Address, broker: _Broker) -> Connection:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(broker.not_before_s - loop.time())
@@ -133,11 +142,13 @@ class KafkaClient:
             broker.connection = await Connection.connect(
                 address, client_id=self._client_id, limits=self._limits, ssl=self._ssl
             )
-        except OSError:
+        except OSError as error:
+            broker.last_failure = str(error)
             broker.not_before_s = loop.time() + self._backoff_s(broker.failures)
             broker.failures += 1
             raise
         broker.failures = 0
+        broker.last_failure = ""
         return broker.connection
 
     def _backoff_s(self, failures: int) -> float:

@@ -19,22 +19,25 @@ the fields that the version has.
 | others | int, str, bytes, bool, None, sequence of these | the schema's default; TypeError without one |
 
 A name that no version of the message has is a TypeError, so that a slip of the pen is not taken for an old version.
+Fields of our own (`extensions`) count as Kafka's do: a version without them leaves them out.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, is_dataclass
+from dataclasses import MISSING
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
-from kio.index import load_entity_module
+from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
+from kio.static.constants import EntityType
 from kio.static.protocol import Entity
 
 from ..errors import ErrorCode
+from ..extensions import extended_request, extended_response
 from .primitives import MalformedMessageError, Reader, error_code
 from .schema import FieldSchema, schema_of
 
@@ -228,8 +231,17 @@ def _refuse_unknown_names(root: type[Entity], values: Mapping[str, Any]) -> None
 
 @cache
 def _names_in_any_version(root: Any) -> frozenset[str]:
-    """Plain names of all fields of all versions of the message; imports all of them once."""
-    name = api_key_map[root.__api_key__]
-    modules = [load_entity_module(name, version, root.__type__) for version in schema_name_map[name]]
-    types_ = {item for module in modules for item in vars(module).values() if is_dataclass(item)}
-    return frozenset().union(*(_plain_names(item) for item in types_ if isinstance(item, type)))
+    """Plain names of all fields of all versions of the message, our own among them; imports all versions once."""
+    key = root.__api_key__
+    versions = schema_name_map[api_key_map[key]]
+    if root.__type__ is EntityType.request:
+        types_ = [extended_request(load_request_schema(key, version)) for version in versions]
+    else:
+        types_ = [extended_response(load_response_schema(key, version)) for version in versions]
+    return frozenset().union(*map(_names_within, types_))
+
+
+def _names_within(entity_type: type[Entity]) -> frozenset[str]:
+    """Plain names of the fields of an entity and of all that it holds."""
+    held = [_names_within(schema.entity) for schema in schema_of(entity_type) if schema.entity is not None]
+    return _plain_names(entity_type).union(*held)

@@ -29,7 +29,7 @@ from tierfetch.tests.fakes.cluster_view import FakeClusterView
 async def handlers(view: FakeClusterView) -> ClusterHandlers:
     await view.create_topic(NewTopic("t", 2, 2))
     await view.create_topic(NewTopic("u", 1, 1))
-    return ClusterHandlers(view, node_id=1)
+    return ClusterHandlers(view, node_id=1, leads=lambda *_: True)
 
 
 def metadata_request(version: int, *asked: tuple[str | None, UUID | None], topics: Any = ()) -> Any:
@@ -112,7 +112,7 @@ async def test_describe_cluster_has_no_controllers(handlers: ClusterHandlers) ->
     make = RequestEntities(ApiKey.DESCRIBE_CLUSTER, 1)
     request = make("DescribeClusterRequest", include_cluster_authorized_operations=False, endpoint_type=2)
     response = await ask(handlers.describe_cluster, request)
-    assert (response.error_code, response.brokers) == (ErrorCode.unsupported_endpoint_type, ())
+    assert (response.error_code, response.brokers) == (ErrorCode.mismatched_endpoint_type, ())
 
 
 @pytest.mark.parametrize("version", all_versions(ApiKey.INIT_PRODUCER_ID))
@@ -137,7 +137,7 @@ async def test_transactional_producers_are_refused(view: FakeClusterView) -> Non
         "InitProducerIdRequest", transactional_id="tx", transaction_timeout=datetime.timedelta(milliseconds=1)
     )
     answer = await ask(ProducerIds(view).init_producer_id, request)
-    assert (answer.error_code, answer.producer_id) == (ErrorCode.coordinator_not_available, -1)
+    assert (answer.error_code, answer.producer_id) == (ErrorCode.not_coordinator, -1)
 
 
 async def test_fenced_broker_is_not_offered_to_clients(handlers: ClusterHandlers, view: FakeClusterView) -> None:

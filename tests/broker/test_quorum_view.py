@@ -60,7 +60,7 @@ async def test_who_waits_for_metadata_is_told_at_once_that_they_are_not_followed
     view = view_of(3600.0)
     waiting = asyncio.create_task(view._until_image(lambda image: "another" in image.topics))
     await asyncio.sleep(0)
-    view.lifecycle._fail("the log failed")
+    view.lifecycle.fail("the log failed")
     with pytest.raises(OSError, match="the log failed"):
         await waiting
     assert view._waiting == [] or view._waiting[0][1].cancelled()
@@ -71,7 +71,7 @@ async def test_a_broker_that_cannot_go_on_does_not_wait_to_be_unfenced() -> None
     view = view_of(5.0)
     serving = asyncio.create_task(view.serve())
     await asyncio.sleep(0)
-    view.lifecycle._fail("its heartbeats have ended")
+    view.lifecycle.fail("its heartbeats have ended")
     with pytest.raises(OSError, match="its heartbeats have ended"):
         await serving
     await view.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import shlex
@@ -328,16 +327,6 @@ def test_every_problem_of_an_inventory_is_said_at_once(tmp_path: Path) -> None:
     assert len([line for line in result.stderr.splitlines() if "cores is missing" in line]) == 6
     absent = run("replace", "--cluster", tmp_path / "no.yaml", "--broker", "3")
     assert (absent.exit_code, "no.yaml: cannot be read" in absent.stderr) == (1, True)
-
-
-def test_without_numpy_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(name: str, package: str) -> None:
-        raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
-
-    monkeypatch.setattr(importlib, "import_module", refuse)
-    result = run("replace")
-    assert result.exit_code == 1
-    assert "pip install 'tierfetch[model]'" in result.stderr
 
 
 @pytest.mark.parametrize(

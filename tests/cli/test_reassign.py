@@ -383,9 +383,12 @@ def test_the_python_of_the_documentation(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_plan_is_carried_out_without_numpy() -> None:
-    program = "import sys; sys.modules['numpy'] = None; from tierfetch.cli.main import main; main(['reassign', 'plan'])"
+    program = (
+        "import sys; sys.modules['numpy'] = None; from tierfetch.cli.main import main;"
+        " main(['reassign', 'plan', '--cluster', 'nowhere'])"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert "numpy is not installed: pip install 'tierfetch[model]'" in done.stderr
+    assert "numpy is not installed; the extra [model] brings it: pip install '.[model]'" in done.stderr
 
 
 # --- others, and those that are not there ---------------------------------------------------------------------------

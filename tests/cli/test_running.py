@@ -1,4 +1,4 @@
-"""How a node's process ends, where its disk takes nothing any more."""
+"""Running a node as a process: what its log says while it waits, and how it ends on a disk that takes nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 
 import pytest
 
+from tierfetch.cli import running
 from tierfetch.cli.running import StopError, serving
 from tierfetch.protocol.net.service import Service
 
@@ -43,3 +44,21 @@ async def test_a_stop_that_fails_has_one_line_for_each_failure(caplog: pytest.Lo
         f" [Errno 28] No space left on device: '{name}'"
         for name in ("7.snapshot", "checkpoint")
     ]
+
+
+async def test_waits_are_reported_while_they_last(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(running, "FIRST_REPORT_S", 0.001)
+    monkeypatch.setattr(running, "REPORT_INTERVAL_S", 0.001)
+    lines, asked_again = ["waiting for one", None, "waiting for two"], asyncio.Event()
+
+    def line(_now_s: float) -> str | None:
+        if lines:
+            return lines.pop(0)
+        asked_again.set()
+        return None
+
+    async with running.reporting(line), asyncio.timeout(10):
+        await asked_again.wait()
+    assert caplog.messages == ["waiting for one", "waiting for two"]

@@ -8,7 +8,14 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.controller.core.config import SUPPORTED_FEATURES, FeatureRange, WarmingPolicy
+from tierfetch.controller.core.config import (
+    SUPPORTED_FEATURES,
+    FeatureRange,
+    WarmingPolicy,
+    registered_features,
+    served_features,
+)
+from tierfetch.controller.core.features import offered_features
 from tierfetch.controller.core.state import KRaftUpgrade
 from tierfetch.controller.core.thin import Warmth
 from tierfetch.protocol.api import ApiKey
@@ -257,6 +264,7 @@ def test_F12_lowering_needs_to_be_allowed_and_a_log_that_old_nodes_can_read() ->
     assert cluster.set_feature("metadata.version", 0, 3)["error_code"] is ErrorCode.invalid_update_version
     assert cluster.set_feature("metadata.version", 31)["error_code"] is ErrorCode.invalid_update_version
     assert cluster.set_feature("metadata.version", 30, 9)["error_code"] is ErrorCode.invalid_request
+    cluster.start(1)
     assert cluster.set_feature("group.version", 1)["error_code"] is ErrorCode.none
     assert cluster.set_feature("group.version", 0, 2)["error_code"] is ErrorCode.none
     assert "group.version" not in cluster.image.features
@@ -283,6 +291,7 @@ def test_F12_the_quorums_own_level_is_raised_by_the_quorum_and_never_lowered() -
 
 def test_F12_all_or_nothing() -> None:
     cluster = Harness()
+    cluster.start(1)
     updates = [
         {"feature": "group.version", "max_version_level": 1, "upgrade_type": 1},
         {"feature": "no.such.feature", "max_version_level": 1, "upgrade_type": 1},
@@ -299,3 +308,38 @@ def test_F12_all_or_nothing() -> None:
     assert cluster.ask(ApiKey.UPDATE_FEATURES, {"timeout_ms": 1, "feature_updates": [old]}, 0)["error_code"] is (
         ErrorCode.none
     )
+
+
+LEVELS_WITHOUT_APIS = {"group.version": 1, "transaction.version": 1, "share.version": 1, "streams.version": 1}
+
+
+@pytest.mark.parametrize("our_brokers", [(), (1,), (1, 2)])
+def test_A4_a_level_whose_apis_are_missing_is_neither_offered_nor_taken(our_brokers: tuple[int, ...]) -> None:
+    cluster = Harness()
+    cluster.start(*our_brokers, features=registered_features({}))
+    offered = offered_features(cluster.core.state)
+    assert offered.keys() == {"metadata.version", "kraft.version", "tierfetch.version"}
+    for name, level in LEVELS_WITHOUT_APIS.items():
+        refused = cluster.set_feature(name, level)
+        assert refused["error_code"] is ErrorCode.invalid_update_version
+        assert refused["results"] == []
+    assert cluster.image.features.keys() == {"metadata.version"}
+
+
+def test_A4_brokers_that_serve_a_level_may_have_it_and_ours_may_join_them() -> None:
+    cluster = Harness()
+    cluster.start(1, features=SUPPORTED_FEATURES)
+    assert offered_features(cluster.core.state)["group.version"] == (0, 1)
+    assert cluster.set_feature("group.version", 1)["error_code"] is ErrorCode.none
+    assert cluster.register(2, features=registered_features({}))["error_code"] is ErrorCode.unsupported_version
+    assert cluster.register(2, features=registered_features(cluster.image.features))["error_code"] is ErrorCode.none
+    assert "group.version" in offered_features(cluster.core.state)
+    assert cluster.set_feature("transaction.version", 1)["error_code"] is ErrorCode.invalid_update_version
+
+
+def test_A4_a_level_is_served_with_the_apis_that_it_stands_for() -> None:
+    apis = {int(api) for api in ApiKey}
+    assert served_features(apis).keys() == {"metadata.version", "kraft.version", "tierfetch.version"}
+    assert served_features(apis | {68, 69})["group.version"] == (0, 1)
+    assert "group.version" not in served_features(apis | {68})
+    assert served_features(apis | {24, 25, 26, 28})["transaction.version"] == (0, 2)

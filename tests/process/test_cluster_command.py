@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 import signal
 import socket
 import subprocess
@@ -89,6 +90,21 @@ def holders_of(servers: str, topic: str) -> set[int]:
     raise AssertionError("poll raises")
 
 
+def check_next_steps(said: str) -> None:
+    """Each command that is proposed works as it stands."""
+    steps = [shlex.split(line)[1:] for line in said.splitlines() if line.startswith("  tierfetch ")]
+    assert [step[:2] for step in steps] == [
+        ["topics", "create"],
+        ["brokers", "list"],
+        ["quorum", "describe"],
+        ["tier", "ls"],
+        ["tier", "verify"],
+    ]
+    for step in steps:
+        done = CliRunner().invoke(cli, step, catch_exceptions=False)
+        assert done.exit_code == 0, (step, done.stdout, done.stderr)
+
+
 def refused(servers: str, *arguments: str) -> str:
     done = run(servers, *arguments)
     assert done.exit_code == 1, (arguments, done.stdout)
@@ -100,6 +116,7 @@ def test_one_command_starts_a_cluster_that_is_there_again_the_next_time(tmp_path
     with cluster_up(tmp_path, port, 3, *options) as servers:
         assert [row["state"] for row in as_json(servers, "brokers", "list")] == ["alive"] * 3
         assert "leads" in tierfetch(servers, "brokers", "list")
+        check_next_steps((tmp_path / "up.txt").read_text())
         create = ("topics", "create", "t", "--partitions", "3", "--replication", "3")
         tierfetch(servers, *create, "--config", "remote.storage.enable=true")
         assert holders_of(servers, REMOTE_LOG_METADATA_TOPIC) == {1, 2, 3}, "made once all brokers are there"

@@ -320,7 +320,7 @@ async def test_after_a_failure_an_address_is_left_alone_for_a_while() -> None:
         client, address = client_of(backoff_min_s=100.0, backoff_max_s=100.0), Address(HOST, port)
         with pytest.raises(BrokerUnavailableError, match="API_VERSIONS to"):
             await client.fetch(address, FETCH)
-        with pytest.raises(BrokerUnavailableError, match=r"could not be reached within 0\.02 s"):
+        with pytest.raises(BrokerUnavailableError, match="API_VERSIONS to"):
             await client.fetch(address, FETCH, timeout_s=0.02)
         assert len(dialled) == 1
         await client.close()

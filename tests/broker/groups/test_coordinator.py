@@ -35,6 +35,7 @@ CONFIGS = {
     "offsets.topic.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
+AGREED = {"protocol_type": "consumer", "protocol_name": "range"}
 
 
 @pytest.fixture
@@ -267,7 +268,7 @@ async def test_metadata_has_a_limit(one: Coordinator) -> None:
 async def test_a_member_commits_in_its_generation_only(one: Coordinator) -> None:
     member = (await one.enter()).member_id
     assert await one.commit(1, member=member, generation=1) is ErrorCode.rebalance_in_progress
-    await one.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=[])
+    await one.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=[], **AGREED)
     assert await one.commit(1, member=member, generation=1) is NONE
     assert await one.commit(2, member=member, generation=2) is ErrorCode.illegal_generation
     assert await one.commit(2) is ErrorCode.unknown_member_id
@@ -392,7 +393,7 @@ async def test_describe_in_every_version(one: Coordinator, version: int) -> None
     assert (before.group_state, before.protocol_data) == ("CompletingRebalance", "")
     assert [each.member_metadata for each in before.members] == [b""]
     assignments = [{"member_id": member, "assignment": b"all"}]
-    await one.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=assignments)
+    await one.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=assignments, **AGREED)
     after = await described("g")
     assert (after.group_state, after.protocol_type, after.protocol_data) == ("Stable", "consumer", "range")
     (found,) = after.members
@@ -455,13 +456,17 @@ async def test_the_next_coordinator_knows_what_was_committed(two: Nodes) -> None
     first = Coordinator(two[1])
     member = (await first.enter()).member_id
     assignments = [{"member_id": member, "assignment": b"all"}]
-    await first.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=assignments)
+    await first.ask(
+        ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=assignments, **AGREED
+    )
     assert await first.commit(5, member=member, generation=1) is NONE
     assert await first.commit(6, "simple") is NONE
     second = await move(two, 2)
     heartbeat = await second.ask(ApiKey.HEARTBEAT, group_id="g", generation_id=1, member_id=member)
     assert heartbeat.error_code is NONE
-    synced = await second.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=[])
+    synced = await second.ask(
+        ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=[], **AGREED
+    )
     assert synced.assignment == b"all"
     assert await second.committed() == {"t-0": 5}
     assert await second.committed("simple") == {"t-0": 6}
@@ -568,7 +573,7 @@ async def test_a_restarted_coordinator_goes_on(nodes: Nodes, one: Coordinator) -
     await one.commit(4)
     member = (await one.enter("h")).member_id
     assignments = [{"member_id": member, "assignment": b"all"}]
-    await one.ask(ApiKey.SYNC_GROUP, group_id="h", generation_id=1, member_id=member, assignments=assignments)
+    await one.ask(ApiKey.SYNC_GROUP, group_id="h", generation_id=1, member_id=member, assignments=assignments, **AGREED)
     await nodes.stop(1)
     await nodes.start(1)
     again = await ready(nodes, 1)
