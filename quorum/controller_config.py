@@ -40,10 +40,9 @@ from ..log.core.properties import (
     validated,
 )
 from ..protocol.wire.config_resources import ConfigType
-from .core.config import RaftConfig
+from .core.config import MetadataLogConfig, RaftConfig
 from .core.state import Endpoint, ReplicaKey
 from .core.voters import VoterNode, VoterSet
-from .storage.metadata_log import MetadataLogConfig
 
 SEGMENT_BYTES_MIN: Final = 8 * 1024 * 1024
 _WEEK_MS: Final = 7 * 24 * 3_600_000

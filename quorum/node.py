@@ -42,7 +42,7 @@ from ..protocol.fetch.messages import SnapshotId
 from ..protocol.net.client import Address
 from ..protocol.net.service import Service, cancelled
 from ..protocol.start_waits import Unanswered
-from .core.config import RaftConfig
+from .core.config import MetadataLogConfig, RaftConfig
 from .core.effects import (
     AppendAccepted,
     AppendCompleted,
@@ -80,7 +80,7 @@ from .peers import Peers
 from .pending_appends import PendingAppends
 from .storage.control_batches import setup_of_voters
 from .storage.formatting import identify
-from .storage.metadata_log import METADATA_PARTITION, MetadataLog, MetadataLogConfig
+from .storage.metadata_log import METADATA_PARTITION, MetadataLog
 from .storage.recovery import recover
 from .storage.vote_keeper import VoteKeeper
 

@@ -88,3 +88,48 @@ def test_no_machine_paths() -> None:
         if path != Path(__file__) and MACHINE_PATHS.search(path.read_text())
     ]
     assert not offenders
+
+
+REAL_OR_SIMULATED = ("tests/process", "tests/interop", "tests/spark", "tests/ci", "tests/sim", "tests/controller")
+"""Folders whose tests wait for processes, and folders whose time is the simulation's."""
+
+
+def guessing_sleeps(tree: ast.Module) -> list[int]:
+    """Return the lines of `sleep` of a fixed time, other than between two looks at a condition (in a `while`)."""
+    polls = {id(node) for loop in ast.walk(tree) if isinstance(loop, ast.While) for node in ast.walk(loop)}
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in {"asyncio.sleep", "time.sleep", "sleep"}
+        and id(node) not in polls
+        and ast.unparse(node.args[0]) != "0"
+        and all(name.id.isupper() for name in ast.walk(node.args[0]) if isinstance(name, ast.Name))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("await asyncio.sleep(0.01)", [1]),
+        ("time.sleep(3 * QUICK.interval_ms / 1000)", [1]),
+        ("for _ in range(100):\n    await asyncio.sleep(0.0005)", [2]),
+        ("await asyncio.sleep(0)", []),
+        ("while not holds():\n    await asyncio.sleep(0.01)", []),
+        ("await asyncio.sleep(request.max_wait_ms / 1000)", []),
+    ],
+)
+def test_what_counts_as_a_sleep_that_guesses(text: str, lines: list[int]) -> None:
+    assert guessing_sleeps(parsed(f"{text}\n")) == lines
+
+
+def test_unit_tests_do_not_guess_how_long_something_takes() -> None:
+    """They wait for an event, let the loop turn (`tests/turns.py`), or run on virtual time, where a sleep is exact."""
+    offenders = []
+    for path in sources(tests=True):
+        name = str(path.relative_to(ROOT))
+        text = path.read_text()
+        is_unit_test = name.startswith("tests/") and not name.startswith(REAL_OR_SIMULATED)
+        if is_unit_test and "pytestmark = pytest.mark.virtual_time\n" not in text:
+            offenders += [f"{name}:{line}" for line in guessing_sleeps(parsed(text))]
+    assert offenders == []

@@ -13,4 +13,6 @@ replication_throttles  applies the replication throttles of the dynamic configs.
 thin_replicas          tracks which replicas are thin: they joined the ISR with only what the tier lacked.
 warmer                 fills thin replicas from the tier in the background.
 damaged_logs           reopens a damaged log, or puts it aside and fetches it again.
+failed_logs            takes replicas whose log failed out of the ISR, and back when they can append again.
+replica_directories    reports where replicas are stored to the controller (AssignReplicasToDirs, KIP-858).
 """

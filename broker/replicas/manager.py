@@ -46,14 +46,14 @@ from ...rlm.manager import RemoteLogManager
 from ..cluster.topic_config import TopicConfigs
 from ..cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
 from ..core.image_changes import Changes, changed_partitions
-from ..failed_logs import NO_EPOCH, FailedLogs
 from ..groups.coordinator import GroupCoordinator
-from ..replica_directories import ReplicaDirectories
 from .damaged_logs import DamagedLogs
+from .failed_logs import NO_EPOCH, FailedLogs
 from .fetcher_pool import FetcherPool
 from .followed_partition import FollowedPartition
 from .hosted_partitions import HostedPartitions
 from .partition import Partition, PartitionServices
+from .replica_directories import ReplicaDirectories
 from .thin_replicas import ThinReplicas
 
 T = TypeVar("T")

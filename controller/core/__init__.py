@@ -9,6 +9,7 @@ placement              places new replicas in stripes over racks, as Kafka's Str
 alter_partition        decides AlterPartition and AssignReplicasToDirs.
 partition_change       turns a wanted change of one partition into its record. Leaders are elected only here.
 leader_election        decides ElectLeaders, preferred-leader balancing and requested unclean elections.
+leader_returns         returns preferred leadership to replicas that have become able to lead.
 thin                   decides which ISR members are thin.
 reassignment           decides AlterPartitionReassignments and ListPartitionReassignments (KIP-455).
 reassignment_replicas  computes the replica lists of a reassignment: begin, finish, cancel.

@@ -27,7 +27,6 @@ from typing import Any, Final
 
 from ...protocol.api import ApiKey
 from ..image.registrations import PartitionKey
-from ..leader_returns import LeaderReturns
 from ..records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -48,6 +47,7 @@ from .configs import alter_configs, incremental_alter_configs
 from .fast_failover import FastFailover, ProbeOutcome, Verdict
 from .features import update_features
 from .leader_election import balance_leaders, complete_reassignments, elect_leaderless, elect_leaders, return_leaders
+from .leader_returns import LeaderReturns
 from .partition_counts import create_partitions
 from .reassignment import alter_partition_reassignments, list_partition_reassignments
 from .state import UNCLEAN_KEY, ControllerResult, ControllerState, Moment, RandomSource

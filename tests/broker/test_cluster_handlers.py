@@ -95,7 +95,9 @@ async def test_C9_a_replica_without_its_log_is_offline(directory: UUID, offline:
     brokers = {number: BrokerRegistration(number, "h", 9092, directory_ids=(UUID(int=500),)) for number in (1, 2)}
     image = ClusterImage("c", brokers, {"t": TopicImage("t", UUID(int=7), {}, {0: now})}, {})
     view: Any = SimpleNamespace(image=image)
-    (topic,) = (await ask(ClusterHandlers(view, 1).metadata, metadata_request(9, ("t", None)))).topics
+    (topic,) = (
+        await ask(ClusterHandlers(view, 1, lambda _partition, _epoch: True).metadata, metadata_request(9, ("t", None)))
+    ).topics
     assert topic.partitions[0].offline_replicas == offline
 
 

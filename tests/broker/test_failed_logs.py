@@ -16,7 +16,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
-from tierfetch.broker.failed_logs import FORGIVEN_S, NO_EPOCH, FailedLog, FailedLogs, obstacle
+from tierfetch.broker.replicas.failed_logs import FORGIVEN_S, NO_EPOCH, FailedLog, FailedLogs, obstacle
 from tierfetch.broker.replicas.hosted_partitions import LogFailures
 from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.log.core.producer_state import AppendOrigin
@@ -38,8 +38,8 @@ SEGMENT = "00000000000000000000.log"
 async def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Nodes]:
     """The timer does not hide what has to happen at once."""
     monkeypatch.setattr("tierfetch.broker.replicas.manager.TICK_S_MAX", 3600.0)
-    monkeypatch.setattr("tierfetch.broker.failed_logs.RETRY_MIN_MS", 20)
-    monkeypatch.setattr("tierfetch.broker.failed_logs.RETRY_MAX_MS", 100)
+    monkeypatch.setattr("tierfetch.broker.replicas.failed_logs.RETRY_MIN_MS", 20)
+    monkeypatch.setattr("tierfetch.broker.replicas.failed_logs.RETRY_MAX_MS", 100)
     nodes = Nodes(tmp_path, {"replica.lag.time.max.ms": "60000"})
     yield nodes
     await nodes.close()

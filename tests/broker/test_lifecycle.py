@@ -17,6 +17,8 @@ from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.extensions import thin_replica
 from tierfetch.tests.broker.fake_controllers import FakeControllers, answer, heartbeat
 
+pytestmark = pytest.mark.virtual_time
+
 REGISTER, BEAT = ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT
 IDENTITY = BrokerIdentity(
     broker_id=3,

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import NO_LEADER, ClusterView, PartitionRegistration
-from tierfetch.broker.replica_directories import ReplicaDirectories
+from tierfetch.broker.replicas.replica_directories import ReplicaDirectories
 from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.log.keeper.manager import LogManager
 from tierfetch.protocol.topics import TopicIdPartition, TopicPartition

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from tierfetch.controller.core.leader_returns import LeaderReturns
 from tierfetch.controller.image.registrations import PartitionKey
-from tierfetch.controller.leader_returns import LeaderReturns
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 

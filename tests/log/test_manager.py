@@ -26,6 +26,8 @@ from tierfetch.tests.fakes.disk import DiskCrash, FailNth, MemoryDisk, failures
 from tierfetch.tests.log.logs import append, offsets_of, open_log, read_bytes
 from tierfetch.tests.log.nodes import CLUSTER_ID, LIVE, LOG_DIR, TOPIC_ID, TP, loaded, new_manager
 
+pytestmark = pytest.mark.virtual_time
+
 SMALL = LogConfig(segment_bytes=400)
 TIERED = LogConfig(segment_bytes=400, remote_storage_enable=True)
 OTHER_ID = UUID(int=43)
@@ -838,6 +840,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.virtual_time(False)
 async def test_a_directory_that_another_process_uses_is_refused(tmp_path: Path) -> None:
     disk = OsDisk()
     manager = LogManager(

@@ -25,6 +25,7 @@ from tierfetch.protocol.net.client import (
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.wire.produce import ProduceRequest, ProduceResponse
 from tierfetch.tests.protocol.wire_fakes import HOST, RawPeer, connected, fake_broker, joined, raw_peer, serving, until
+from tierfetch.tests.turns import turns
 
 FETCH = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())
 
@@ -94,7 +95,7 @@ async def test_requests_beyond_the_limit_wait_their_turn() -> None:
     async with fake_broker(broker(hold)) as port, connected(port, in_flight_max=2) as client:
         first, second, third = [asyncio.create_task(client.fetch(FETCH)) for _ in range(3)]
         await until(lambda: len(seen) == 2)
-        await asyncio.sleep(0.01)
+        await turns()
         assert len(seen) == 2
         client.close()
         results = await asyncio.gather(first, second, third, return_exceptions=True)

@@ -28,6 +28,8 @@ from tierfetch.tests.log.logs import DIRECTORY, NOW_MS, append, end_transaction,
 
 from .brokers import PARTITION, QUICK, TIERED, WAIT_S_MAX, Broker, check_tier, everything, until
 
+pytestmark = pytest.mark.virtual_time
+
 
 @pytest.fixture
 def storage() -> MemoryRemoteStorage:

@@ -28,6 +28,7 @@ from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.requests import all_versions
 from tierfetch.tests.broker.requests import ask as ask_handler
 from tierfetch.tests.broker.waiting import until
+from tierfetch.tests.turns import turns
 
 NONE = ErrorCode.none
 CONFIGS = {
@@ -562,7 +563,9 @@ async def test_a_new_coordinator_gives_out_nothing_that_may_be_lost(nodes: Nodes
     nodes[2].fetchers.add = lambda *_: None
     await nodes.operator.elect_leader(partition.partition, 1)
     await until(lambda: [active is not before for active in nodes[1].groups.shards] == [True])
-    await asyncio.sleep(0.2)
+    with await partition.log.read(0, max_bytes=1 << 20, max_offset=partition.log.log_end_offset) as piece:
+        assert await piece.read(), "what loading reads, so it would have been done by then"
+    await turns()
     assert await cut_off.commit(3) is ErrorCode.coordinator_load_in_progress
     assert follower.log.log_end_offset == 1
     await nodes[1].view.fence_broker(2)

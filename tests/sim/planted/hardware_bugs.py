@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from unittest.mock import patch
 
 from tierfetch.broker import failed_logs
-from tierfetch.broker.replica_directories import ReplicaDirectories
+from tierfetch.broker.replicas.replica_directories import ReplicaDirectories
 from tierfetch.log.replica import recovery
 from tierfetch.sim.faults.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
@@ -40,7 +40,7 @@ def second_fsync_believed_by_the_quorum() -> Iterator[None]:
 
 @planted(
     "a log that comes back shorter keeps its place in the ISR",
-    file="broker/replica_directories.py",
+    file="broker/replicas/replica_directories.py",
     scenario="governed",
     faults=(FaultKind.LOST_PAGES,),
     replication_factor=(3,),
@@ -58,7 +58,7 @@ def shorter_log_in_the_isr() -> Iterator[None]:
 
 @planted(
     "a replica whose log fails at each append stays in the ISR",
-    file="broker/replica_directories.py",
+    file="broker/replicas/replica_directories.py",
     scenario="governed",
     faults=(FaultKind.LOST_PAGES, FaultKind.FAILED_FSYNC, FaultKind.DISK_ERRORS),
     replication_factor=(3,),

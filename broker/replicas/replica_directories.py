@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from ..controller.core.state import LOST_DIRECTORY
-from ..log.keeper.manager import LogManager
-from ..protocol.topics import TopicIdPartition, TopicPartition
-from .cluster.view import NO_LEADER, ClusterView, PartitionRegistration
+from ...controller.core.state import LOST_DIRECTORY
+from ...log.keeper.manager import LogManager
+from ...protocol.topics import TopicIdPartition, TopicPartition
+from ..cluster.view import NO_LEADER, ClusterView, PartitionRegistration
 
 
 class ReplicaDirectories:

@@ -30,17 +30,17 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from ..controller.core.state import LOST_DIRECTORY
-from ..log.core.errors import CorruptFileError
-from ..log.keeper.manager import LogManager
-from ..log.partition_log import PartitionLog
-from ..log.segment.scan import CorruptLogError
-from ..protocol.errors import ErrorCode, KafkaError, told
-from ..protocol.topics import TopicIdPartition, TopicPartition
-from ..remote.backoff import Backoff
-from .cluster.view import NO_LEADER, PartitionRegistration
-from .replicas.hosted_partitions import LogFailures
-from .replicas.partition import Partition
+from ...controller.core.state import LOST_DIRECTORY
+from ...log.core.errors import CorruptFileError
+from ...log.keeper.manager import LogManager
+from ...log.partition_log import PartitionLog
+from ...log.segment.scan import CorruptLogError
+from ...protocol.errors import ErrorCode, KafkaError, told
+from ...protocol.topics import TopicIdPartition, TopicPartition
+from ...remote.backoff import Backoff
+from ..cluster.view import NO_LEADER, PartitionRegistration
+from .hosted_partitions import LogFailures
+from .partition import Partition
 
 RETRY_MIN_MS: Final = 1000
 RETRY_MAX_MS: Final = 30_000

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .image.registrations import PartitionKey
+from ..image.registrations import PartitionKey
 
 
 class LeaderReturns:
