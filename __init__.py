@@ -1,7 +1,23 @@
 """tierfetch: Kafka-compatible replication over tiered storage.
 
 One import package; its subpackages are the repository's top-level folders. `docs/ARCHITECTURE.md` says what each may
-know; `lint-imports` holds them to it.
+know, and `lint-imports` holds them to it. In a reader's order:
+
+protocol    turns bytes into values and back, and holds connections, clients and servers.
+log         is one replica's local log: segments, indexes, recovery, compaction.
+remote      says what a remote segment is, and declares the two ports that a plugin implements.
+fetcher     keeps a follower up with its leader, and begins an empty one from the tier.
+rlm         copies segments to the tier, expires them there, and trims the local log.
+quorum      is KRaft: one replicated log with elected leaders.
+controller  decides what the metadata log records: brokers, topics, leaders, ISR, reassignments.
+broker      wires all of it together into a node that serves Kafka's protocol.
+plugins     store segments in one product each: a directory, S3, any fsspec URL.
+planning    decides which replicas move where, and what to do next while they move.
+model       predicts how long replacement, rebalance and failover take.
+pipeline    reads the tier as a Spark table.
+sim         runs the production code on virtual time, under faults, and judges it.
+testing     holds the conformance suites that a plugin author runs.
+cli         is the `tierfetch` command.
 """
 
 __version__ = "0.1.0"

@@ -32,7 +32,7 @@ def how_to_install(extra: str) -> str:
 
 
 def missing(module: str, extra: str) -> MissingExtraError:
-    """For a module that `extra` brings."""
+    """Return the error of a module that `extra` brings."""
     return MissingExtraError(
         f"{module} is not installed; the extra [{extra}] brings it: {how_to_install(extra)}", name=module
     )

@@ -1,1 +1,29 @@
-"""Benchmarks: tierfetch and Apache Kafka in turn, on the same machine and the same data. Never a pass or fail gate."""
+"""Measure tierfetch and Apache Kafka in turn, on the same machine and the same data. A benchmark is never a gate.
+
+`python -m bench NAME` runs one; docs/benchmarks.md has the figures.
+
+measure      keeps and prints figures: every value, min, median, max, ratios, the load of the machine.
+systems      puts both systems behind one interface, each as a cluster on loopback.
+workload     produces and observes, the same for both systems.
+lab/         starts Apache Kafka on loopback.
+replication  measures the catch-up of a follower without a tier.
+replace      measures the replacement of a wiped follower.
+kill         measures what clients see when a leader is killed or stopped.
+produce      measures produce with acks=all, by record size.
+latency      measures produce latency, alone and while segments are copied.
+consume      measures consumption from local segments and from the tier.
+startup      measures process start and idle memory.
+election     measures the election of a controller after a SIGKILL.
+failover     measures a failover of many partitions with real controllers.
+append       measures appends to the metadata quorum.
+voter        runs a replica of the quorum as a process, for `append`.
+controller   measures a controller's image and decisions for large clusters.
+images       measures what a new image costs a broker.
+planner      measures how fast plans are made, and how close to optimal they are.
+model_speed  measures how fast the model is.
+simulation   measures how fast the simulator is.
+ceiling      measures what the machine allows without any broker.
+warm_memory  hands memory that the host has already backed to the system under test.
+model/       checks the model's predictions against real replacements.
+spark/       measures the Spark source.
+"""

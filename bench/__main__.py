@@ -52,7 +52,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "kill": kill.run,
 }
 SUITES = {"model": "model.command", "spark": "spark.command"}
-"""With options of their own: `python -m bench model --help`."""
+"""The benchmarks with options of their own: `python -m bench model --help`."""
 
 
 @click.command()

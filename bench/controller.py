@@ -48,7 +48,7 @@ _UNITS: Final = {"_s": "CPU s", "_mb": "MB", "_count": "partitions"}
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Of one image."""
+    """The figures of one image."""
 
     load_s: float
     snapshot_s: float

@@ -35,7 +35,7 @@ FACTOR: Final = 3
 
 
 def run(system: System, base: Path, results: Results, size_mb: int, runs: int) -> None:
-    """Of tierfetch alone; sizes are fixed."""
+    """Measure tierfetch alone; sizes are fixed."""
     del base, size_mb
     if system is not TIERFETCH:
         return

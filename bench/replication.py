@@ -21,7 +21,7 @@ PARTITIONS = 4
 LOOK_INTERVAL_S = 0.02
 """A look costs a millisecond of one core, which is taken from those who are measured."""
 WARM_EXTRA_BYTES = 1 << 30
-"""For the memory of the follower's process."""
+"""The memory of the follower's process."""
 LIMITS = {
     "replica.fetch.max.bytes": str(1 << 20),
     "replica.fetch.response.max.bytes": str(10 << 20),
@@ -60,7 +60,7 @@ def add(results: Results, case: str, name: str, size_bytes: int, copying: Elapse
 
 
 def time_copy(directory: Path, full: int, pids: list[int]) -> Elapsed:
-    """Of these processes, from the last look at no data to the first look at all of it."""
+    """Time these processes from the last look at no data to the first look at all of it."""
     empty_at, cpu_s = time.perf_counter(), cpu_seconds(pids)
     deadline = empty_at + STEP_TIMEOUT_S
     while (now := time.perf_counter()) < deadline:

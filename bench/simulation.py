@@ -93,7 +93,7 @@ class Span:
 
 
 def run(system: System, base: Path, results: Results, size_mb: int, runs: int) -> None:
-    """Of tierfetch alone; sizes are fixed."""
+    """Measure tierfetch alone; sizes are fixed."""
     del base, size_mb
     if system is not TIERFETCH:
         return

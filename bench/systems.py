@@ -55,7 +55,7 @@ OPTION = {"follower.fetch.last.tiered.offset.enable": "true"}
 
 @contextmanager
 def _run_tierfetch(base: Path, brokers: int, tiered: bool, configs: Mapping[str, str]) -> Iterator[Cluster]:
-    """With one controller, as the other."""
+    """Run tierfetch with one controller, as Apache Kafka runs."""
     tier = TierSettings("local", {"dir": str(base / "tier")}) if tiered else None
     with LocalQuorum(base, 1, first_id=CONTROLLER_ID) as quorum:
         controllers = quorum.bootstrap_controllers

@@ -1,1 +1,17 @@
-"""Composition root: listeners, dispatch table, partitions, wiring image changes into fetcher and rlm. Thin by rule."""
+"""The composition root: it wires a node together. It owns no rule that a folder below could own.
+
+node              composes one broker, and fixes the order in which its parts start and stop.
+cluster/          is the broker's view of its cluster, and its reports to the controllers.
+replicas/         makes the hosted replicas follow the cluster image: logs, roles, fetchers.
+handlers/         answers requests, one module for each family of APIs.
+groups/           coordinates consumer groups.
+core/             holds the decisions that need only values.
+config/           reads the configuration file.
+tier              starts the two tier plugins and what works on them.
+metadata_topic    reads and writes `__remote_log_metadata` through the leaders of its partitions.
+combined          runs a controller and a broker in one process.
+environment       names what a node takes from its machine, so that a simulation can replace it.
+shared_lock       shares the lock of a log directory between the logs and the metadata log.
+metrics           registers the metrics of docs/metrics.md.
+metrics_endpoint  serves `GET /metrics` to Prometheus.
+"""

@@ -1,1 +1,30 @@
-"""Arguments, configuration files, signals, exit codes, tables, progress bars."""
+"""The `tierfetch` command: arguments, configuration files, signals, exit codes, tables, progress bars.
+
+main             is the entry point and lists the commands.
+lazy_group       imports a command only when it runs, so that `--help` stays quick.
+broker           is `tierfetch broker`.
+controller       is `tierfetch controller`.
+server           is `tierfetch server`: a broker, a controller, or both in one process.
+format           is `tierfetch format`: it prepares log directories for a node.
+random_uuid      is `tierfetch random-uuid`.
+running          runs a node as a process: configuration file, log, signals.
+cluster          is `tierfetch cluster up`: a whole cluster on this machine.
+admin/           administers a live cluster: topics, configs, brokers, features, reassign.
+quorum/          is `tierfetch quorum`.
+tier/            is `tierfetch tier`.
+model/           is `tierfetch model`.
+spark/           is `tierfetch spark`.
+demo/            is `tierfetch demo`.
+simulate         is `tierfetch simulate`.
+dump_log         is `tierfetch dump-log`.
+dump_rows        prints the files of a log as text or JSON.
+control_text     prints control records as `kafka-dump-log` does.
+cluster_session  sends an operator's requests to any broker of a cluster.
+offsets          asks for offsets in scripts that do not use asyncio.
+options          holds the options that several commands share.
+local_cluster    starts broker processes on loopback.
+local_quorum     starts controller processes on loopback.
+local_servers    starts processes with both roles on loopback.
+local_nodes      starts nodes of one kind below one base directory.
+processes        starts, kills and waits for child processes.
+"""

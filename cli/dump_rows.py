@@ -61,7 +61,7 @@ class LogFile:
 
 
 def parse_path(path: str) -> LogFile:
-    """By the names that brokers, tiers and index caches give; ValueError for any other."""
+    """Parse the names that brokers, tiers and index caches give; ValueError for any other."""
     name = PurePath(path).name
     if name == LEADER_EPOCH_CHECKPOINT:
         return LogFile(path, "leader_epoch_checkpoint", None)

@@ -95,7 +95,7 @@ def _quantity(adapter: TypeAdapter[float], value: str | float) -> float:
 
 
 def addresses(bootstrap: Iterable[str]) -> list[Address]:
-    """Of `--bootstrap HOST:PORT[,HOST:PORT...]`, given once or more. UsageError names the text."""
+    """Parse `--bootstrap HOST:PORT[,HOST:PORT...]`, given once or more. UsageError names the text."""
     try:
         return [Address.parse(text) for given in bootstrap for text in given.split(",")]
     except ValueError as error:
@@ -103,7 +103,7 @@ def addresses(bootstrap: Iterable[str]) -> list[Address]:
 
 
 def pairs(options: Iterable[str], option: str, example: str) -> dict[str, str]:
-    """Of `option`s that are KEY=VALUE. UsageError names the text, and shows the example."""
+    """Parse `option`s that are KEY=VALUE. UsageError names the text, and shows the example."""
     found = [given.partition("=") for given in options]
     for key, separator, _ in found:
         if not key or not separator:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 Config = TypeVar("Config")
 Line = Callable[[float], str | None]
-"""Of a moment of the event loop's clock: what is waited for, or None."""
+"""Return what a start waits for at a moment of the event loop's clock, or None."""
 
 FIRST_REPORT_S: Final = 1.0
 REPORT_INTERVAL_S: Final = 5.0

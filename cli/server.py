@@ -47,7 +47,7 @@ def server(path: Path, log_level: str) -> None:
 
 
 def load(path: Path) -> tuple[NodeConfig, list[str]]:
-    """By the roles that the file names. ConfigError."""
+    """Load the configuration of the roles that the file names. ConfigError."""
     properties = read_properties(path)
     roles = {role.strip() for role in properties.get("process.roles", "").split(",")}
     if roles == {"broker"}:

@@ -1,13 +1,14 @@
-"""How a follower keeps up: epoch validation, truncation, bootstrap from the tier, resume.
+"""How a follower keeps up with its leader: epoch validation, truncation, bootstrap from the tier, resume.
 
-Knows a leader only as an endpoint, and the leader's half of the same protocol as pure functions.
+It knows a leader only as an endpoint, and the leader's half of the same protocol as pure functions.
 
-    decides (pure)                                     does
-    -------------------------------------------------  ------------------------------------------------------------
-    epoch_fetch: the leader's answer to a Fetch,       replica_fetcher: one leader, many partitions
-      the follower's truncation point                  bootstrapper: one attempt to begin, asked and committed
-    leader_offsets: answers to ListOffsets             aux_state: leader epochs and producer state from the tier
-    leader_replicas: high watermark and ISR            ports: what both need from outside
-    bootstrap, policies: where to begin
-    fetch_outcome: what a follower makes of an answer
+core/              decides: the answer to a Fetch, the truncation point, where an empty follower begins.
+ports              declares what a follower needs: the leader, and the partition it replicates into.
+replica_fetcher    fetches any number of partitions from one leader.
+followed_replica   holds one replica's state, back-off and costs.
+wanted_partitions  keeps the list of partitions to fetch, and revisits only those that changed.
+bootstrap_runner   runs one bootstrap: it asks the leader and the tier, prepares, and commits.
+aux_state          rebuilds leader epochs and producer state from the tier (KIP-405).
+long_fetch         waits until it is interrupted, cheaper than `asyncio.timeout`.
+all_done           waits for several tasks.
 """

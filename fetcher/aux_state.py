@@ -168,7 +168,7 @@ class AuxStateBuilder:
     async def finished_segments(
         self, partition: TopicIdPartition, start_offset: int, end_offset: int
     ) -> tuple[RemoteLogSegmentMetadata, ...]:
-        """Those with records in the range, as soon as one of them reaches its end. LedgerBehindError if none does."""
+        """Return segments with records in the range, once one reaches its end. LedgerBehindError if none does."""
         deadline = asyncio.get_running_loop().time() + self._ledger_wait_s
         while True:
             ledger = self._metadata.ledger(partition)
@@ -275,7 +275,7 @@ def _holding(ledger: RemoteLogLedger | None, offset: int, epoch: int | None = No
 async def _with_history(
     found: _ProvenSegment, log_start_offset: int, ledger: RemoteLogLedger, proofs: _Proofs
 ) -> _ProvenSegment:
-    """With the epochs down to the log start, as far as proven segments below it know them."""
+    """Return the segment with the epochs down to the log start, as far as proven segments below it know them."""
     entries = found.epochs.entries
     while (first_offset := entries[0].start_offset) > log_start_offset:
         below = await proofs.first_of(_holding(ledger, first_offset - 1))

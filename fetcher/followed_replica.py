@@ -30,8 +30,8 @@ class ReplicaState(Enum):
 
 @dataclass(slots=True)
 class ReplicaProgress:
-    """For metrics. Times are seconds of the wall clock, None until it happened; `first_fetch_at` is when the leader was
-    first asked for anything, a question of the bootstrap included.
+    """A replica's progress, for metrics. Times are seconds of the wall clock, None until it happened. `first_fetch_at`
+    is the time of the first request to the leader, including requests of the bootstrap.
     """
 
     added_at: float

@@ -24,13 +24,13 @@ LOOK_AT_ALL_S: Final = 0.5
 
 
 class WantedPartitions:
-    """Of one fetcher, whose `replicas` they are. `max_bytes`: of each partition's answer."""
+    """The partitions that one fetcher requests, out of its `replicas`. `max_bytes` limits each partition's answer."""
 
     def __init__(
         self, replicas: Mapping[TopicIdPartition, FollowedReplica], throttle: FollowerThrottle, max_bytes: int
     ) -> None:
         self.requests: dict[TopicIdPartition, PartitionToFetch] = {}
-        """Those whose request has not changed for longest come first: the leader may run out of bytes."""
+        """The requests, longest unchanged first: the leader may run out of bytes."""
         self.held_back_s: float | None = None
         """When the first of those may be fetched that the throttle holds back; None if it holds back none."""
         self.is_bootstrapping = False

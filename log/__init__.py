@@ -1,5 +1,12 @@
 """What one replica's local log is: segments, indexes, epochs, producer state, checkpoints, recovery.
 
-Knows no other node and no remote store. Pure parts (`epochs`, `producers`, `index`) under `partition_log`, which works
-over the `Disk` port.
+It knows no other node and no remote store.
+
+partition_log  is one replica's log behind one class. Begin here.
+replica/       holds the parts of that class: append, read, trim, truncate, recover.
+core/          holds the formats and rules that need no disk.
+segment/       is one segment's files, and the list of a log's segments.
+disk/          declares the `Disk` port and implements it on the operating system.
+keeper/        keeps all logs of one node in their directories.
+cleaner/       compacts logs.
 """

@@ -37,7 +37,7 @@ _ASKS_AFTER_REFUSAL = frozenset({Policy.EARLIEST_PENDING_UPLOAD, Policy.KAFKA_LA
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Bootstraps:
-    """For each of N replicas. `thin_bytes`: what the leader has locally and the replica will not have."""
+    """What each of N replicas copies. `thin_bytes`: what the leader has locally and the replica will not have."""
 
     leader_bytes: Floats
     adopts: Bools

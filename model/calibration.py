@@ -118,7 +118,7 @@ class Calibrations(_Measured):
     systems: Mapping[System, Calibration] = Field(min_length=1)
 
     def of(self, policy: Policy) -> Calibration:
-        """Of the system whose policy that is. CalibrationError names those that were measured."""
+        """Return the calibration of the policy's system. CalibrationError names the systems that were measured."""
         system: System = "kafka" if policy in KAFKA_POLICIES else "tierfetch"
         if system not in self.systems:
             raise CalibrationError(

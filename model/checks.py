@@ -10,7 +10,7 @@ from ..protocol.byte_text import rate, size
 from .inventory import BYTES_TOLERANCE, Broker, Inventory, Partition, Topic
 
 LINES_MAX: Final = 20
-"""Of one kind of finding; the rest is counted."""
+"""The most lines for one kind of finding; the rest are counted."""
 
 
 def contradictions(inventory: Inventory) -> list[str]:

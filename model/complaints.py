@@ -76,7 +76,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "string": "a text",
     "tuple": "a list",
 }
-"""By the first word of pydantic's error type."""
+"""The texts by the first word of pydantic's error type."""
 
 
 def _plain(limit: Any) -> Any:

@@ -18,7 +18,7 @@ from .fair_share import max_min_rates
 from .resources import Resources
 
 CAP_SHARE_MIN: Final = 0.01
-"""Of a connection's pace, whatever live produce takes."""
+"""The share of its pace that a connection keeps, whatever live produce takes."""
 
 
 class Connections:

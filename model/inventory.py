@@ -207,7 +207,7 @@ class Inventory(_Strict):
 
     @classmethod
     def from_document(cls, document: object) -> Self:
-        """Of plain dicts and lists. InventoryError names all that is wrong, in the file's own words."""
+        """Build it from plain dicts and lists. InventoryError names all that is wrong, in the file's own words."""
         from .checks import contradictions
 
         if not isinstance(document, Mapping):

@@ -17,7 +17,7 @@ from .results import ModelResult, Obstacle, ResourceUse, Timeline
 from .warming import warming_s
 
 INSTANTS: Final = 200
-"""Of a timeline."""
+"""The number of instants of a timeline."""
 _HEADROOM_KINDS: Final = (Kind.NIC_IN, Kind.NIC_OUT, Kind.DISK_WRITE, Kind.CPU)
 _S_PER_MINUTE: Final = 60.0
 

@@ -24,7 +24,7 @@ BYTES_PER_GB: Final = 1e9
 
 
 class Kind(IntEnum):
-    """Of resources that every broker has."""
+    """The kinds of resources that every broker has."""
 
     NIC_IN = 0
     NIC_OUT = 1

@@ -54,7 +54,7 @@ class ResourceUse:
 
     @property
     def peak_share(self) -> float:
-        """Of the capacity, foreground included; 1 is saturated."""
+        """The peak as a share of the capacity, foreground included; 1 is saturated."""
         return (self.foreground + self.peak) / self.capacity if np.isfinite(self.capacity) else 0.0
 
 

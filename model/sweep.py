@@ -73,7 +73,7 @@ _PARTITIONS_PER_BROKER: Final = (50, 100, 300, 1000)
 _MB: Final = 1e6
 _DISK_SHARE_MAX: Final = 0.5
 RESOLUTION: Final = 0.01
-"""Of the engine: times are off by up to three hundredths, which no distribution shows, and take half as long."""
+"""The engine's resolution. Times are off by up to 3 %, which no distribution shows; runs take half as long."""
 
 
 def run_case(case: Mapping[str, Any]) -> dict[str, Any]:

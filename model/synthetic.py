@@ -104,7 +104,7 @@ def synthetic_cluster(shape: Shape) -> ClusterArrays:
 
 
 _PRICES: Final[dict[str, float]] = {"price_per_get": 4e-7}
-"""Of S3 standard, USD, within a region."""
+"""The prices of S3 standard, USD, within a region."""
 
 
 def _placement(shape: Shape) -> Ints:

@@ -1,4 +1,13 @@
-"""The tier as a Spark table: plans from what lies in the tier, decodes whole columns, asks no broker."""
+"""The tier as a Spark table: it plans from what lies in the tier, decodes whole columns, and asks no broker for them.
+
+spark/     is the Spark side: data source, streams, sessions.
+planning/  plans in the driver: from the stores' contents to tasks.
+reading/   reads one split in an executor.
+core/      chooses bytes by offset and decodes them to Arrow columns.
+access/    opens the stores and the brokers.
+layouts/   knows how segments lie in a store.
+jobs/      audits, exports and profiles a tier on Spark.
+"""
 
 from .spark.session import local_session, register
 

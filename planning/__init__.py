@@ -1,25 +1,31 @@
-"""Which replicas go where, with as few bytes as possible, and how a plan is carried out. Everything here is pure.
+"""Which replicas go where, with as few bytes as possible, and how a plan is carried out. Pure.
 
-Planning, arrays to arrays (numpy):
+Planning, arrays to arrays (numpy). Begin with `planner`:
 
-    goals.py          what is asked for: replace, add, remove, rebalance
-    costs.py          bytes that a new replica copies: what is not tiered, by policy
-    placement.py      a cluster while it is being planned: who may take which replica
-    forced.py         replicas whose broker goes, or that share a rack
-    balancing.py      how many replicas, and bytes, each broker gives and takes; handing.py, choice.py: which, to whom
-    disks.py          what is left to be evened out on disks
-    leaders.py        who leads: even, at no bytes, and never a replica that is still thin
-    bounds.py         how few moves and bytes could do at best
-    headroom.py       what producers leave; waves.py: in which order, so that they keep it
-    tier_first.py     what it saves to have leaders roll and tier before
-    planner.py        all of it
-    plan_arrays.py    to and from files
+planner        plans a move of replicas: from a cluster and a goal to a plan.
+goals          declares what is asked for: replace, add, remove, rebalance.
+placement      is the cluster while it is planned, one batch of moves after another.
+costs          computes what each new replica would copy from its leader.
+forced         places replicas that cannot stay.
+balancing      decides how many replicas and bytes each broker gives and takes.
+sharing        divides what givers give as one choice among all their replicas.
+choice         chooses the replicas that balance disks for the least copying.
+handing        hands replicas from brokers that give to brokers that take.
+disks          evens out the disks that are left.
+leaders        evens out preferred leaders without moving bytes.
+bounds         computes how few moves and bytes any plan needs.
+headroom       computes the capacity that producers and consumers leave to moves.
+waves          orders the moves so that this headroom is kept.
+tier_first     computes what is saved when leaders roll and tier before the move.
+plan_arrays    converts plan files to arrays and back.
 
-Carrying out, without numpy:
+Carrying a plan out, without numpy. Begin with `execution`:
 
-    plan_file.py      the JSON of kafka-reassign-partitions, with the rest of a plan beside it
-    preflight.py      what of a plan is to be done, and what forbids it
-    journal.py        what its execution remembers; cluster_state.py: what the cluster says
-    throttling.py     the configs of a throttle
-    execution.py      what to do next
+execution      decides the next step: `next_step(journal, state, now)`.
+plan_file      reads and writes a plan as kafka-reassign-partitions JSON.
+preflight      checks a plan against the cluster before it starts.
+journal        holds what the execution must remember.
+cluster_state  holds what the cluster reports of the plan's partitions.
+throttling     computes the throttle configs of one wave (KIP-73).
+neighbours     detects other plans on the same brokers or topics.
 """

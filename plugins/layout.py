@@ -31,7 +31,7 @@ _SUFFIXES = {kind.value: kind for kind in IndexType}
 
 
 def partition_directory(partition: TopicIdPartition) -> str:
-    """Of one part, or of two with a slash between them."""
+    """Return the partition's directory: one name, or two with a slash between them."""
     check_topic_name(partition.topic)
     name = f"{partition.topic}-{partition.partition}-{uuid_to_text(partition.topic_id)}"
     return name if len(name) <= NAME_BYTES_MAX else f"{name[:_CUT_AT]}{_CUT_MARK}/{name[_CUT_AT:]}"

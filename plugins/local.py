@@ -208,7 +208,7 @@ def _contents(root: str, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
 
 
 def _sizes(directory: Path, key_prefix: str) -> list[tuple[str, int]]:
-    """By name; a file that goes meanwhile is left out, and nothing is in a directory that is not there."""
+    """Return sizes by name. A file that is deleted meanwhile is left out; a missing directory is empty."""
     found = []
     if not directory.is_dir():
         return []

@@ -58,7 +58,7 @@ REFUSED_CODES = frozenset(
         "SignatureDoesNotMatch",
     }
 )
-"""Of a configuration that somebody has to correct; ExpiredToken and the like come right by themselves."""
+"""The errors of a configuration that must be corrected; ExpiredToken and the like pass by themselves."""
 NOT_FOUND_CODES = frozenset({"404", "NoSuchKey", "NotFound", "NoSuchUpload"})
 
 

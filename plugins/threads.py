@@ -40,7 +40,7 @@ class BlockingCalls:
 
     def __init__(self, name: str, threads_max: int) -> None:
         self.executor: Final = ThreadPoolExecutor(threads_max, thread_name_prefix=name)
-        """For steps that need no word when their caller has gone."""
+        """The threads, for steps that need no log line once their caller is gone."""
         self._abandoned: dict[Future[Any], str] = {}
         """Calls that nobody waits for any more, and the key that each works on."""
 

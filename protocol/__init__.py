@@ -1,4 +1,19 @@
-"""Bytes <-> values: Kafka requests and responses (kio), record batches v2, error codes, request framing.
+"""Bytes to values and back: Kafka requests and responses (kio), record batches v2, error codes, connections.
 
-Knows no roles (leader, follower, controller) and no files. Everything is pure except `server` and `client`.
+It knows no roles (leader, follower, controller) and no files. All of it is pure except `net/`.
+
+api                    is the table of APIs: key, versions, first flexible version.
+wire/                  encodes primitive types, frames, and kio's entities.
+records/               encodes and decodes record batches.
+fetch/                 is Fetch: its messages and its sessions.
+net/                   is connections: clients, listeners, limits, dispatch.
+codec                  turns frames into requests and responses, and back.
+errors                 declares Kafka's error codes and `KafkaError`.
+authorized_operations  declares the bits of what a client may do with a resource (KIP-430).
+start_waits            remembers what a start waits for, so that its process can report it.
+topics                 names topic partitions, and writes UUIDs as Kafka does.
+byte_text              formats and parses quantities of bytes.
+values                 declares values that are made for every request and never change.
+requests               builds requests that tools send to any cluster.
+extensions             declares our own tagged fields in Kafka's messages (KIP-482).
 """

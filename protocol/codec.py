@@ -2,8 +2,8 @@
 
 | API | request and response are | codec |
 |---|---|---|
-| Produce | `ProduceRequest`, `ProduceResponse` of `produce_wire` | by hand: record bytes are not copied |
-| Fetch | `FetchRequest`, `FetchResponse` of `fetch_messages` | by hand: record bytes are not copied |
+| Produce | `ProduceRequest`, `ProduceResponse` of `wire.produce` | by hand: record bytes are not copied |
+| Fetch | `FetchRequest`, `FetchResponse` of `fetch.messages` | by hand: record bytes are not copied |
 | those of `TYPED` | their class in `messages`, in its newest form (`messages.versions`) | by schema |
 | all others | kio's entity of the version; to send, plain values do too (`wire.entities`) | by schema |
 
@@ -38,7 +38,7 @@ from .wire.message_codec import message_reader, message_writer
 from .wire.primitives import INT32, MalformedMessageError, Part, Reader, ShortMessageError, Writer
 
 _HEADER = struct.Struct(">hhih")
-"""With the length of the client id, which is the same in both versions."""
+"""The request header with the length of the client id, which is the same in both versions."""
 _CORRELATION_ID_AT: Final = SIZE_BYTES + 4
 REQUEST_STARTS_MAX: Final = 1024
 """What is kept of them: an entry for each API, version and client id."""
@@ -161,7 +161,7 @@ _FORMATS: Final[Mapping[tuple[int, int], _Format]] = {
     for api, codec in _CODECS.items()
     for version in range(api.min_version, api.max_version + 1)
 }
-"""By API key and version."""
+"""The formats by API key and version."""
 
 
 # Requests.
@@ -220,7 +220,7 @@ def _request_start(api: ApiKey, version: int, client_id: str | None) -> tuple[by
 
 
 def correlation_id_of(frame: memoryview) -> int:
-    """Of a response, whose version is known only when its request has been found."""
+    """Return the correlation id of a response, whose version is known only once its request is found."""
     try:
         correlation_id: int = INT32.unpack_from(frame)[0]
     except struct.error:

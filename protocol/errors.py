@@ -42,5 +42,5 @@ class CorruptRecordError(KafkaError):
 
 
 def told(error: Exception) -> str:
-    """For the log; a deadline's error says nothing by itself."""
+    """Describe an error for the log; a deadline's error has no text of its own."""
     return str(error) or type(error).__name__

@@ -12,7 +12,7 @@
 | ApiVersions v3 and v4, answer of a broker | 10000 | incarnation_id: of its process, as registered | it does not tell |
 
 Tags from 10000 up are ours; Kafka counts its own from 0. An extended message is a subclass of kio's entity; Fetch has a
-codec of its own (`fetch_wire`).
+codec of its own (`fetch.wire`).
 No postponed annotations here: kio looks at the types of fields, not at text.
 """
 
@@ -117,4 +117,4 @@ _RESPONSES: Final = {
     (18, 3): _with_incarnation,
     (18, 4): _with_incarnation,
 }
-"""By API key and version."""
+"""The extended responses, by API key and version."""

@@ -1,1 +1,17 @@
-"""KRaft: one replicated log with elected leaders (KIP-595, KIP-630, KIP-853, KIP-996); not what its records mean."""
+"""KRaft: one replicated log with elected leaders (KIP-595, KIP-630, KIP-853, KIP-996).
+
+It does not know what its records mean.
+
+core/              decides: `step(event, now) -> effects`. Begin with `core/machine.py`.
+wire/              maps the core's messages to Kafka's protocol.
+storage/           keeps log, snapshots and votes on disk.
+node               is the shell: it performs what the core decides.
+log_owner          is the one task that changes the metadata log.
+peers              sends requests to other replicas, each with a deadline.
+handlers           answers requests from other replicas.
+delivery           delivers committed records to their readers, a snapshot first where one is needed.
+pending_appends    wakes the callers whose appends are committed.
+service            is a replica with its listener.
+controller_config  reads the controller's `.properties` file.
+metrics            exports the metrics of KIP-595 and KIP-853.
+"""

@@ -143,7 +143,7 @@ class QuorumKeys(PropertyKeys):
 
     @property
     def static_voters(self) -> VoterSet:
-        """Of `controller.quorum.voters`; empty with dynamic voters."""
+        """The voters of `controller.quorum.voters`; empty with dynamic voters."""
         return VoterSet.of(
             VoterNode(ReplicaKey(node_id), (Endpoint("CONTROLLER", host, port),))
             for node_id, (host, port) in self.controller_quorum_voters.items()

@@ -52,7 +52,7 @@ class QuorumHandlers:
         self._node = node
 
     def table(self) -> dict[int, Handler]:
-        """By API key."""
+        """Return the handlers by API key."""
         return {
             ApiKey.VOTE: self._vote,
             ApiKey.BEGIN_QUORUM_EPOCH: self._begin,

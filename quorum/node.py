@@ -291,7 +291,7 @@ class QuorumNode(Service):
 
     @property
     def has_static_voters(self) -> bool:
-        """By its configuration, whatever the log says."""
+        """Whether the configuration names static voters, whatever the log says."""
         return bool(self._configured.voters.nodes)
 
     @property

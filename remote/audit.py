@@ -47,7 +47,7 @@ STALE_AFTER_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """Of one partition; counts are of finished segments."""
+    """What was found in one partition. The counts are of finished segments."""
 
     segments: int
     bytes: int
@@ -60,7 +60,7 @@ class AuditReport:
 
 
 def ignore_progress(_: int) -> None:
-    """For who does not want to know."""
+    """Ignore progress."""
 
 
 async def audit(
@@ -161,7 +161,7 @@ def _compare_finished(segment: RemoteLogSegmentMetadata, parts: Mapping[IndexTyp
 async def _lost_transaction_indexes(
     ledger: RemoteLogLedger, objects: Sequence[RemoteObject], storage: ReadsSegments, damaged: Collection[str]
 ) -> list[Finding]:
-    """Of finished segments that are not `damaged`."""
+    """Return the findings of finished segments that are not `damaged`."""
     stored = {listed.segment_id for listed in objects if listed.kind is IndexType.TRANSACTION}
     findings: list[Finding] = []
     for segment in ledger.finished():

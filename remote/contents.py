@@ -43,7 +43,7 @@ _FAULTS = (CorruptRecordError, CorruptFileError, RemoteStorageCorruptError, Remo
 
 
 def ignore_batch(_: BatchHeader) -> None:
-    """For who does not want to know."""
+    """Ignore the batch."""
 
 
 async def check_contents(

@@ -96,7 +96,7 @@ class RemoteIndexCache:
 
     @property
     def size_bytes(self) -> int:
-        """Of the files, each counted as FILE_BYTES_MIN at least."""
+        """The size of the files, each counted as at least FILE_BYTES_MIN."""
         return self._files.size_bytes
 
     async def offset_index(self, metadata: RemoteLogSegmentMetadata) -> OffsetIndex:

@@ -139,7 +139,7 @@ def _problem(model: type[BaseModel], config: Mapping[str, str], detail: ErrorDet
 
 
 def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """By the key that an operator writes."""
+    """Return the fields by the key that an operator writes."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 

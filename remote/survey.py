@@ -66,7 +66,7 @@ SHARE_MAX: Final = 64
 """Segments whose parts are asked for together."""
 SHARES_AT_ONCE_MAX: Final = 2
 READS_AT_ONCE_MAX: Final = 16
-"""Of a storage that is asked part by part."""
+"""The most concurrent reads of a storage that is read part by part."""
 TAIL_BYTES: Final = 64 * 1024
 """Read at once where the end of a log is looked for."""
 NOT_TOLD: Final = -1

@@ -1,4 +1,20 @@
-"""Which local segments to copy, which remote ones to expire, which local ones may go.
+"""The remote log manager: which segments to copy, which remote ones to expire, which local ones to delete.
 
-Is told leadership and offsets; `plan` decides, `manager` does.
+It is given leadership and offsets; `core/plan.py` decides, the rest performs.
+
+core/              decides. Begin with `core/plan.py`.
+manager            runs one task for each tiered partition, within shared limits.
+partition_task     looks, plans and performs, again and again, for one partition.
+copier             copies one closed segment to the tier.
+checked_source     checks every batch on its way to the tier.
+segment_data       gathers the pieces of a segment for its upload.
+expiry             deletes from the tier and locally, verifies uploads, and raises the log start.
+pending_deletions  remembers the remote segments of deleted topics until they are gone.
+reader             reads the tier for consumers.
+chunks             fetches aligned chunks ahead of readers, and caches them.
+times              finds offsets by time across both tiers (bootstrap rule 10).
+deadlines          puts a deadline around every remote call.
+rate_limit         shares `copy` and `fetch` rate limits among tasks.
+config             declares limits under Kafka's keys.
+metrics            counts copies, fetches and errors, and measures the copy lag.
 """

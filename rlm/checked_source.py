@@ -34,7 +34,7 @@ class CheckedSource:
         self._position = 0
         """Up to where bytes have been taken in."""
         self._rest = bytearray()
-        """Of a batch that goes on behind that."""
+        """The beginning of a batch that continues after that."""
         self._needed = BATCH_HEADER_SIZE
         """How many bytes of it tell more."""
         self._turn = asyncio.Lock()

@@ -61,7 +61,7 @@ class RemoteChunks:
 
     @property
     def size_bytes(self) -> int:
-        """Of the chunks kept and under way."""
+        """The size of the chunks kept and under way."""
         return self._kept.size_bytes + self._fetching_bytes
 
     async def close(self) -> None:

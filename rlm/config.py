@@ -19,7 +19,7 @@ INT64_MAX: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteLogManagerConfig:
-    """Of one broker. Without arguments: the defaults."""
+    """The limits of one broker's remote log manager. Without arguments: the defaults."""
 
     task_interval_ms: int = 30_000
     """How often each partition is looked at without any other reason; retention by time needs it."""
@@ -35,7 +35,7 @@ class RemoteLogManagerConfig:
     """What is read of segments for consumers, over all partitions; indexes and what a follower needs are free."""
 
     copy_timeout_ms: int = 300_000
-    """Of our own: an upload may take this long, and the time of its size at `copy_min_bytes_per_second` on top."""
+    """Ours: an upload may take this long, plus the time of its size at `copy_min_bytes_per_second`."""
     copy_min_bytes_per_second: int = _MIB
     request_timeout_ms: int = 30_000
     """`request.timeout.ms`: every other call of the store, and every write of remote log metadata."""
@@ -43,8 +43,8 @@ class RemoteLogManagerConfig:
     """`remote.log.metadata.custom.metadata.max.bytes`."""
 
     orphaned_deletion_delay_ms: int = 30_000
-    """Of our own: after a topic was deleted, who did not lead a partition looks so much later whether the one that did
-    has emptied its tier. Brokers by their ids up to twice as long, so that not all look at once.
+    """Ours: after a topic was deleted, a broker that did not lead a partition waits so long before it checks whether
+    the leader has emptied its tier. It waits up to twice as long by its id, so that not all brokers check at once.
     """
 
     reader_threads: int = 10
@@ -54,11 +54,11 @@ class RemoteLogManagerConfig:
     list_offsets_timeout_ms: int = 30_000
     """`remote.list.offsets.request.timeout.ms`."""
     reader_chunk_bytes: int = 4 * _MIB
-    """Of our own: what one ranged request to the tier asks for."""
+    """Ours: the size of one ranged request to the tier."""
     reader_cache_bytes: int = 64 * _MIB
-    """Of our own: fetched chunks, and room for those under way, over all partitions."""
+    """Ours: the size of the fetched chunks and of those under way, over all partitions."""
     reader_ahead_chunks: int = 2
-    """Of our own: chunks fetched ahead of a consumer that reads on."""
+    """Ours: the chunks fetched ahead of a consumer that reads sequentially."""
 
     @property
     def copy_deadline(self) -> CopyDeadline:

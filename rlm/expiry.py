@@ -61,7 +61,7 @@ class RemoteSegmentDeleter:
         self._slots = asyncio.Semaphore(concurrency_max)
 
     async def stored_size(self, segment: RemoteLogSegmentMetadata) -> int | None:
-        """Of the `.log`, as the store states it; None if it is not there."""
+        """Return the size of the `.log` in the store; None if it is not there."""
         async with self._slots:
             return await self._storage.log_segment_size(segment)
 

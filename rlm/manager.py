@@ -207,7 +207,7 @@ class RemoteLogManager:
         hosted.task = hosted.running = None
 
     async def _forget_ledger(self, partition: TopicIdPartition, hosted: _Hosted) -> None:
-        """Of a partition that is not tiered any more, unless it is again by now."""
+        """Forget the ledger of a partition that is no longer tiered, unless it is tiered again by now."""
         async with hosted.turn:
             if hosted.task is None and partition not in self._deleting:
                 await self._metadata.unassign([partition])

@@ -13,7 +13,7 @@ class RemoteLogCounters:
     copied_bytes: int = 0  # RemoteCopyBytesPerSec
     copied_segments: int = 0  # RemoteCopyRequestsPerSec
     errors: Counter[str] = field(default_factory=Counter)
-    """By what failed: copy (RemoteCopyErrorsPerSec), upkeep (RemoteDeleteErrorsPerSec), ledger, partition deletion."""
+    """Errors by task: copy (RemoteCopyErrorsPerSec), upkeep (RemoteDeleteErrorsPerSec), ledger, partition deletion."""
     disproven_segments: int = 0
     """Segments whose object was absent or of another size when it was looked at."""
     fetched_bytes: int = 0  # RemoteFetchBytesPerSec

@@ -45,7 +45,7 @@ FIND_BYTES: Final = 64 << 10
 """How much is looked at for the batch of an offset at a time; an index interval is 4 KiB by default."""
 
 ENDS_MAX: Final = 1024
-"""Of so many reads it is remembered where they ended, to know the consumers that read on."""
+"""The number of reads whose ends are remembered, to recognise consumers that read sequentially."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +189,7 @@ class RemoteLogReader:
     def _fetch_ahead(
         self, request: RemoteRead, segment: RemoteLogSegmentMetadata, end_position: int, next_offset: int
     ) -> None:
-        """For a consumer that reads on: this read began where an earlier one ended."""
+        """Read ahead for a sequential consumer: this read began where an earlier one ended."""
         is_read_on = self._ends.pop((request.partition, request.offset), False)
         self._ends[request.partition, next_offset] = True
         if len(self._ends) > ENDS_MAX:

@@ -1,1 +1,5 @@
-"""Real Apache Kafka on loopback, for benchmarks and interoperability tests."""
+"""Start real Apache Kafka on loopback, for benchmarks and interoperability tests.
+
+kafka  starts a cluster: one controller and some brokers, with tiering.
+jars   fetches Apache Kafka's jars from Maven Central.
+"""

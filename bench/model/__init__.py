@@ -1,13 +1,14 @@
-"""Does the model of replacement tell the truth? Scenarios predicted, then run, on tierfetch and Apache Kafka.
+"""Check whether the model of replacement is right: predict scenarios, then run them on tierfetch and Apache Kafka.
 
-scenario.py     what is run: calibration scenarios, test scenarios, never the same
-lab.py          one cluster of two brokers for each system, with a tier that can be slow
-replacement.py  a scenario's data, its load, and a broker that is killed, wiped and replaced, timed from outside
-timing.py       what one run came to
-forecast.py     the same from an inventory of the live cluster, by the model
-fit.py          the model's constants from the calibration scenarios
-judge.py        predicted against measured: error, spread, verdict
-record.py       the JSON document, written after every run
-report.py       tables, and docs/model-proof.md
-session.py      all scenarios in turn
+scenario     says what is run. Calibration scenarios and test scenarios are never the same.
+session      runs all scenarios in turn.
+lab          starts a cluster of two brokers for each system, with a tier that can be slow.
+replacement  loads a cluster, kills, wipes and replaces a broker, and times it from outside.
+timing       holds the durations of one run.
+forecast     predicts the same run from an inventory of the live cluster.
+fit          fits the model's constants to the calibration scenarios.
+judge        compares the prediction with the measurement: error, spread, verdict.
+record       writes the JSON document after every run.
+report       prints the tables and writes docs/model-proof.md.
+command      is the command line.
 """

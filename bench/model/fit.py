@@ -37,10 +37,10 @@ from .timing import Timing
 
 GB: Final = 1e9
 INTERNAL_PARTITIONS: Final = 5
-"""Of `__remote_log_metadata`, which broker 2 holds besides."""
+"""The number of partitions of `__remote_log_metadata`, which broker 2 holds besides."""
 NEEDED: Final = ("c-small", "c-many", "c-large", "c-one")
 ISR_SHARE_MAX: Final = 0.5
-"""Of c-small's seconds at most: the last growth of a log is only looked for now and then."""
+"""The largest share of c-small's seconds: the last growth of a log is only looked for now and then."""
 SECONDS_MIN: Final = 1e-3
 BYTE_S_MIN: Final = 1e-11
 

@@ -64,7 +64,7 @@ def known(scenario: Scenario, machine: MachineRates) -> Mapping[str, str]:
 
 
 def forecast(inventory: Inventory, topic: str, calibrations: Calibrations) -> Forecast:
-    """Of broker 2's replacement: when the topic's last partition is in sync, and what of the topic it copied."""
+    """Predict broker 2's replacement: when the topic's last partition is in sync, and what of the topic it copied."""
     arrays = ClusterArrays.from_inventory(inventory)
     moves = replacement_moves(arrays, arrays.broker_index(FOLLOWER))
     policy = inventory.bootstrap_policy

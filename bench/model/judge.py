@@ -62,7 +62,7 @@ class Judgement:
 
 
 def judged(predicted_s: float, measured_s: Sequence[float], runs_min: int = RUNS_MIN) -> Judgement:
-    """Of at least one run."""
+    """Judge the prediction by at least one run."""
     assert measured_s, "nothing was measured"
     median = statistics.median(measured_s)
     quickest, slowest = min(measured_s), max(measured_s)

@@ -113,7 +113,7 @@ class Record:
 
 
 def _plain(value: Any) -> Any:
-    """For JSON, which has no infinity."""
+    """Return a value that JSON can hold: it has no infinity."""
     if isinstance(value, float) and math.isinf(value):
         return "never"
     if isinstance(value, Mapping):

@@ -21,7 +21,7 @@ _STYLES: Final = {Verdict.GOOD: "green", Verdict.FAIR: "yellow", Verdict.WRONG: 
 
 
 def judgements(record: Record, system: System, runs_min: int = RUNS_MIN) -> list[tuple[Entry, Judgement]]:
-    """Of every test scenario that was predicted and run."""
+    """Return the judgements of every test scenario that was predicted and run."""
     return [
         (entry, judged(entry.forecast.start_to_isr_s, entry.seconds, runs_min))
         for entry in record.tests
@@ -67,7 +67,7 @@ def _copied_mb(entry: Entry) -> float:
 
 
 def _summary(record: Record, system: System, found: Sequence[tuple[Entry, Judgement]]) -> Summary:
-    """Of the system's test scenarios, those included that failed."""
+    """The system's test scenarios, including those that failed."""
     tried = sum(entry.system == system for entry in record.tests)
     return summary([each for _, each in found], failed=tried - len(found))
 

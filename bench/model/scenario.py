@@ -23,7 +23,7 @@ from tierfetch.model.calibration import System
 from tierfetch.model.inventory import Policy
 
 BOUNDED_LOCAL_BYTES: Final = 4_000_000
-"""Of each partition, where the policy is bounded-local."""
+"""The local bytes of each partition if the policy is bounded-local."""
 
 
 class Policies(NamedTuple):
@@ -57,7 +57,7 @@ class Scenario:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Scenario:
-        """Of its plain values."""
+        """Build a scenario from its plain values."""
         return cls(**{**document, "policies": Policies(*(Policy(each) for each in document["policies"]))})
 
     @property

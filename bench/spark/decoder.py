@@ -13,7 +13,7 @@ from .segments import batch, repeated
 
 DATA_BYTES = 64 << 20
 COLUMNS = ("key", "value", "offset", "timestamp", "timestampType", "headers")
-"""Those of Spark's Kafka source that a decoder gives."""
+"""The columns of Spark's Kafka source that a decoder yields."""
 SYSTEM = "tierfetch"
 LARGE_BATCH_BYTES = 200_000
 TINY = (1, 3, 10)

@@ -61,7 +61,7 @@ def tier(root: Path) -> None:
 
 
 def manifests(root: Path) -> None:
-    """Of segments of a gigabyte each that are holes in the disk: a plan reads none of them."""
+    """Write manifests of segments of a gigabyte each that are holes in the disk: a plan reads none of them."""
     topic_id, size = uuid.uuid4(), 1 << 30
     directory = root / f"{TOPIC}-{uuid_to_text(topic_id)}" / "0"
     directory.mkdir(parents=True)

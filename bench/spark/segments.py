@@ -34,7 +34,7 @@ def value(size: int, number: int) -> bytes:
 
 
 def batch(records: int, record_bytes: int, compression: Compression = Compression.NONE) -> bytearray:
-    """Of records of about this size each, keys and the format's own bytes included."""
+    """Return a batch of records of about this size each, keys and the format's own bytes included."""
     payload = max(1, record_bytes - len(KEY) - 10)
     made = [Record(offset, START_MS + offset, KEY, value(payload, offset)) for offset in range(records)]
     return bytearray(build_batch(made, base_offset=0, partition_leader_epoch=0, compression=compression))

@@ -1,10 +1,10 @@
-"""The broker in its cluster: what it knows of it, what it reports to the controllers, its registration and heartbeats.
+"""The broker in its cluster: what it knows, what it reports to the controllers, and how it registers.
 
-controller_channel     Questions to the active controller
-directory_assignments  AssignReplicasToDirs (KIP-858)
-isr_changes            AlterPartition
-lifecycle              A broker's life in its cluster
-quorum_view            The cluster as the controllers' metadata log tells it
-topic_config           From the broker's `log.*` keys to the defaults of a topic's configuration, and what
-view                   The `ClusterView` port
+view                   declares the `ClusterView` port: what a broker knows of its cluster and what it may ask for.
+quorum_view            implements that port over an observer of the metadata log.
+lifecycle              registers the broker, sends heartbeats, and leaves in order (KIP-500, KIP-631).
+controller_channel     finds the active controller and repeats a request until it is answered.
+isr_changes            gathers the ISR changes of all led partitions into one AlterPartition at a time.
+directory_assignments  reports in which log directory each replica lies (AssignReplicasToDirs, KIP-858).
+topic_config           derives a topic's default configuration from the broker's `log.*` keys.
 """

@@ -1,5 +1,5 @@
-"""A broker's configuration file, as one value that everything else in `broker/` may read.
+"""A broker's configuration, as values that everything else in `broker/` may read.
 
-broker_config    A broker's configuration
-dynamic_configs  Whether brokers could take dynamic configs
+broker_config    reads the `.properties` file: Kafka's keys, defaults and units.
+dynamic_configs  checks a dynamic config on the controller before it is written.
 """

@@ -1,8 +1,8 @@
-"""The decisions of a broker that need nothing but values. Pure.
+"""The decisions of a broker that need only values. Pure.
 
-follower_reads  What a consumer may read from a follower (KIP-392)
-image_changes   Which partitions of a broker an image makes it look at, given the image that was applied before.
-metadata_view   The metadata log as the broker sees it
-read_replicas   Which replica a consumer had better read from (KIP-392)
-recompression   `compression.type` other than `producer`
+metadata_view   replays metadata records into immutable cluster images.
+image_changes   finds the partitions of a broker that differ between two images.
+follower_reads  decides what a consumer may read from a follower (KIP-392).
+read_replicas   chooses the replica that a consumer should read from (`replica.selector.class`).
+recompression   rewrites a batch in the topic's codec (`compression.type`).
 """

@@ -1,7 +1,25 @@
-"""One family of requests each: from a decoded request to its response, over the broker's services.
+"""One module for each family of requests: from a decoded request to its response, over the broker's services.
 
-Produce and Fetch have values of their own (`protocol.wire.produce`, `protocol.fetch.wire`). All others get kio's entity
-of the version that was asked for, and answer with plain values, from which the codec takes the fields of that version.
+Produce and Fetch have values of their own (`protocol.wire.produce`, `protocol.fetch.wire`). The others get kio's entity
+of the requested version and return plain values, from which the codec takes the fields of that version.
+
+table           maps every API key to its handler. Begin here.
+produce         appends one batch a partition and acknowledges it as `acks` demands.
+fetch           answers Fetch: sessions, limits, and the wait for enough bytes.
+fetch_reads     reads each fetched partition: it asks the core for a decision, then performs it.
+offsets         answers ListOffsets and OffsetForLeaderEpoch.
+metadata        answers Metadata and DescribeCluster from the cluster image.
+versions        answers ApiVersions.
+forwarding      passes requests on to the active controller.
+configs         answers DescribeConfigs.
+delete_records  raises the log start, and answers once the ISR has followed.
+log_dirs        answers DescribeLogDirs.
+coordinators    finds the coordinator of a group.
+groups          answers JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+group_offsets   answers OffsetCommit, OffsetFetch and OffsetDelete.
+group_admin     answers ListGroups, DescribeGroups and DeleteGroups.
+producer_ids    hands out producer ids for idempotent producers.
+txn_markers     appends commit and abort markers.
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
-"""The replicas that a broker hosts: their roles, their followers, their fetchers, and what fills them.
+"""The replicas that a broker hosts: their roles, followers and fetchers, and what fills them.
 
-damaged_logs           What becomes of a replica whose local log is damaged
-delayed                What waits for offsets to move
-fetcher_pool           The fetchers of one broker
-followed_partition     A hosted partition as a fetcher sees it
-hosted_partitions      Look-up of the partitions that this broker hosts, by what a request says; the errors of a
-leader_endpoint        A broker as the leader that this one follows
-leadership             One leader epoch of one led partition
-manager                Makes what this broker hosts follow the cluster image
-partition              A hosted replica in a role
-replication_throttles  The replication throttles of one broker, as the cluster's dynamic configs have them now
-resting_fetches        The fetch sessions in which a led partition rests
-thin_replicas          Which replicas of this broker are thin (KIP-1023's drawback)
-warmer                 Fills thin replicas' local logs from the tier in the background, until they have warmed
+manager                makes the hosted replicas follow the cluster image. Begin here.
+partition              is one hosted replica in its role: leader of one epoch, follower, or neither.
+leadership             keeps one leader epoch: followers' positions, the high watermark, ISR changes.
+hosted_partitions      looks partitions up for requests, and names the error when one is missing.
+fetcher_pool           runs one fetcher for each leader and shard.
+leader_endpoint        reaches a leader over the wire (`fetcher.ports.LeaderEndpoint`).
+followed_partition     shows a hosted partition to a fetcher (`fetcher.ports.FollowerPartition`).
+delayed                holds produce and fetch requests until the offsets they wait for move.
+resting_fetches        leaves idle partitions out of a fetch session until they have something new.
+replication_throttles  applies the replication throttles of the dynamic configs.
+thin_replicas          tracks which replicas are thin: they joined the ISR with only what the tier lacked.
+warmer                 fills thin replicas from the tier in the background.
+damaged_logs           reopens a damaged log, or puts it aside and fetches it again.
+failed_logs            takes replicas whose log failed out of the ISR, and back when they can append again.
+replica_directories    reports where replicas are stored to the controller (AssignReplicasToDirs, KIP-858).
 """

@@ -1,7 +1,7 @@
 """One leader epoch of one led partition: followers' positions, the high watermark they allow, and ISR changes.
 
 What moves the high watermark: an append, a follower's fetch, a change of the ISR, and the timer (a replica that fell
-behind counts no more). The decision is `fetcher.leader_replicas`; here it is carried out.
+behind counts no more). The decision is `fetcher.core.leader_replicas`; here it is carried out.
 
     ISR change: decided -> pending (both outcomes count for the high watermark) -> asked of the cluster view
         accepted                         committed, the high watermark moves

@@ -1,1 +1,15 @@
-"""`tierfetch topics|configs|brokers|features|reassign`: an operator's requests, to any broker of any Kafka cluster."""
+"""`tierfetch topics|configs|brokers|features|reassign`: administer any Kafka cluster through any of its brokers.
+
+topics            lists, describes, creates, grows, shrinks and deletes topics.
+configs           shows and sets configs of topics and brokers.
+brokers           lists the brokers and what they hold.
+broker_wait       waits until a broker that was down or replaced holds again what it must.
+local_state       reads what lies on a broker's disks (DescribeLogDirs).
+features          shows and raises feature levels (KIP-584).
+reassign          is `tierfetch reassign`: plan, execute, pause, resume, cancel, roll back.
+reassign_plan     is `reassign plan`: it writes the plan as a file and prints tables.
+reassign_run      carries a plan out: it reads the cluster, asks `planning.execution`, and performs the step.
+reassign_cluster  reads and changes the live cluster for a plan.
+reassign_journal  keeps the journal of one plan on disk.
+status_bar        shows progress on standard error.
+"""

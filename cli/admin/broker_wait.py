@@ -30,7 +30,7 @@ LOOKS_A_PAUSE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class BrokerProgress:
-    """Of one broker at one look; `warming` only where that is waited for."""
+    """The progress of one broker at one look; `warming` only if the command waits for it."""
 
     broker: int
     is_alive: bool

@@ -34,8 +34,8 @@ class Warming:
 
 @dataclass(frozen=True, slots=True)
 class LocalState:
-    """Of one broker: bytes of all its replicas, those that are being filled, those that are thin with the milliseconds
-    until they are warm at the latest, and those whose log does not let them serve.
+    """One broker's local bytes, its replicas that are being filled, those that are thin with the milliseconds until
+    they are warm at the latest, and those whose log does not let them serve.
     """
 
     size_bytes: int
@@ -77,7 +77,7 @@ def _warming(part: Any) -> Warming | None:
 
 
 def warming_text(warming: Mapping[str, int | None] | None) -> str:
-    """Of what `as_json` gave, for a table."""
+    """Return what `as_json` gave, as text for a table."""
     if warming is None:
         return ""
     seconds = warming["seconds_left"]

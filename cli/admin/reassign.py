@@ -1,7 +1,7 @@
 """`tierfetch reassign`: plan, move replicas in waves, watch them arrive, pause, resume, cancel, roll back.
 
-Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`sim.planning.plan_file`).
-What a running plan has to remember lies in a journal beside it (`sim.planning.journal`).
+Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`planning.plan_file`).
+What a running plan has to remember lies in a journal beside it (`planning.journal`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .reassign_run import Done, PlanRun, ProgressBar, left_behind, now_ms
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _CHANGED: Final = {Standing.GONE, Standing.FOREIGN}
-"""By somebody else."""
+"""The standings that another plan or operator caused."""
 
 
 def plan_argument(command: Command) -> Command:
@@ -330,7 +330,7 @@ def rollback(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, .
 
 
 def _ask(what: str, path: Path, plan_file: Path, bootstrap: tuple[str, ...], *, as_json: bool) -> None:
-    """Of the process that carries the plan out; where there is none, this one does it."""
+    """Ask the process that carries the plan out; if there is none, do it here."""
     file = JournalFile.open(path)
     event = Event.model_validate({"event": what, "at_ms": now_ms()})
     if file.is_owned():
@@ -370,7 +370,7 @@ def _brokers(entries: Sequence[Entry]) -> list[int]:
 
 
 async def _run_plan(cluster: PlanCluster, file: JournalFile) -> Done:
-    """By the one who owns it."""
+    """Run the plan, as the owner of its journal."""
     try:
         with ProgressBar() as bar:
             return await PlanRun(cluster, file, bar.show).run()

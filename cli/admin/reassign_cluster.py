@@ -137,7 +137,7 @@ class PlanCluster:
         return found
 
     async def set_configs(self, values: Iterable[ConfigValue]) -> None:
-        """Those of topics in one request, those of each broker at that broker."""
+        """Set the configs of topics in one request, and each broker's configs at that broker."""
         resources: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for each in values:
             operation = _DELETE if each.value is None else _SET

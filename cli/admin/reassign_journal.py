@@ -72,7 +72,7 @@ class JournalFile:
         self.refresh()
 
     def refresh(self) -> Journal:
-        """With the events that came since. OSError, JournalError."""
+        """Return the journal with the events added since the last call. OSError, JournalError."""
         with self.path.open("rb") as file:
             file.seek(self._offset)
             data = file.read()

@@ -292,7 +292,7 @@ def _summary(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> dic
 
 
 def _transfer_s(found: ReplicaPlan) -> float | None:
-    """Of all waves, at the throttle: each takes as long as the broker with the most to receive; None without one."""
+    """Return the seconds of all waves at the throttle, each set by the broker that receives most; None without one."""
     import numpy as np
 
     if not np.isfinite(found.throttle_bytes_per_s) or not len(found.moves):

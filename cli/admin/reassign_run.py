@@ -171,7 +171,7 @@ class PlanRun:
 
 
 class ProgressBar(StatusBar):
-    """Of a plan: by bytes, and how many partitions are where they shall be."""
+    """A plan's progress: bytes, and how many partitions have arrived."""
 
     def __init__(self) -> None:
         super().__init__()

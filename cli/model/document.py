@@ -274,7 +274,7 @@ def _moves(arrays: ClusterArrays, result: ModelResult) -> list[MoveRow]:
 
 
 def _resources(result: ModelResult) -> list[ResourceRow]:
-    """Those that moves touch, the fullest first."""
+    """Return the resources that moves use, the fullest first."""
     touched = sorted((use for use in result.resources if use.peak > 0), key=lambda use: -use.peak_share)
     return [
         ResourceRow(

@@ -33,7 +33,7 @@ UNKNOWN_TO_ALL: Final[Mapping[str, str]] = {
     "disk_write_bytes_per_s": "what its disks write in sequence, such as 250 MB/s",
     "cores": "CPU cores",
 }
-"""Of each broker: told by no request."""
+"""The figures of each broker that no request returns."""
 TIER_UNKNOWN: Final[Mapping[str, str]] = {
     "latency_ms": "of one request to the tier, such as 30",
     "bandwidth_bytes_per_s": "what the tier serves to all brokers together, such as 100 Gbit/s",
@@ -43,7 +43,7 @@ SIZE_UNKNOWN: Final[Mapping[str, str]] = {
     "local_bytes": "what its leader holds on disk",
     "tiered_bytes": "what the tier holds of it, also what is local as well",
 }
-"""Of a partition, by key."""
+"""The figures of a partition, by key."""
 KAFKA_OFF: Final = "kafka"
 KAFKA_ON: Final = "kafka-last-tiered"
 OURS_OFF: Final = "local-log-start"
@@ -73,7 +73,7 @@ class _Sizes:
     tiered_bytes: float | None
 
     def items(self) -> Iterator[tuple[str, float | None]]:
-        """By key of the inventory."""
+        """The figures by key of the inventory."""
         yield "size_bytes", self.size_bytes
         yield "local_bytes", self.local_bytes
         yield "tiered_bytes", self.tiered_bytes
@@ -134,7 +134,7 @@ def _broker(broker: BrokerState, known: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _absent_brokers(snapshot: Snapshot, known: Mapping[str, str], remarks: list[str]) -> list[dict[str, Any]]:
-    """Those that hold replicas but are not there now stand in the inventory too."""
+    """Return the brokers that hold replicas but are absent now: they belong in the inventory too."""
     assigned = {replica for state in snapshot.partitions.values() for replica in state.replicas}
     absent = sorted(assigned - snapshot.brokers.keys())
     if absent:
@@ -302,7 +302,7 @@ def _remote_bytes(segments: Sequence[RemoteSegment], first: int, end: int, recor
 
 
 def _next_upload(offsets: Offsets, segments: Sequence[RemoteSegment]) -> int:
-    """By the leader; where it does not tell, by the segments."""
+    """Take the figure from the leader; if it gives none, from the segments."""
     if offsets.next_upload is not None:
         return offsets.next_upload
     if offsets.last_tiered is not None:

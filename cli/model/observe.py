@@ -174,7 +174,7 @@ class Observer:
         }, []
 
     async def _racks(self) -> dict[int, str]:
-        """Of all registered brokers (KIP-1073); none where that cannot be asked."""
+        """Return the racks of all registered brokers (KIP-1073); none if the cluster does not support the request."""
         try:
             answer = await self._admin.ask(
                 ApiKey.DESCRIBE_CLUSTER, cluster_of(BROKER_ENDPOINTS, include_fenced_brokers=True)
@@ -226,7 +226,7 @@ class Observer:
     async def _offsets(
         self, cluster: Cluster, states: Sequence[PartitionState], tiered: frozenset[str]
     ) -> dict[Key, Offsets]:
-        """Of those whose leader has answered all."""
+        """Return the offsets of the partitions whose leader answered every request."""
         by_leader: dict[tuple[int, bool], list[Key]] = {}
         for state in states:
             by_leader.setdefault((state.leader, state.topic in tiered), []).append((state.topic, state.index))
@@ -290,7 +290,7 @@ class Observer:
         return sizes, disks, remarks
 
     async def _directories(self, address: Address) -> Sequence[Any]:
-        """Those of a broker, also if they are offline. KafkaError for any other fault, OSError."""
+        """Return a broker's directories, also those offline. KafkaError for any other fault, OSError."""
         answer = await self._admin.ask_at(address, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
         for directory in answer.results:
             if directory.error_code is not ErrorCode.kafka_storage_error:

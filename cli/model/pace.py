@@ -38,7 +38,7 @@ class LeaderPace:
 async def paces(
     snapshot: Snapshot, addresses: Mapping[int, Address], topic_ids: Mapping[str, UUID], read_bytes: int
 ) -> dict[int, LeaderPace]:
-    """Of each broker that answers, one after the other. OSError, KafkaError of one that stops answering half-way."""
+    """Measure each broker that answers, one after the other. OSError, KafkaError if one stops answering half-way."""
     client = KafkaClient(client_id="tierfetch-cli", random=random.Random())
     try:
         found = {}

@@ -86,7 +86,7 @@ class DiskFigures:
 
 
 def disk(directory: Path, size_bytes: int) -> DiskFigures:
-    """Of the file system below `directory`; leaves nothing there. OSError."""
+    """Measure the file system below `directory`, and leave nothing there. OSError."""
     path = directory / f"tierfetch-probe-{uuid.uuid4().hex}"
     try:
         write = median_rate(size_bytes, lambda: _write(path, size_bytes))

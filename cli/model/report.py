@@ -17,7 +17,7 @@ from .tables import MOVE_HEADINGS, move_cells
 
 MOVES_SHOWN: Final = 15
 MOVES_MAX: Final = 2_000
-"""With those that are folded away; a page with more would be too large."""
+"""The most moves on a page, folded ones included; a page with more would be too large."""
 
 _POLICIES: Final = {
     "tier-first": "takes from the leader only what is not in the tier yet, and asks for that before its first fetch",

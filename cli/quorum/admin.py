@@ -14,7 +14,7 @@ from ...protocol.requests import CONTROLLER_ENDPOINTS, cluster_of
 
 TIMEOUT_S: Final = 15.0
 ANSWER_TIMEOUT_S: Final = 2.0
-"""Of one controller that is asked who leads: one that hangs must not keep the others from answering."""
+"""The timeout of one controller that is asked who leads: if it hangs, the others must still get their turn."""
 RETRY_S: Final = 0.1
 _CONTROLLERS: Final = cluster_of(CONTROLLER_ENDPOINTS)
 _METADATA_LOG: Final = {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]}

@@ -65,7 +65,7 @@ def _line(x: float, y: float, to_x: float, to_y: float, color: str, width: float
 
 
 def _times(found: SweepReport, left: float, right: float) -> Iterator[str]:
-    """For each size two bars, from the tenth to the ninetieth of a hundred clusters, with a dot at the median."""
+    """Draw two bars for each size, from the tenth to the ninetieth of a hundred clusters, with a dot at the median."""
     yield _text(
         (left + right) / 2, 24, f"Until the last replica is in sync, {found.whole.clusters:,} clusters", weight="bold"
     )

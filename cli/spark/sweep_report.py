@@ -30,7 +30,7 @@ Row = Mapping[str, Any]
 
 
 class Spread(BaseModel):
-    """Of one figure over clusters: the tenth, the middle and the ninetieth of a hundred."""
+    """One figure over clusters: the tenth, the middle and the ninetieth of a hundred."""
 
     p10: float
     p50: float
@@ -113,7 +113,7 @@ class SweepReport(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """Of clusters into named groups, in the order of `names`."""
+    """A split of clusters into named groups, in the order of `names`."""
 
     name: str
     name_of: Callable[[Pair], str]
@@ -178,7 +178,7 @@ def sweep_report(rows: Sequence[Row], *, seed: int, before: str, after: str) -> 
 
 
 def pairs_of(rows: Sequence[Row], before: str, after: str) -> list[Pair]:
-    """By cluster. KeyError if one of the two runs is missing."""
+    """Return the pairs by cluster. KeyError if one of the two runs is missing."""
     runs = {(row["cluster_id"], row["policy"]): row for row in rows}
     return [_pair(runs[cluster, before], runs[cluster, after]) for cluster in sorted({cluster for cluster, _ in runs})]
 

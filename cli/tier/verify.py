@@ -58,7 +58,7 @@ async def verify(audits: Audits, source: MetadataTopicLedgers) -> Reports:
 
 
 async def verify_from_objects(audits: Audits) -> Reports:
-    """By the objects alone. RemoteStorageError."""
+    """Verify by the objects alone. RemoteStorageError."""
     surveys = await surveyed(audits.storage, audits.topics)
     audits.on_plan(sum(found.ledger.finished_size_bytes for found in surveys))
     return {

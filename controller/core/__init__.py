@@ -1,27 +1,28 @@
 """The controller as a machine: requests and the time in, metadata records and responses out. Pure.
 
-alter_partition        AlterPartition and AssignReplicasToDirs: what brokers report about their own replicas
-assignments            New partitions of a topic
-bootstrap              The first records of a new cluster: the levels that it begins at
-broker_changes         What follows for partitions when a broker comes, goes, or loses a directory
-broker_heartbeat       BrokerHeartbeat
-broker_registration    BrokerRegistration, ControllerRegistration and UnregisterBroker
-cluster                Small things that concern the cluster as a whole
-config                 What an operator sets for a controller, and what this release of it supports
-configs                Dynamic configs of topics and brokers
-describe_configs       DescribeConfigs, as a controller answers it
-fast_failover          When to fence a broker before its session ends: proof that its process is gone
-features               Feature levels (KIP-584): who may register, and UpdateFeatures
-leader_election        Elections that somebody asks for
-machine                The controller as a machine without I/O
-partition_change       From what shall become of one partition to the record that says so
-partition_counts       CreatePartitions
-placement              Where new replicas go
-reassignment           AlterPartitionReassignments and ListPartitionReassignments (KIP-455)
-reassignment_replicas  Reassignment of one partition as arithmetic on replica lists (KIP-455)
-refusals               Answers of a controller that does not decide
-sessions               Which brokers have been heard of lately, on the active controller
-state                  What a decision looks at
-thin                   Which replicas are thin
-topics                 CreateTopics and DeleteTopics. Each topic is done, or refused, by itself; those of one
+machine                dispatches a request to its decision, and replays committed records. Begin here.
+state                  holds what a decision may read: the image, and what only the active controller knows.
+topics                 decides CreateTopics and DeleteTopics.
+partition_counts       decides CreatePartitions, including our extension that removes partitions.
+assignments            checks or places the replicas of new partitions.
+placement              places new replicas in stripes over racks, as Kafka's StripedReplicaPlacer does.
+alter_partition        decides AlterPartition and AssignReplicasToDirs.
+partition_change       turns a wanted change of one partition into its record. Leaders are elected only here.
+leader_election        decides ElectLeaders, preferred-leader balancing and requested unclean elections.
+leader_returns         returns preferred leadership to replicas that have become able to lead.
+thin                   decides which ISR members are thin.
+reassignment           decides AlterPartitionReassignments and ListPartitionReassignments (KIP-455).
+reassignment_replicas  computes the replica lists of a reassignment: begin, finish, cancel.
+broker_registration    decides BrokerRegistration, ControllerRegistration and UnregisterBroker.
+broker_heartbeat       decides BrokerHeartbeat: unfence, fence, controlled shutdown, session expiry.
+broker_changes         changes the partitions of a broker that was fenced, returned, or lost a directory.
+sessions               remembers when each broker was last heard from.
+fast_failover          decides when a broker may be fenced before its session ends.
+features               decides UpdateFeatures, and which nodes may register (KIP-584).
+configs                decides IncrementalAlterConfigs and AlterConfigs.
+describe_configs       answers DescribeConfigs from the image.
+cluster                answers DescribeCluster and allocates blocks of producer ids.
+bootstrap              returns the first records of a new cluster.
+config                 declares what an operator sets for a controller.
+refusals               builds the error responses of a controller that is not active, too busy, or stopped.
 """

@@ -1,8 +1,8 @@
 """The image of the cluster that the metadata log describes, and what is derived from it. Pure.
 
-delta          What changed in an image since somebody last asked
-image          The image
-indexes        Which partitions an event concerns, without a walk over all of them
-registrations  What the metadata log says of one partition, topic, broker or controller
-snapshot       An image as records: replayed into an empty image they give an equal one
+image          is the state of the whole cluster; only `replay(record)` changes it.
+registrations  declares the values in it: a partition, a topic, a broker, a controller.
+indexes        finds the partitions that an event concerns without walking all of them.
+delta          collects what changed since the last look.
+snapshot       turns an image into records that replay into an equal image.
 """

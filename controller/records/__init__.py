@@ -1,9 +1,14 @@
-"""Kafka's metadata records: what the records of `__cluster_metadata` say, and their bytes.
+"""Kafka's metadata records: the records of `__cluster_metadata` as values, and their bytes.
 
-* `brokers`, `topics`, `settings`, `security`: the records, one frozen dataclass each
-* `codec`: record <-> bytes; `schema`: how a dataclass becomes kio's entities; `printing`: rows for people
+`decode_record(encode_record(record)).record` equals `record`.
 
-    decode_record(encode_record(TopicRecord(name="t", topic_id=id))).record
+topics    declares the records of topics and partitions.
+brokers   declares the records of brokers and controllers.
+settings  declares the records of configs, features, quotas, producer ids and metadata transactions.
+security  declares the records of users and ACLs, which the image only keeps.
+codec     encodes and decodes a record.
+schema    declares how each version of a record becomes kio's entity.
+printing  prints records as `kafka-dump-log --cluster-metadata-decoder` does.
 """
 
 from .brokers import (

@@ -1,11 +1,11 @@
 """The decisions of one validated Fetch, on the leader's and on the follower's side, and of a bootstrap. Pure.
 
-bootstrap          Where an empty follower begins
-epoch_fetch        One epoch-validated Fetch
-fetch_outcome      What a follower does with the leader's answer for one partition where the two do not agree
-fetched_records    The edges of the record bytes in a Fetch answer
-leader_offsets     A leader's answers to ListOffsets with a special timestamp (KIP-207, KIP-405, KIP-1005
-leader_replicas    What a leader knows of its followers under one leader epoch, and what follows
-policies           The bootstrap policies
-replication_quota  How fast replicas that are not in sync may be filled
+epoch_fetch        decides the leader's answer to a Fetch, and where the follower truncates (KIP-101, KIP-595).
+fetch_outcome      decides what a follower does with an answer that disagrees with its log.
+policies           chooses where an empty follower begins: one generator for each bootstrap policy.
+bootstrap          declares the requests, replies and decisions of a bootstrap, and when a policy may act.
+leader_offsets     answers ListOffsets with a special timestamp (KIP-405, KIP-1005, KIP-1023).
+leader_replicas    keeps followers' positions in one leader epoch; derives high watermark and ISR changes.
+replication_quota  limits how fast replicas outside the ISR are filled (KIP-73).
+fetched_records    finds the first byte and the last whole batch in a Fetch answer.
 """

@@ -14,7 +14,7 @@ _OFFSET_AND_LENGTH = struct.Struct(">qi")
 
 
 def base_offset_of(records: memoryview) -> int:
-    """Of the first batch, which must be whole."""
+    """Return the base offset of the first batch, which must be whole."""
     base_offset: int = _OFFSET_AND_LENGTH.unpack_from(records)[0]
     return base_offset
 

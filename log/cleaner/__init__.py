@@ -1,5 +1,6 @@
-"""Log compaction: which log, how, and what a cleaning leaves.
+"""Log compaction: which log is cleaned, how, and what a cleaning leaves.
 
-cleaner   Log compaction of a node: one log after another, the dirtiest first
-cleaning  One cleaning of one log
+cleaner   cleans the logs of a node one after another, the dirtiest first.
+cleaning  performs one cleaning: it builds the map, rewrites the segments, and swaps them in.
+core/     decides what may be cleaned and which records remain.
 """

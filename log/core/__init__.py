@@ -1,18 +1,18 @@
-"""The formats and rules of a local log: checkpoints, indexes, epochs, producers, retention. Pure.
+"""The formats and rules of a local log. Pure.
 
-checkpoints        The small text files of a log directory, as Kafka writes them
-config             The configuration of one log
-epochs             The leader epochs of one replica's log
-errors             The error of a file in a log directory, or a copy of one in the tier, that is not what its
-file_names         Names of the files and directories of a log
-index              The three indexes of a segment, as Kafka lays them out, held as bytes in memory. All integers
-listing            What lies in a partition's directory, by what it is. Pure
-producer_snapshot  The `.snapshot` files
-producer_state     What a log remembers of one producer, and the rules by which its next batch is judged (KIP-98
-producers          All producers of one log
-properties         A node's `.properties` file
-recent_batches     Where the last batches of an active segment lie, so that readers at the log's end need no look
-retention          Which segments of a log may go, from the oldest on. Pure: it decides, the log does
-segment_indexes    The offset and the time index of one segment as they grow with it, entry for entry as Kafka
-validation         What a leader demands of bytes before they become a batch of its log. Pure
+file_names         builds and parses the names of files and directories, which are Kafka's.
+listing            classifies the files of a partition's directory.
+validation         checks bytes before a leader appends them as a batch.
+epochs             caches at which offset each leader epoch began (KIP-101, KIP-279).
+producers          tracks all producers of a log: duplicates, open transactions, last stable offset (KIP-98).
+producer_state     judges the next batch of one producer (KIP-98, KIP-890).
+producer_snapshot  encodes and decodes the `.snapshot` files.
+index              encodes and searches the offset, time and transaction indexes.
+segment_indexes    grows the offset and time index of a segment entry by entry.
+recent_batches     remembers where the last batches of the active segment lie.
+retention          decides which local segments may be deleted.
+checkpoints        encodes and decodes the checkpoint files of a log directory.
+config             holds a topic's configuration: Kafka's names, units, defaults, limits.
+properties         reads a node's `.properties` file into pydantic models.
+errors             declares the error of a damaged file.
 """

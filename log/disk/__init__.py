@@ -1,11 +1,11 @@
-"""The `Disk` port, the operating system's files behind it, and what protects a directory.
+"""The `Disk` port, its implementation on the operating system, and the lock of a directory.
 
-directory_lock     The `.lock` file of a log directory
-durable_directory  Makes a directory whose name, and those of the parents made with it, survive a crash
-open_file          One open file of `OsDisk`: the order of its calls
-os_disk            `Disk` on the operating system's files
-port               The `Disk` port
-run_to_completion  For calls that change several things on the disk
-sending            Sending a slice of a file to a transport
-threads            The threads of a disk, and the limit on what may wait for them
+port               declares every effect on local files. A simulation replaces what is behind it.
+os_disk            implements the port on the operating system's files.
+open_file          orders the calls on one open file.
+threads            runs blocking calls on a disk's threads, and limits its queue.
+sending            sends a slice of a file to a transport.
+run_to_completion  finishes a change of several files although its caller was cancelled.
+durable_directory  creates a directory whose name survives a crash.
+directory_lock     takes the `.lock` file of a log directory, as Apache Kafka's broker does.
 """

@@ -1,7 +1,7 @@
 """`Disk` on the operating system's files.
 
-Calls on an open file are ordered by `disk_file`; calls that name a path wait for the earlier ones that name it too
-(a rename names two), and for no others. All of them run on the threads of `disk_threads`.
+Calls on an open file are ordered by `open_file`; calls that name a path wait for the earlier ones that name it too
+(a rename names two), and for no others. All of them run on the threads of `disk.threads`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""All logs of one node in their directories: opened, made, deleted, put aside, checkpointed, looked after.
+"""All logs of one node in their directories.
 
-damage                 Puts a damaged log aside, so that another one can take its place
-directory_checkpoints  The offset checkpoints of one log directory
-log_directory          One log directory of a node
-manager                All logs of one node, in one or several log directories
-removals               What was deleted and is still there
-replace_replica        Puts a replica that was rebuilt from the tier in the place of the one that is there
-side_directories       Directories that are built beside a partition's own, and what the next start makes of them
-upkeep                 What the logs of a node need now and then
+manager                opens, creates, deletes and closes the logs of a node. Begin here.
+log_directory          is one log directory: its owner, its logs, its checkpoints.
+directory_checkpoints  writes where each log begins, and up to where it is flushed, committed and compacted.
+upkeep                 flushes, checkpoints, trims, compacts, probes and removes in the background.
+replace_replica        replaces a replica by one that was rebuilt from the tier (bootstrap rule 4).
+side_directories       builds directories beside a partition's own, and resolves them after a crash.
+damage                 puts a damaged log aside without deleting a byte.
+removals               keeps deleted directories for `file.delete.delay.ms`, and deleted logs until their readers end.
 """

@@ -9,9 +9,9 @@
 | `.kafka_cleanshutdown` | every log was closed in order; removed, durably, before any log is opened |
 | the offset checkpoints | see `directory_checkpoints` |
 
-Subdirectories at start: a partition's is opened; one marked `-delete` is removed; `.adopt` is resolved by `adoption`;
-`-stray` (another incarnation of a topic) and foreign ones are left alone. A log that cannot be opened is a failure of
-that partition alone, with its error in `failures`; its checkpoint entries stay.
+Subdirectories at start: a partition's is opened; one marked `-delete` is removed; `.adopt` is resolved by
+`side_directories`; `-stray` (another incarnation of a topic) and foreign ones are left alone. A log that cannot be
+opened is a failure of that partition alone, with its error in `failures`; its checkpoint entries stay.
 
 A directory whose disk takes nothing any more goes offline (`probe`, `take_offline`): every partition of it is a failure
 from then on, and nothing in it is touched until the next start.

@@ -1,6 +1,7 @@
-"""Puts a replica that was rebuilt from the tier in the place of the one that is there (DESIGN.md, bootstrap rule 4).
+"""Replaces a replica by one that was rebuilt from the tier (docs/bootstrap-rules.md, rule 4).
 
-Everything is built and durable beside the live directory before that one is touched; the crash table is in `adoption`.
+Everything is built and durable beside the live directory before that one is touched; the crash table is in
+`side_directories`.
 The live log stays open and usable until its directory is moved. If the disk fails before that, the old replica goes on
 as if nothing had been tried; if it fails later, the partition is opened anew from what is there, as at a start.
 """

@@ -1,15 +1,15 @@
-"""The parts of one open log, which share one `LogState`: append, read, trim, truncate, recover.
+"""The parts of one open log. They share one `LogState`.
 
-appender         The append path of one log
-flusher          Makes a log durable up to an offset, and moves its recovery point there
-reader           The read path of one log: slices to send, aborted transactions, look-ups by time
-recovery         Opens the directory of a partition
-recovery_report  What the opening of a log has to say
-replay           Rebuilds producer state: from the newest usable snapshot, and the batches behind it
-staged_segment   A segment that is written beside a log before it counts
-state            What the parts of one open log share
-trimming         Takes away from the start of the log
-truncation       Takes away bytes at the end of the log, or all of it, under the gate and the flush lock, in this
-warming          Puts a segment from the tier in front of a local log that begins behind it
-write_pipeline   The writes of one log, in the order in which their offsets were assigned
+state            holds what the parts share, and says who may change what.
+appender         appends: it decides under the gate, submits the bytes, and waits until they are published.
+write_pipeline   writes in the order in which offsets were assigned.
+flusher          flushes up to an offset and moves the recovery point there.
+reader           reads slices, aborted transactions, and offsets by time.
+trimming         raises the log start and removes the oldest segments.
+truncation       cuts the end of the log, or empties it.
+recovery         opens a partition's directory: it repairs what a crash may leave and rejects the rest.
+recovery_report  holds what recovery found.
+replay           rebuilds producer state from the newest usable snapshot and the batches after it.
+staged_segment   writes a segment beside a log before it becomes part of it.
+warming          puts a segment from the tier in front of the local log.
 """

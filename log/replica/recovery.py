@@ -1,7 +1,7 @@
 """Opens the directory of a partition: finds out what is in it, mends what a crash may leave, refuses what it may not.
 
 After a clean shutdown nothing is scanned: the active segment is read from its last index entry on. Otherwise every
-segment that reaches the recovery point is scanned whole (`segment_recovery`): below the recovery point everything was
+segment that reaches the recovery point is scanned whole (`segment.scan`): below the recovery point everything was
 flushed. One that ends right there may have been flushed while it was the active one: its index files, and the name of
 the segment behind it, can be older than that. The table, with a test for each row:
 
@@ -28,7 +28,7 @@ the segment behind it, can be older than that. The table, with a test for each r
 | `unsynced`: an fsync has failed, and what it was to     | the scanned segments are written again, byte for byte,   |
 |   write may be in the page cache alone                  |   flushed, and read from the device; then removed        |
 | `.deleted`, `.cleaned`, `.tmp`                          | removed                                                  |
-| `.swap`: a compaction that was interrupted after it was | finished (table in `cleaner_swap`); refused if the new   |
+| `.swap`: a compaction that was interrupted after it was | finished (table in `segment.swap`); refused if the new   |
 |   committed                                             |   segment is not whole                                   |
 | any other file                                          | left alone, named in the report                          |
 | `partition.metadata` missing, damaged                   | topic id unknown, refused                                |

@@ -2,7 +2,7 @@
 
 open_log       an empty `.log`, as `.cleaned`; of an earlier try nothing is left
 save_indexes   `indexes` and `transactions` as they were learned, as `.cleaned`
-commit         to `.swap`, the log's gate being held: from now on it holds (the table of `cleaner_swap`)
+commit         to `.swap`, the log's gate being held: from now on it holds (the table of `segment.swap`)
 make_live      to the live names
 discard        what `commit` has not begun with; from then on an error fails the log, and its next start finishes it
 """

@@ -2,7 +2,7 @@
 
 A replica that began behind the tier serves what lies below its local start from there. This brings such segments back,
 newest first, one at a time, so that the local log grows downwards without a hole. Everything is built aside and checked
-before the log is touched; a segment comes in by the renames of `cleaner_swap`, so that it is here whole or not at all:
+before the log is touched; a segment comes in by the renames of `segment.swap`, so that it is here whole or not at all:
 
     step                                                          a crash, or an error of the disk, then leaves
     ------------------------------------------------------------  --------------------------------------------------

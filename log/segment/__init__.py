@@ -1,14 +1,14 @@
-"""One segment's files, the list of a log's segments, and the pieces of them that readers hold.
+"""One segment's files, the list of a log's segments, and the slices that readers hold.
 
-batch_scan      Walks over the batches of a `.log` file through the `Disk` port
-held_slices     The slices that readers hold of one segment, and a truncation that waits for them to be let go
-index_files     Reads, makes anew and writes the `.index` and `.timeindex` files of one segment
-open_limit      How many closed segments of one node keep their file open and their indexes in memory: a bounded
-scan            Scans one segment after a crash
-segment         One segment
-segment_list    The segments of one log in the order of their base offsets; the last one is the active one
-slices          A piece of one segment's `.log` that a reader is about to send or read, and its hold on the
-snapshot_files  The `<offset>.snapshot` files of one log: the producer state at that offset
-swap            Puts a cleaned segment in the place of those it was made from
-upload_source   What the remote log manager uploads of a segment
+segment         is one segment: its `.log` file, its indexes, and the facts known of its batches.
+segment_list    keeps the segments of a log in the order of their base offsets.
+slices          is a piece of a `.log` file that a reader sends or reads.
+held_slices     counts the slices in use, so that a truncation can wait for them.
+batch_scan      walks the batches of a `.log` file.
+scan            checks every batch of a segment after a crash.
+index_files     reads, rebuilds and writes the index files.
+snapshot_files  reads and writes the `.snapshot` files of a log.
+open_limit      limits how many closed segments keep their file open.
+swap            replaces segments by their cleaned successor, atomically across a crash.
+upload_source   offers a segment's bytes to the remote log manager.
 """

@@ -1,7 +1,7 @@
-"""Where the data lies: the options of the source, the stores of the tier, the brokers, and a worker's open handles.
+"""Where the data lies: the options of the source, the stores of the tier, the brokers.
 
-brokers  What is not in the tier yet, asked of the brokers
-options  The options of the `tierfetch` source, checked before anything is asked of the tier
-stores   Where segments lie, and how
-worker   What a Python process of Spark keeps from one task to the next
+options  checks the options of the `tierfetch` source.
+stores   offers every layout behind one interface, and chooses the layout.
+brokers  reads from the brokers what is not tiered yet.
+worker   keeps an event loop and open stores from one Spark task to the next.
 """

@@ -113,7 +113,7 @@ class Brokers:
     async def _list_offsets(
         self, leader: Address, partitions: Sequence[TopicPartition], timestamp: int
     ) -> dict[TopicPartition, int]:
-        """Of those that it answers for; KafkaError if the first one is not among them."""
+        """Return offsets of the partitions that the leader answers for; KafkaError if the first is not among them."""
         by_topic: dict[str, list[dict[str, int]]] = {}
         for name in partitions:
             asked = {"partition_index": name.partition, "timestamp": timestamp}

@@ -64,7 +64,7 @@ _KAFKA_DIRECTORY: Final = "kafka-tiered-storage"
 
 
 class OptionError(ValueError):
-    """For the person who wrote the query; holds no secrets."""
+    """An option is wrong. The message is for the author of the query and holds no secrets."""
 
 
 class TierOptions(BaseModel):
@@ -153,7 +153,7 @@ class TierOptions(BaseModel):
     @field_validator("layout", "isolation", "mode", "starting_offsets_by_timestamp_strategy", mode="before")
     @classmethod
     def _fold_case(cls, value: object) -> object:
-        """Of words: Spark's own sources take PERMISSIVE and Latest."""
+        """Fold the case of words, because Spark's own sources take PERMISSIVE and Latest."""
         return value.strip().lower() if isinstance(value, str) else value
 
     @field_validator("starting_offsets", "ending_offsets", mode="before")
@@ -232,7 +232,7 @@ class TierOptions(BaseModel):
 
 
 _FIELDS: Final = {field.replace("_", ""): field for field in TierOptions.model_fields}
-"""By the name without underscores, in lower case."""
+"""The fields by their names in lower case, without underscores."""
 
 
 def parse(options: Mapping[str, str]) -> TierOptions:
@@ -260,7 +260,7 @@ def of_all_topics(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _field(name: str) -> str:
-    """Of `TierOptions`. OptionError."""
+    """Return the field of `TierOptions` with this name. OptionError if there is none."""
     key = name.lower().replace("_", "")
     if key in _FIELDS:
         return _FIELDS[key]
@@ -285,7 +285,7 @@ def _time_of(partition: TopicPartition, of_all: int | None, of_some: ByPartition
 
 
 def _whole(place: str) -> str:
-    """Of a directory its whole path: executors may run in another one than the driver. ValueError."""
+    """Return a directory as an absolute path: executors may not share the driver's working directory. ValueError."""
     if place.startswith(_S3_SCHEMES) and not _S3.fullmatch(place):
         raise ValueError(f"{place}: expected s3://BUCKET/PREFIX")
     match = _LOCAL.fullmatch(place)

@@ -38,7 +38,7 @@ class SegmentStore(Protocol):
     """What plans and tasks ask. RemoteStorageError from all of it."""
 
     async def partitions(self, wants: Callable[[str], bool]) -> list[TopicIdPartition]:
-        """Those that have something here, of the topics that are wanted; sorted."""
+        """Return the partitions of the wanted topics that have something here, sorted."""
 
     async def sight(self, partition: TopicIdPartition, known: Collection[UUID] = (), start_offset: int = 0) -> Sighting:
         """Its segments; those that end below `start_offset` may be left out. `known` ones are not described again."""

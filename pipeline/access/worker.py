@@ -60,5 +60,5 @@ class Worker:
 
 
 WORKER: Final = Worker()
-"""Of this process."""
+"""The worker of this process."""
 atexit.register(WORKER.close)

@@ -1,10 +1,10 @@
 """From offsets to bytes, and from bytes to Arrow columns. Pure.
 
-arrow_batches    The rows of a split as Arrow batches
-batch_table      The headers of many record batches as columns, so that batches are chosen without a look at
-decode           Record batches to Arrow columns, many batches at a time
-offset_cover     Which bytes of which segments give each wanted offset once. Pure
-pruning          What a query's filters spare the reading of: whole partitions, offsets, batches. Pure
-unlisted_aborts  What was aborted although no transaction index says so: the segment's index was lost
-varints          Zigzag varints at many positions at once
+offset_cover     chooses the bytes of segments that hold each wanted offset exactly once.
+pruning          skips partitions, offsets and batches that a query's filters exclude.
+batch_table      holds the headers of many batches as columns.
+decode           decodes batches to Arrow columns, many at a time.
+varints          decodes zigzag varints at many positions at once.
+arrow_batches    builds the rows of a split as Arrow batches.
+unlisted_aborts  finds aborted transactions when a segment's index is lost.
 """

@@ -17,7 +17,7 @@ Constants = dict[str, pa.Scalar]
 
 ROWS_MAX: Final = 10_000
 BATCH_BYTES: Final = 1 << 20
-"""Of one Arrow batch on its way to the JVM, which begins with it when all of it is there, and has it in its caches."""
+"""The size of one Arrow batch on its way to the JVM, which processes a batch once it is complete, out of its caches."""
 
 
 def batches(

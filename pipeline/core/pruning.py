@@ -21,9 +21,9 @@ from .batch_table import OFFSET_END, TIMESTAMP_MIN
 
 Comparison = Literal["=", "<", "<=", ">", ">="]
 NEVER_NULL: Final = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
-"""Of records."""
+"""The columns that are never null in a record."""
 ALWAYS_KNOWN: Final = frozenset({"topic", "partition"})
-"""Also of what stands in the place of records that could not be read (`passed_over`)."""
+"""The columns that are also known of rows that stand for unreadable records (`passed_over`)."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND_US: Final = 1000
 

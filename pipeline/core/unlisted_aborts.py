@@ -21,7 +21,7 @@ from .batch_table import BatchTable, Selection
 
 
 def unlisted_aborts(table: BatchTable, selection: Selection) -> Iterator[tuple[AbortedTransaction, int]]:
-    """Those with a wanted offset, and where the first batch of each begins; its `last_stable_offset` is nobody's."""
+    """Yield aborted transactions with a wanted offset, and where each begins. `last_stable_offset` is unused."""
     is_marker = table.has(CONTROL_BIT)
     if not is_marker.any():
         return

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .batch_table import Int64Array
 
 BYTES_MAX: Final = 10
-"""Of a 64-bit number."""
+"""The longest encoding of a 64-bit number."""
 
 
 def read_varints(data: npt.NDArray[np.uint8], at: Int64Array) -> tuple[Int64Array, Int64Array]:

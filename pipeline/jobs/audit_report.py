@@ -110,7 +110,7 @@ class TierAudit(BaseModel):
         return all(partition.is_sound for partition in self.partitions)
 
     def segment_rows(self) -> list[tuple[object, ...]]:
-        """By `SEGMENTS_SCHEMA`."""
+        """Return the segments as rows of `SEGMENTS_SCHEMA`."""
         return [
             (partition.topic, partition.partition, partition.topic_id, *segment.model_dump().values())
             for partition in self.partitions
@@ -118,7 +118,7 @@ class TierAudit(BaseModel):
         ]
 
     def finding_rows(self) -> list[tuple[object, ...]]:
-        """By `FINDINGS_SCHEMA`."""
+        """Return the findings as rows of `FINDINGS_SCHEMA`."""
         return [
             (partition.topic, partition.partition, partition.topic_id, *finding.model_dump().values())
             for partition, finding in self.findings

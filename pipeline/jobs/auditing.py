@@ -125,7 +125,7 @@ class _SegmentTask:
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """Of one segment: what was read and sound, and what was not."""
+    """What was read of one segment: the sound part, and the damage."""
 
     batches: int
     records: int
@@ -191,7 +191,7 @@ async def _audit_one(
 
 
 def _read(session: SparkSession, place: _Place, listed: Mapping[TopicIdPartition, _Listed]) -> dict[str, _Contents]:
-    """By segment id; not of those that lack an object."""
+    """Return the contents by segment id, without the segments that lack an object."""
     wanted = [
         segment
         for found in listed.values()

@@ -17,7 +17,7 @@ from ..core.batch_table import BatchTable, FaultListener, Selection, read_table,
 
 @dataclass(slots=True)
 class Sums:
-    """Of batches: how many, with how many records and bytes."""
+    """The number of batches, of their records and of their bytes."""
 
     batches: int = 0
     records: int = 0
@@ -31,7 +31,7 @@ class Sums:
 
 @dataclass(slots=True)
 class BatchSums:
-    """Of some of a partition's splits, by codec and by time; times are -1 where no batch has one."""
+    """The sums of some splits of a partition, by codec and by time. Times are -1 if no batch has one."""
 
     codecs: dict[str, Sums] = field(default_factory=lambda: defaultdict(Sums))
     buckets: dict[int, Sums] = field(default_factory=lambda: defaultdict(Sums))

@@ -151,7 +151,7 @@ class Recovery:
 
 
 def recover(log: ExportLog, paths: Iterable[str]) -> Recovery:
-    """By what lies in the directory. Files whose names are none of ours are nobody's business here."""
+    """Return what to publish and what to delete, given the directory's files. Files with foreign names are ignored."""
     hidden = {path for path in paths if (_PART.fullmatch(path) or _HALF_COMMIT.fullmatch(path)) and is_hidden(path)}
     publish = [file for file in log.files() if file.hidden_path in hidden]
     return Recovery(tuple(publish), tuple(sorted(hidden - {file.hidden_path for file in publish})))
@@ -173,7 +173,7 @@ def is_hidden(path: str) -> bool:
 
 
 def ranges_of(done: Sequence[ExportedRange]) -> tuple[ExportedRange, ...]:
-    """Of each partition one range, from the first to the last of `done`, which follow one another."""
+    """Return one range for each partition, from the first to the last of `done`, which are adjacent."""
     joined: dict[TopicPartition, ExportedRange] = {}
     for part in done:
         before = joined.get(part.name)

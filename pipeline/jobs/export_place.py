@@ -118,7 +118,7 @@ class Directory:
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """By Arrow."""
+    """A place that Arrow opens by URL."""
 
     filesystem: Any
     root: str

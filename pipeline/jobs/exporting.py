@@ -52,7 +52,7 @@ FILE_BYTES: Final = 256 << 20
 WAVE_BYTES: Final = 8 << 30
 WAVE_FILES_PER_CORE: Final = 4
 SPLIT_BYTES: Final = 32 << 20
-"""Of a segment, in memory at a time."""
+"""The bytes of a segment that are in memory at a time."""
 
 
 class ExportReport(BaseModel):
@@ -84,7 +84,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class ExportTask:
-    """For one executor."""
+    """The work of one executor."""
 
     options: TierOptions
     location: str = field(repr=False)

@@ -113,7 +113,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Markup:
 
 
 def percent(share: float) -> str:
-    """Of a share; with a decimal where it is small."""
+    """Return a share as a percentage, with a decimal if it is small."""
     return f"{share:.1%}" if share < 0.1 else f"{share:.0%}"
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 
 class CodecShare(BaseModel):
-    """Of all batches with one codec."""
+    """The figures of all batches with one codec."""
 
     batches: int = 0
     records: int = 0
@@ -43,7 +43,7 @@ class KeyFigures(BaseModel):
 
     @property
     def removable_share(self) -> float:
-        """Of the payload, what compaction would remove."""
+        """The share of the payload that compaction would remove."""
         return 1 - self.kept_bytes / self.payload_bytes if self.payload_bytes else 0.0
 
 
@@ -121,7 +121,7 @@ class TierProfile(BaseModel):
 
 
 def total(figures: Iterable[KeyFigures]) -> KeyFigures:
-    """Of several partitions."""
+    """Return the figures of several partitions as one."""
     listed = list(figures)
     sums = {
         name: sum(getattr(one, name) for one in listed)

@@ -112,7 +112,7 @@ async def _plan(options: TierOptions, planner: TablePlanner) -> tuple[list[Parti
 
 
 def _span(extent: PartitionExtent) -> tuple[int, int]:
-    """Of the segments' largest timestamps (ms): the first segment's own beginning is not known yet."""
+    """Return the range of the segments' largest timestamps (ms): where the first segment begins is not known yet."""
     times = [] if extent.tiered is None else [one.max_timestamp_ms for one in extent.tiered.ledger.finished()]
     known = [time for time in times if time >= 0]
     return min(known, default=0), max(known, default=0)

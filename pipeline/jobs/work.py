@@ -25,11 +25,11 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 TASKS_MAX: Final = 2000
-"""Of one stage; above, a task takes several items."""
+"""The largest number of tasks of one stage. With more items, a task takes several."""
 
 
 def job_options(options: Mapping[str, str]) -> TierOptions:
-    """Those of the table (`TierOptions`), of all topics where none is named. OptionError, JobError."""
+    """Return the options of the table (`TierOptions`), for all topics if none is named. OptionError, JobError."""
     parsed = parse(of_all_topics(options))
     for name, given in (("brokers", parsed.brokers), ("logDirs", parsed.log_dirs)):
         if given:

@@ -35,9 +35,9 @@ from ...remote.storage import IndexType
 SEGMENT_BYTES_MAX: Final = 2**31 - 1
 """Kafka's."""
 CHUNKS_MAX: Final = 2**24
-"""Of a segment: as large as can be, in chunks of 128 bytes."""
+"""The most chunks of a segment: the largest one, in chunks of 128 bytes."""
 SIZES_BYTES_MAX: Final = 4 * CHUNKS_MAX
-"""Of a decompressed list of their sizes."""
+"""The largest decompressed list of their sizes."""
 _COUNT = struct.Struct(">i")
 _BASE_AND_WIDTH = struct.Struct(">iB")
 _WIDTH_MAX: Final = 4
@@ -108,7 +108,7 @@ class FixedChunks(_Chunks):
 
     @property
     def transformed_size(self) -> int:
-        """Of all of them: of the object."""
+        """The size of the object, which is that of all its chunks."""
         count = self.count
         return self.transformed_chunk_size * (count - 1) + self.final_transformed_chunk_size if count else 0
 
@@ -125,7 +125,7 @@ class VariableChunks(_Chunks):
 
     @property
     def transformed_size(self) -> int:
-        """Of all of them: of the object. CorruptFileError."""
+        """The size of the object, which is that of all its chunks. CorruptFileError."""
         return sum(self.transformed_sizes())
 
     def transformed_sizes(self) -> list[int]:
@@ -215,8 +215,8 @@ def decode_manifest(data: bytes, name: str) -> Manifest:
 
 
 def metadata_of(manifest: Manifest, raw: bytes, segment_id: RemoteLogSegmentId, name: str) -> RemoteLogSegmentMetadata:
-    """With the manifest as its custom metadata, so that whoever reads the segment needs no look at it again.
-    CorruptFileError, also if it is of another segment than the one by whose name it lies there.
+    """Return the metadata with the manifest as custom metadata, so that readers need not fetch it again.
+    CorruptFileError, also if the manifest is of another segment than its name says.
     """
     described = manifest.remote_log_segment_metadata
     if (told := described.remote_log_segment_id.text) != str(segment_id):
@@ -245,8 +245,8 @@ def metadata_of(manifest: Manifest, raw: bytes, segment_id: RemoteLogSegmentId, 
 
 
 def chunks_of(manifest: Manifest, start: int, end: int) -> ChunkRange:
-    """Those that hold bytes [start, end) of the log, which must lie within it. CorruptFileError if the sizes cannot
-    be.
+    """Return the chunks that hold bytes [start, end) of the log, which must lie within it. CorruptFileError if the
+    sizes are impossible.
     """
     index = manifest.chunk_index
     size, total = index.original_chunk_size, index.original_file_size

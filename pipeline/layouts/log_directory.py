@@ -49,9 +49,9 @@ from ...remote.survey import NOT_TOLD, Sighting, at_once
 SEGMENTS_AT_ONCE_MAX: Final = 16
 SCAN_BYTES: Final = 4 * 1024 * 1024
 UNKNOWN_TIMESTAMP: Final = 2**63 - 1
-"""Of a segment without a time index: no time is above it."""
+"""The timestamp of a segment without a time index: no time is above it."""
 NO_TOPIC_ID: Final = UUID(int=0)
-"""Of a topic from before topics had ids."""
+"""The id of a topic from before topics had ids."""
 _NAMESPACE: Final = UUID("7d0b9bb2-3c5d-5b1e-9f6c-1f0c6f5b0a51")
 _FILES: Final = {
     IndexType.OFFSET: ".index",
@@ -62,7 +62,7 @@ _FILES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """Of one partition: its directory, the size of each file, and the base offsets of its segments in order."""
+    """One partition's directory, the size of each file, and the base offsets of its segments in order."""
 
     directory: str
     sizes: dict[str, int]
@@ -197,7 +197,7 @@ class LogDirectoryLayout:
         )
 
     async def _end(self, files: _Files, base: int) -> tuple[int, int, int]:
-        """Of the last segment: its size in whole batches, the next offset, the largest timestamp."""
+        """Return the last segment's size in whole batches, its next offset, and its largest timestamp."""
         key = files.key(base, LOG_SUFFIX)
         index = OffsetIndex.decode(await self._read(files.key(base, _FILES[IndexType.OFFSET])), base)
         end, next_offset = index.last_entry.position if index.last_entry else 0, base

@@ -1,9 +1,9 @@
-"""What a query reads, decided in the driver: catalogue, splits of the tier, tail at the brokers, tasks.
+"""What a query reads, decided in the driver.
 
-catalog         What the stores hold of the wanted partitions, kept from one look to the next
-driver          Planning in the driver
-packing         Splits into tasks
-stream_offsets  Where a stream stands in each partition, and how far its next batch goes. Pure
-table           The whole of a topic as one table
-tier_splits     From wanted offsets to splits, by asking the stores for indexes. No broker is asked
+driver          opens the stores and the brokers for one plan.
+catalog         lists the segments of the wanted partitions, and keeps the list.
+table           joins the tier with the brokers' tail into one table.
+tier_splits     turns wanted offsets into splits, from indexes alone.
+packing         packs splits into tasks.
+stream_offsets  decides how far the next micro-batch goes.
 """

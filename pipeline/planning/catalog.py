@@ -61,7 +61,7 @@ class TieredPartition:
 
 @dataclass(slots=True)
 class _Holding:
-    """Of one partition in one store. `log_start_offset` as the store has it."""
+    """What one store holds of one partition, with the `log_start_offset` that the store states."""
 
     segments: dict[UUID, RemoteLogSegmentMetadata] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
@@ -74,14 +74,14 @@ class _Holding:
 
 
 class _Known:
-    """Of one partition in all stores."""
+    """What is known of one partition in all stores."""
 
     def __init__(self, partition: TopicIdPartition) -> None:
         self.ledger = RemoteLogLedger(partition)
         self.origins: dict[UUID, StoreRef] = {}
         self.holdings: dict[StoreRef, _Holding] = {}
         self.state: tuple[UUID, tuple[EpochEntry, ...], int] | None = None
-        """Of the youngest segment: its id, the checkpoint beside it, the oldest open transaction or its end."""
+        """The youngest segment's id, the checkpoint beside it, and its oldest open transaction or its end."""
 
     def take(self, ref: StoreRef, sighting: Sighting, start_offset: int) -> None:
         holding = self.holdings[ref]
@@ -190,7 +190,7 @@ class TierCatalog:
 
 
 def _latest_incarnations(found: Sequence[TieredPartition]) -> list[TieredPartition]:
-    """Of each topic the partitions of one id: what another one has of others is not of the same topic."""
+    """Return each topic's partitions of its newest id: those of another id belong to another topic."""
     newest: dict[str, tuple[int, UUID]] = {}
     for partition in found:
         topic = partition.name.topic

@@ -16,7 +16,7 @@ from .tier_splits import Bounds
 Positions = dict[TopicPartition, int]
 """The next offset to read, of each partition."""
 TopicIds = dict[str, str]
-"""By topic, as text."""
+"""The topic ids by topic, as text."""
 Extents = Mapping[TopicPartition, Bounds]
 """What is there of each partition."""
 StreamOffset = dict[str, dict[str, int | str]]

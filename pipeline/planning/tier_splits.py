@@ -31,7 +31,7 @@ from .catalog import TierCatalog, TieredPartition
 
 INDEXES_AT_ONCE_MAX: Final = 16
 CUT_PIECES_MAX: Final = 512
-"""Of one partition: above it there are tasks enough, and the indexes of all segments too many bytes to read here."""
+"""The pieces of one partition up to which they are cut. Above, there are tasks enough, and too many indexes to read."""
 SEARCH_BYTES: Final = 1024 * 1024
 DAMAGE_SHOWN_MAX: Final = 3
 
@@ -160,8 +160,8 @@ class TierPlanner:
         return list(cut(piece, index, split_bytes, uncut.selection))
 
     async def _aborted(self, partition: TieredPartition, pieces: Sequence[Piece]) -> list[AbortedTransaction]:
-        """Of all segments from the first piece to the last, and of those behind until no transaction can reach back: an
-        entry lies with the marker, which may come segments later.
+        """Return the aborted transactions of all segments from the first piece to the last, and of those after it until
+        no transaction can reach back: an entry is stored with the marker, which may come segments later.
         """
         if not pieces:
             return []
@@ -178,8 +178,8 @@ class TierPlanner:
         return list(aborted)
 
     async def _ended(self, partition: TieredPartition, piece: Piece) -> list[AbortedTransaction]:
-        """Those that were aborted within the piece: what its segment has besides may belong to a history that was lost,
-        in which the same transaction ended otherwise.
+        """Return the transactions aborted within the piece. Other entries of its segment may belong to a history that
+        was lost, in which the same transaction ended otherwise.
         """
         if piece.segment.txn_index_empty:
             return []

@@ -27,7 +27,7 @@ class PassedOver:
 
 
 class Report:
-    """Of one task: `add` as things are passed over, `rows` now and then. `column` as the schema has it or not."""
+    """What one task skips: call `add` for each, `rows` now and then. The schema may lack `column`."""
 
     def __init__(self, schema: pa.Schema, same: Constants, column: str) -> None:
         self._schema = schema
@@ -41,7 +41,7 @@ class Report:
             self._waiting.append(passed)
 
     def rows(self) -> list[pa.RecordBatch]:
-        """Of what was added since the last time; empty where nobody asks for it."""
+        """Return rows for what was added since the last call; none if the query does not ask for them."""
         waiting, self._waiting = self._waiting, []
         return [self._batch(waiting)] if waiting else []
 

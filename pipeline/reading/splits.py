@@ -36,7 +36,7 @@ BATCH_BYTES_MAX: Final = 128 * 1024 * 1024
 
 
 def read_split(options: TierOptions, split: TableSplit, schema: pa.Schema) -> Generator[pa.RecordBatch, None, None]:
-    """With the columns of the schema. CorruptRecordError names segment and position; TierError and
+    """Yield Arrow batches with the columns of the schema. CorruptRecordError names segment and position; TierError and
     BrokersUnavailableError say what was wrong.
     """
     match split:

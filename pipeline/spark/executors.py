@@ -3,7 +3,7 @@
 Planning happens in the driver alone, with the driver's rights. Credentials that are given as `storage.*` options go to
 the executors; what the driver found for itself (its environment, a profile, the role of its machine) does not. Without
 this question the first task would tell, minutes later. The jobs ask by themselves, and so does a query by way of
-`driver_desk`, for Spark plans it in a process that knows no executors.
+`driver_probe`, for Spark plans it in a process that knows no executors.
 """
 
 from __future__ import annotations

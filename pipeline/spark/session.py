@@ -46,7 +46,7 @@ def local_session(master: str = "local[*]", settings: Mapping[str, str] | None =
 
 def register(session: SparkSession, *, push_filters: bool = False) -> None:
     """Format "tierfetch" for this session. On a cluster a query is refused when it is planned if executors cannot read
-    what the driver can (`driver_desk`).
+    what the driver can (`driver_probe`).
 
     With `push_filters`, and `PUSHDOWN_SETTING` on, a query's filters spare reading (`pruning`). Spark 4.3 then keeps
     the plan of the filters it saw last with the DataFrame: one that is used again with other filters, or with none,

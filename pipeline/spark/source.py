@@ -36,7 +36,7 @@ class TierDataSource(DataSource):
     """Options are those of `TierOptions`. `session.register` registers it."""
 
     desk: str | None = None
-    """Where a plan asks the executors (`driver_desk`); None where they are the driver."""
+    """Where a plan asks the executors (`driver_probe`); None where they are the driver."""
 
     @cached_property
     def tier_options(self) -> TierOptions:

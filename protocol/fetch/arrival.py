@@ -26,7 +26,7 @@ class ArrivedAnswer(NamedTuple):
 
 
 class ArrivingFetchResponse:
-    """Of one frame, in one version. Records are views of the frame."""
+    """One frame's response, in one version. Records are views of the frame."""
 
     def __init__(self, frame: memoryview, version: int) -> None:
         self._frame = frame

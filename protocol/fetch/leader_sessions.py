@@ -103,9 +103,9 @@ class LeaderSession:
     on_roused: list[Roused] = field(default_factory=list)
     """Told of each partition that is roused: requests that are being answered meanwhile."""
     _resting: dict[AskedPartition, Callable[[], None]] = field(default_factory=dict)
-    """With what ends the watch over each."""
+    """The resting partitions, each with the call that ends its watch."""
     _due: dict[AskedPartition, None] = field(default_factory=dict)
-    """The others."""
+    """The partitions that are not resting."""
     _due_now: Sequence[AskedPartition] | None = None
     """What `due` has told last, until that changes."""
     _turns: count[int] = field(default_factory=count)

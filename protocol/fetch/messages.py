@@ -1,4 +1,4 @@
-"""Fetch requests and responses as version-independent values. What a version lacks has its default (`fetch_wire`)."""
+"""Fetch requests and responses as version-independent values. What a version lacks has its default (`fetch.wire`)."""
 
 from __future__ import annotations
 

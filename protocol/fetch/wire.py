@@ -86,8 +86,8 @@ _OFFSET_AND_EPOCH = struct.Struct(">qi")
 _ABORTED = struct.Struct(">qq")
 _THROTTLE_ERROR_SESSION = struct.Struct(">ihi")
 _FLEXIBLE_ANSWER = struct.Struct(">ihqqqBi")
-"""Of a partition in a flexible version, up to the preferred replica, if the array of aborted transactions before that
-is null: one byte, and 0."""
+"""A partition's answer in a flexible version, up to the preferred replica, if the array of aborted transactions before
+that is null: one byte, and 0."""
 _FLEXIBLE_ANSWER_TAIL_SIZE: Final = 5
 """That array and the preferred replica."""
 

@@ -65,7 +65,7 @@ MESSAGES: Final[Mapping[ApiKey, tuple[str, str, str]]] = {
     ApiKey.REMOVE_RAFT_VOTER: ("quorum", "RemoveRaftVoterRequest", "RemoveRaftVoterResponse"),
     ApiKey.UPDATE_RAFT_VOTER: ("quorum", "UpdateRaftVoterRequest", "UpdateRaftVoterResponse"),
 }
-"""By API: the module, the request's class, the response's."""
+"""The module, the request's class and the response's, by API."""
 
 
 @cache

@@ -291,4 +291,4 @@ _STEPS: Final[Mapping[type[Any], tuple[int, Callable[[Any], Any], Callable[[Any]
     AlterPartitionRequest: (2, _upgrade_alter_partition, _lower_alter_partition),
     UpdateFeaturesRequest: (0, _upgrade_update_features, _lower_update_features),
 }
-"""By class: the last version with the old form, from it, to it."""
+"""The last version with the old form, and the conversions from it and to it, by class."""

@@ -1,12 +1,12 @@
 """Connections: clients, listeners, their limits, and dispatch to handlers.
 
-client             Connections to brokers by address, dialled when needed and shared; see `client_connection` for
-client_connection  One connection to a broker
-dispatch           What a request handler gets and gives, and the answer to ApiVersions
-server             A listener
-server_connection  One accepted connection
-server_limits      What one listener allows its connections; the table is in `server`
-service            What starts and stops as one: a broker, a controller, a replica of the quorum
-stream             What both ends of a connection share
-turns              Turns
+dispatch           declares what a handler gets and returns.
+server             is a listener: it accepts, limits and ends connections.
+server_limits      declares the limits of one listener.
+server_connection  is one accepted connection: requests in, responses out in the same order.
+client             keeps connections to brokers by address, shared by their users.
+client_connection  is one connection to a broker: many requests in flight, each with a deadline.
+stream             holds what both ends of a connection share.
+turns              limits how many calls run at a time, in order of arrival.
+service            is what starts and stops as one: a broker, a controller, a replica of the quorum.
 """

@@ -40,7 +40,7 @@ class _Broker:
     failures: int = 0
     not_before_s: float = 0.0
     last_failure: str = ""
-    """Of the last dial, in words; empty after one that succeeded."""
+    """The failure of the last dial, in words; empty after one that succeeded."""
 
 
 class KafkaClient:

@@ -1,7 +1,7 @@
 """What a request handler gets and gives, and the answer to ApiVersions.
 
-A handler is `async (context, request) -> response`. For Produce and Fetch both are the values of `produce_wire` and
-`fetch_wire`; otherwise the request is kio's entity of `context.api_version` and the response an entity of the same
+A handler is `async (context, request) -> response`. For Produce and Fetch both are the values of `wire.produce` and
+`fetch.wire`; otherwise the request is kio's entity of `context.api_version` and the response an entity of the same
 version, or a mapping of plain values from which the server takes what the version has (`entities.build_entity`).
 
 Rules of a handler:
@@ -48,7 +48,7 @@ class RequestContext:
 
 Handler = Callable[[RequestContext, Any], Coroutine[Any, Any, Any]]
 Handlers = Mapping[int, Handler] | Mapping[ApiKey, Handler]
-"""By API key. A listener offers exactly the APIs that have a handler."""
+"""The handlers by API key. A listener offers exactly the APIs that have a handler."""
 
 
 @dataclass(frozen=True, slots=True)

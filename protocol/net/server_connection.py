@@ -269,7 +269,7 @@ class ServerConnection(StreamProtocol):
     # Writing.
 
     async def _send_answers(self) -> None:
-        """Those that are next and there. Supervises what the handlers failed with, and itself."""
+        """Send the answers that are next and ready. Supervise the handlers' failures, and this task itself."""
         server = self._server
         self._sender = self._requests[0].task
         try:
@@ -314,7 +314,7 @@ class ServerConnection(StreamProtocol):
             self.transport.close()
 
     def _log_failure(self, request: _Request, error: BaseException) -> None:
-        """Of a handler that gave no answer."""
+        """Log the failure of a handler that gave no answer."""
         name = self._server.listener_name
         if isinstance(error, KafkaError):
             log.warning("%s: %s of %s is not answered: %s", name, request.api.name, self.peer, error)

@@ -1,8 +1,13 @@
-"""Record batches, format v2: the one module that other parts import. The pieces:
+"""Record batches, format v2: the one module that other folders import.
 
-* `batch_header`: the header, walking a buffer of batches, CRC, stamping in place (all that a broker does with a batch)
-* `record_body`: the records inside; `compression`: the codecs; `control`: control records
-* here: a whole batch to records, and records to a whole batch
+This module turns a whole batch into records and back; its parts are:
+
+batch_header    parses the header, walks a buffer of batches, checks the CRC, and stamps a batch in place.
+record_body     encodes and decodes the records inside a batch.
+compression     is the codecs.
+control         encodes and decodes transaction markers and other control records.
+quorum_records  encodes and decodes the control records of the KRaft quorum.
+compacted       rebuilds a batch after compaction has removed some of its records.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Bytes of Kafka's protocol to values and back: primitive types, frames, entities of every version. Pure.
+"""Bytes of Kafka's protocol to values and back. Pure.
 
-config_resources  What is told of configs
-entities          Entities
-framing           Frames
-leader_hints      Who leads now, as Produce and Fetch responses tell it in tagged fields (KIP-951)
-primitives        The primitive types of Kafka's protocol, read from a frame and written to a response
-produce           Produce requests and responses, versions 3-13, as one version-independent value each
-varint            Variable-length integers as Kafka writes them
+primitives        reads and writes the primitive types.
+varint            reads and writes variable-length integers.
+framing           cuts a stream of bytes into frames.
+entities          reads and writes kio's dataclasses, one for each version of each message.
+message_codec     reads and writes message classes in any version.
+schema            holds kio's schema of one version of a message, field by field.
+produce           reads and writes Produce, versions 3-13, as one version-independent value each.
+leader_hints      writes the current leader into Produce and Fetch responses (KIP-951).
+config_resources  numbers the config resources and sources of DescribeConfigs.
 """

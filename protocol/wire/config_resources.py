@@ -11,7 +11,7 @@ from ..errors import ErrorCode, KafkaError
 
 
 class ResourceType(IntEnum):
-    """Those that have configs here."""
+    """The resources that have configs here."""
 
     TOPIC = 2
     BROKER = 4
@@ -64,11 +64,11 @@ class DescribedConfig:
 
 
 Describe = Callable[[int, str], Iterable[DescribedConfig]]
-"""Of a resource's type and name. KafkaError if it cannot be described, also while it is iterated over."""
+"""Describe the resource of a type and name. KafkaError if it cannot be described, also during iteration."""
 
 
 def describe_configs_response(request: Any, describe: Describe) -> Mapping[str, Any]:
-    """Of DescribeConfigs; each resource is answered, or refused, by itself."""
+    """Return the response to DescribeConfigs; each resource succeeds or fails by itself."""
     return {"results": [_result(resource, describe, request) for resource in request.resources]}
 
 

@@ -39,7 +39,7 @@ _FLOAT64 = struct.Struct(">d")
 
 _made_readers: dict[tuple[type[Any], type[Any]], Read] = {}
 _made_writers: dict[tuple[type[Any], type[Any]], Write] = {}
-"""By class and schema; at most one for each version of each message."""
+"""The codecs by class and schema; at most one for each version of each message."""
 
 
 def _nested_class(owner: type[Any], field_name: str) -> type[Any]:

@@ -9,7 +9,7 @@ from ...log.core.config import INT64_MAX, UNLIMITED, LogConfig
 from .state import Endpoint, ReplicaKey
 
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of one record batch."""
+"""The largest record batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

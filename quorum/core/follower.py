@@ -41,7 +41,7 @@ from .transitions import become_follower, become_prospective
 from .voter_requests import poll_voter_request
 
 LEADER_WANTED_BYTES = 1
-"""Of a Fetch that is sent only to hear who leads."""
+"""The size of a Fetch that is sent only to learn who leads."""
 SUSPICION_JITTER = 5
 """A follower whose leader's sockets closed waits up to this many retry back-offs, so that not all stand at once."""
 

@@ -56,8 +56,8 @@ def is_double(replica: Replica, role: Leader, key: ReplicaKey) -> bool:
 
 
 def ask_who_it_is(replica: Replica, role: Leader, key: ReplicaKey) -> None:
-    """Of one that fetches under a voter's id, and does not count as the voter. One question at a time: those who fetch
-    so may be many, and the listener slow."""
+    """Check the identity of a replica that fetches under a voter's id and does not count as the voter. There is one
+    check at a time: such replicas may be many, and the listener slow."""
     if not replica.voters.contains(key):
         return
     identity = role.identities.setdefault(key.id, Identity())

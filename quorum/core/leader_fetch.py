@@ -81,8 +81,8 @@ def on_fetch_request(replica: Replica, token: object, request: FetchRequest) -> 
 
 
 def answer_parked(replica: Replica, role: Leader) -> None:
-    """Those that have something to read or to know by now, or have waited long enough. Observers may be many: while
-    nothing moves only who has just come is looked at."""
+    """Answer the parked fetches that have something to read or to learn by now, or have waited long enough. Observers
+    may be many: while nothing moves, only a fetch that has just arrived is looked at."""
     parked = role.parked
     ends = (replica.log.written_end_offset, replica.high_watermark)
     if ends != parked.ends or (parked.look_at_ms is not None and replica.now_ms >= parked.look_at_ms):

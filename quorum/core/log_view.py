@@ -61,7 +61,7 @@ class LogView:
 
     @property
     def last_epoch(self) -> int:
-        """Of the last record; of the snapshot, where the log is empty behind one."""
+        """The epoch of the last record, or of the snapshot if no record follows it."""
         return self.epochs.latest_epoch if self.end_offset > self.log_start.offset else self.log_start.epoch
 
     @property

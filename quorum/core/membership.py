@@ -110,7 +110,7 @@ def on_update_request(replica: Replica, token: object, request: UpdateVoterReque
 
 
 def _take_report(replica: Replica, token: object, voter: VoterNode) -> None:
-    """Of a static voter."""
+    """Take the report of a static voter."""
     if voter.id not in replica.voters.by_id:
         _answer(replica, token, ErrorCode.voter_not_found, f"{voter.key} is not a voter")
         return

@@ -231,7 +231,7 @@ class UpdateVoterRequest:
 
 @value(kw_only=True)
 class UpgradeKRaftVersionRequest:
-    """Of the state machine that leads `epoch`, never on the wire: raise kraft.version (UpdateFeatures, KIP-853)."""
+    """Raise kraft.version (UpdateFeatures, KIP-853). From the state machine that leads `epoch`, never on the wire."""
 
     epoch: int
     level: int

@@ -78,7 +78,7 @@ def _have_told(replica: Replica, doubt: Doubt) -> bool:
 
 
 def _is_new(replica: Replica, doubt: Doubt) -> bool:
-    """Of one that is no voter."""
+    """Return whether a replica that is no voter is new."""
     if not replica.voters.nodes:
         return doubt.is_excluded
     told = [doubt.epochs[node.id] for node in replica.voters if node.id in doubt.epochs]

@@ -117,7 +117,7 @@ class Replica:
             self._awaited = effect
 
     def emit_past_gate(self, effect: Effect) -> None:
-        """For what depends on no state."""
+        """Emit an effect that depends on no state."""
         self._effects.append(effect)
 
     @property
@@ -242,9 +242,10 @@ class Replica:
 
     @property
     def may_stand(self) -> bool:
-        """For election. A voter that was removed may until it knows that this is committed: it may be the only one
-        whose log is long enough (Raft dissertation 4.2.2). Pre-votes keep it from disturbing. One whose log may lack
-        what it acknowledged must not (`proof`), nor one that a leader refuses as another node than the voter."""
+        """Whether this replica may stand for election. A removed voter may until it knows that its removal is
+        committed: it may be the only one whose log is long enough (Raft dissertation 4.2.2). Pre-votes keep it from
+        disturbing. A voter whose log may lack what it acknowledged must not (`proof`), nor one that a leader rejects
+        as another node than the voter."""
         return self.was_voter and not self.is_refused and (self.doubt is None or self.log.end_offset == 0)
 
     @property

@@ -30,8 +30,9 @@ IN_FLIGHT = -1
 
 @dataclass(slots=True)
 class Doubt:
-    """Of a replica in its own memory (`proof`), whatever its role. `epochs`: those of other voters, as heard since the
-    start; `ask_at_ms`: when to ask one (again). `is_excluded`: a leader's static voters do not hold it."""
+    """A replica's doubt in its own memory (`proof`), whatever its role. `epochs`: the epochs of other voters, as
+    received since the start; `ask_at_ms`: when to ask one (again). `is_excluded`: a leader's static voters do not
+    include it."""
 
     epochs: dict[int, int] = field(default_factory=dict)
     ask_at_ms: dict[int, int] = field(default_factory=dict)
@@ -147,8 +148,9 @@ class ParkedFetch:
 
 @dataclass(slots=True)
 class ParkedFetches:
-    """By who asks. All are to be looked at when `ends` (what is written, the high watermark) have moved since the last
-    time, or at `look_at_ms`, which is not later than the first deadline; else only who has just `arrived`."""
+    """The parked fetches by replica. All must be looked at when `ends` (what is written, the high watermark) have moved
+    since the last time, or at `look_at_ms`, which is not later than the first deadline; else only the one that has just
+    `arrived`."""
 
     fetches: dict[ReplicaKey, ParkedFetch] = field(default_factory=dict)
     arrived: ParkedFetch | None = None

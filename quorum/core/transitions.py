@@ -98,7 +98,7 @@ def become_leader(replica: Replica) -> None:
 def become_follower(
     replica: Replica, leader: LeaderAndEpoch, endpoint: Endpoint | None = None, *, fetch_deadline_ms: int | None = None
 ) -> None:
-    """Of a leader just heard of, or again of one that was doubted."""
+    """Follow a leader that was just learned of, or again one that was doubted."""
     leader_id, epoch = leader.leader_id, leader.epoch
     assert leader_id is not None, leader
     assert leader_id != replica.key.id, f"{leader} is this replica"

@@ -74,7 +74,7 @@ class VoterSet:
         return node is not None and (not node.key.has_directory or node.key.directory_id == key.directory_id)
 
     def with_voter(self, node: VoterNode) -> VoterSet:
-        """With `node` added, or in place of the one of the same id."""
+        """Return the set with `node` added, or in place of the voter with the same id."""
         return VoterSet.of([other for other in self.nodes if other.id != node.id] + [node])
 
     def without_voter(self, voter_id: int) -> VoterSet:
@@ -101,7 +101,7 @@ class VoterHistory:
         return self.entries[-1]
 
     def appended(self, entry: VotersAt) -> VoterHistory:
-        """With the set of a record just appended; two records of one batch, or one offset, make one entry."""
+        """Return the history with the set of a record just appended. Two records at one offset make one entry."""
         assert entry.offset >= self.latest.offset, (entry.offset, self.latest.offset)
         kept = self.entries[:-1] if entry.offset == self.latest.offset else self.entries
         return VoterHistory((*kept, entry))

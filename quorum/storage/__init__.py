@@ -1,12 +1,12 @@
-"""What a replica of the quorum keeps on disk: log, snapshots, votes, and how they are formatted and recovered.
+"""What a replica of the quorum keeps on disk, and how that is formatted and recovered.
 
-control_batches  Between the core's values and the log's bytes
-election_file    `quorum-state`
-formatting       Makes log directories a node's
-metadata_log     The metadata log on disk
-recovery         What a replica knows when it starts
-snapshot_file    A snapshot's file
-snapshots        The snapshots in the directory of one metadata log
-unproven_voter   `unproven-voter`
-vote_keeper      The one task that writes `quorum-state` and the mark beside it, in the core's order
+metadata_log     is `__cluster_metadata-0`: a log with its snapshots.
+snapshots        cuts, fetches, serves and removes snapshots.
+snapshot_file    writes and checks one snapshot file (KIP-630).
+control_batches  converts the core's values to batches and back.
+election_file    reads and writes `quorum-state`.
+vote_keeper      is the one task that writes `quorum-state`.
+unproven_voter   reads and writes the mark of a voter that lost its disk.
+recovery         puts together what a replica knows at its start.
+formatting       formats log directories, as Kafka's storage tool does.
 """

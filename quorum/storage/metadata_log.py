@@ -183,7 +183,7 @@ class MetadataLog:
 
     @property
     def last_epoch(self) -> int:
-        """Of the last record, in the log or in the latest snapshot; 0 of an empty log, as in Kafka."""
+        """The epoch of the last record, in the log or in the latest snapshot; 0 of an empty log, as in Kafka."""
         latest = self.snapshots.latest
         return max(self._log.latest_epoch, 0 if latest is None else latest.epoch)
 
@@ -287,7 +287,7 @@ def _goes_on_behind(log: PartitionLog, snapshot: SnapshotId) -> bool:
 
 
 async def _make_directory(disk: Disk, directory: Path) -> None:
-    """With the topic's id, durably."""
+    """Create the directory with the topic's id, durably."""
     path = directory / PARTITION_METADATA
     if await disk.exists(path):
         decode_partition_metadata(await disk.read_file(path), name=str(path))

@@ -40,9 +40,9 @@ CHECKPOINT_SUFFIX: Final = ".checkpoint"
 PART_SUFFIX: Final = ".part"
 BOOTSTRAP_SNAPSHOT: Final = SnapshotId(0, 0)
 BATCH_BYTES_MAX: Final = 64 * 1024
-"""Of the records that go into one data batch, for which the event loop waits; a larger record has one of its own."""
+"""The bytes of records in one data batch, for which the event loop waits. A larger record has a batch of its own."""
 SLICE_BYTES: Final = 64 * 1024
-"""Of the records that are read at a time; a batch of Kafka's holds up to 8 MiB."""
+"""The bytes of records that are read at a time. A batch of Kafka's holds up to 8 MiB."""
 
 _NAME = re.compile(r"(\d{20})-(\d{10})(?:\.checkpoint|(?:-\d+)?\.checkpoint(\.part))")
 

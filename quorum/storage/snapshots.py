@@ -79,7 +79,7 @@ class SnapshotStore:
 
     @property
     def size_bytes(self) -> int:
-        """Of all of them."""
+        """The size of all snapshots."""
         return sum(self._sizes.values())
 
     def size_of(self, snapshot_id: SnapshotId) -> int:
@@ -191,7 +191,7 @@ class SnapshotStore:
         return await _parse(await self._disk.read_file(path), path)
 
     async def chunk(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> FileChunk:
-        """For FetchSnapshot. SNAPSHOT_NOT_FOUND, also where it is removed meanwhile; POSITION_OUT_OF_RANGE."""
+        """Return a chunk. SNAPSHOT_NOT_FOUND, also if the snapshot is removed meanwhile; POSITION_OUT_OF_RANGE."""
         name, size = snapshot_name(snapshot_id), self._sizes.get(snapshot_id)
         if size is None:
             raise KafkaError(ErrorCode.snapshot_not_found, f"there is no snapshot {name}")

@@ -1,6 +1,6 @@
 """The quorum's messages to and from the wire: votes, epochs, voter changes, and what they say of themselves.
 
-Fetch and FetchSnapshot, which carry bytes, are in `wire_fetch`. What holds for all of them:
+Fetch and FetchSnapshot, which carry bytes, are in `wire.fetch`. What holds for all of them:
 
 * A request is for `__cluster_metadata-0` and nothing else: INVALID_REQUEST otherwise.
 * INVALID_REQUEST and INCONSISTENT_CLUSTER_ID are said for the response as a whole, without partitions; every other
@@ -269,7 +269,7 @@ def remove_request(request: RemoveVoterRequest) -> Body:
 
 
 def read_change_response(body: Any) -> VoterChangeResponse:
-    """Of AddRaftVoter and RemoveRaftVoter, which do not say who leads."""
+    """Read a response to AddRaftVoter or RemoveRaftVoter, which do not name the leader."""
     return VoterChangeResponse(error=body.error_code, leader=NO_LEADER, message=body.error_message or "")
 
 
@@ -314,7 +314,7 @@ def read_update_request(body: Any) -> UpdateVoterRequest:
 
 
 def change_response(response: VoterChangeResponse) -> Body:
-    """Of AddRaftVoter and RemoveRaftVoter."""
+    """Return the body of a response to AddRaftVoter or RemoveRaftVoter."""
     message = response.message or _message(response.error)
     return {"error_code": response.error, "error_message": message}
 

@@ -136,7 +136,7 @@ class RemoteLogLedger:
         return None
 
     def segments(self, state: RemoteLogSegmentState | None = None) -> list[RemoteLogSegmentMetadata]:
-        """Those in `state`, or all, in the order of their start offsets."""
+        """Return the segments in `state`, or all, in the order of their start offsets."""
         if state is _COPY_FINISHED:
             return self.finished()
         states = self._by_state.values() if state is None else [self._by_state.get(state, {})]

@@ -138,8 +138,8 @@ def with_timestamp_from(
 def with_max_timestamp(
     ledger: RemoteLogLedger, epochs: LeaderEpochCache, log_end_offset: int, start_offset: int
 ) -> RemoteLogSegmentMetadata | None:
-    """Of the segments whole on the lineage that reach `start_offset` or beyond, the first one that holds their largest
-    timestamp (ListOffsets -3).
+    """Return the first segment with the largest timestamp, among those whole on the lineage that reach `start_offset`
+    or beyond (ListOffsets -3).
     """
     best: RemoteLogSegmentMetadata | None = None
     for metadata in reversed(ledger.finished()):  # the largest is mostly among the last

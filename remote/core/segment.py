@@ -36,7 +36,7 @@ class RemoteLogSegmentId:
     id: UUID
 
     def __hash__(self) -> int:
-        """Of the id alone: it is unique."""
+        """Hash the id alone: it is unique."""
         return hash(self.id.int)
 
     def __str__(self) -> str:

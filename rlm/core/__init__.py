@@ -1,8 +1,8 @@
-"""The plan of the remote log manager and what it looks at. Pure.
+"""The plan of the remote log manager, and what it looks at. Pure.
 
-plan       What the remote log manager does next for one partition
-quota      A token bucket: a number of bytes per second as a pure value of time
-retention  What retention asks to go, by size and by time, computed as Kafka computes it. Asks only: the plan
-view       What the plan looks at: one hosted partition, frozen at one moment
-warming    What of the tier a thin replica takes back into its local log, newest first. Pure
+plan       decides every copy, proof and deletion of one partition: `plan(view, now_ms) -> actions`.
+view       holds what the plan looks at: one partition at one moment.
+retention  computes what retention by size and time asks to delete.
+warming    decides what a thin replica takes back from the tier.
+quota      is a token bucket in bytes per second.
 """

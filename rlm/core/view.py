@@ -149,7 +149,7 @@ class UsableSegments:
         log_end_offset: int,
         disproven: Collection[RemoteLogSegmentId] = (),
     ) -> tuple[RemoteLogSegmentMetadata, ...]:
-        """Those of `finished`, in their order, that are whole on the lineage and not `disproven`."""
+        """Return the segments of `finished` that are whole on the lineage and not `disproven`, in their order."""
         has_same_history = epochs is self._epochs and epochs.version == self._epochs_version
         if not has_same_history or len(self._verdicts) > 2 * len(finished) + VERDICTS_MIN:
             self._epochs, self._epochs_version = epochs, epochs.version

@@ -1,10 +1,10 @@
 """One consumer group, and the groups of one partition of `__consumer_offsets`, as state machines. Pure.
 
-events       What a group hears and what it wants done
-group        One consumer group of the classic protocol
-group_state  What one group is at a moment, how it got there, and what every part of its behaviour needs: no
-membership   Who belongs to one group
-rebalance    A rebalance
-records      The records of `__consumer_offsets`
-shard        The groups of one partition of `__consumer_offsets`, and their offsets
+group        is the state machine of one group: `step(event, now) -> effects`.
+events       declares the values that go into `step` and come out of it.
+group_state  holds the state of one group; it decides nothing.
+membership   keeps the members, their leader, and the protocols that all of them support.
+rebalance    runs a rebalance: members join, the leader assigns, the assignment is committed.
+shard        holds the groups of one partition and their committed offsets.
+records      encodes and decodes the records of `__consumer_offsets`.
 """

@@ -1,6 +1,6 @@
-"""The rules of compaction: what may be cleaned, the last offset of each key, and what is left of a batch. Pure.
+"""The rules of compaction. Pure.
 
-batches     What a cleaning leaves of each batch. Pure
-offset_map  Which offset is the last one of each key, over a range of the log
-plan        Which part of a log may be cleaned, whether it is worth it, and which segments become one. Pure
+plan        decides which part of a log may be cleaned, and which segments become one.
+offset_map  maps each key to its last offset in a range of the log.
+batches     decides which records of a batch remain.
 """
