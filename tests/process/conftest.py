@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
             if item.path.name in FAULT_SUITES:
                 item.add_marker(pytest.mark.faults)
+
+
+@pytest.fixture(scope="package", autouse=True)
+def nodes_start_as_users_have_them() -> Iterator[None]:
+    """Processes that are started here find no hypothesis."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent / "as_users_have_it"), prepend=os.pathsep)
+        yield
 
 
 def local_tier(base: Path) -> TierSettings:
