@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from unittest.mock import patch
 
-from tierfetch.broker import failed_logs
+from tierfetch.broker.replicas import failed_logs
 from tierfetch.broker.replicas.replica_directories import ReplicaDirectories
 from tierfetch.log.replica import recovery
 from tierfetch.sim.faults.schedule import FaultKind
