@@ -40,7 +40,7 @@ from ...protocol.requests import CONTROLLER_ENDPOINTS, cluster_of
 from ...protocol.topics import TopicIdPartition
 from ...quorum.controller_config import QuorumKeys
 from ...quorum.core.state import LeaderAndEpoch, ReplicaKey
-from ...quorum.delivery import CommittedBatch, SnapshotContent
+from ...quorum.listener import CommittedBatch, SnapshotContent
 from ...quorum.node import QuorumNode
 from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
 from ..core.metadata_view import MetadataView

@@ -18,7 +18,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from ...model.arrays import ClusterArrays
-from ...model.inventory import Inventory, InventoryError, Policy
+from ...model.inventory import Inventory, InventoryError
+from ...model.inventory_parts import Policy
 from ...planning.goals import Goal, PlanError, PlanOptions
 from ...planning.plan_arrays import plan_file
 from ...planning.planner import ReplicaPlan, plan_replicas

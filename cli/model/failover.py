@@ -12,7 +12,7 @@ from rich.table import Table
 
 from ...model.arrays import Bools, ClusterArrays
 from ...model.failures import FailoverResult, predict_failover
-from ...model.inventory import Policy
+from ...model.inventory_parts import Policy
 from ..options import table_console, write_text
 from .charts import load_chart
 from .document import BrokerLoad, ClusterSummary, cluster_summary, finite

@@ -14,7 +14,8 @@ from rich.markup import escape
 
 from ...model.arrays import ClusterArrays
 from ...model.calibration import CalibrationError, Calibrations
-from ...model.inventory import Inventory, InventoryError, Policy
+from ...model.inventory import Inventory, InventoryError
+from ...model.inventory_parts import Policy
 from ..options import OutputFile, json_option, throttle_rate
 
 Command = TypeVar("Command", bound=Callable[..., Any])

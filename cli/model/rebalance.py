@@ -11,7 +11,7 @@ import numpy as np
 
 from ...model.arrays import ClusterArrays
 from ...model.growth import with_new_brokers
-from ...model.inventory import Policy
+from ...model.inventory_parts import Policy
 from ...model.moves import Moves, moves_between
 from ...planning.goals import Goal, PlanError, PlanOptions
 from ...planning.plan_arrays import planned_replicas

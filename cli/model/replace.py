@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ...model.arrays import ClusterArrays
-from ...model.inventory import Policy
+from ...model.inventory_parts import Policy
 from ...model.moves import replacement_moves
 from ..options import FiniteRange
 from .inputs import Inputs, brokers_of, cluster_options, held_bytes, policy_option

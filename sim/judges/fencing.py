@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...broker.cluster.view import BrokerRegistration, ClusterImage
-from ...quorum.delivery import CommittedBatch
+from ...quorum.listener import CommittedBatch
 from .heartbeats import Heartbeats
 from .invariants import InvariantViolationError
 

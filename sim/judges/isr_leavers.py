@@ -20,7 +20,7 @@ from uuid import UUID
 from ...broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration
 from ...controller.core.state import LOST_DIRECTORY
 from ...protocol.topics import TopicIdPartition
-from ...quorum.delivery import CommittedBatch
+from ...quorum.listener import CommittedBatch
 from .heartbeats import Heartbeats
 from .invariants import InvariantViolationError, ReplicaStatus
 from .observer import ReplicaObserver

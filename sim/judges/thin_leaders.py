@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from ...broker.cluster.view import NO_LEADER, ClusterImage, PartitionRegistration, TopicImage
 from ...controller.image.registrations import PartitionKey
-from ...quorum.delivery import CommittedBatch
+from ...quorum.listener import CommittedBatch
 from .heartbeats import Heartbeats
 from .invariants import InvariantViolationError
 

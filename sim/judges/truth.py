@@ -30,7 +30,7 @@ from ...controller.image.registrations import NO_LEADER, PartitionKey, Partition
 from ...controller.records import PartitionChangeRecord, TopicRecord, decode_record
 from ...protocol.topics import TopicIdPartition
 from ...quorum.core.state import LeaderAndEpoch
-from ...quorum.delivery import CommittedBatch, SnapshotContent
+from ...quorum.listener import CommittedBatch, SnapshotContent
 from .invariants import InvariantViolationError
 from .metadata_invariants import check_change, check_image
 from .operator_elections import OperatorElections

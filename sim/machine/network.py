@@ -105,7 +105,7 @@ class Network:
         """The same, by who dialled."""
         self._running: set[str] = {OUTSIDE}
         self._known: set[str] = {OUTSIDE}
-        self._links: dict[tuple[str, str], Link] = {}
+        self._links: dict[tuple[str, str], Link[SimTransport]] = {}
         self._transports: dict[Process | None, dict[SimTransport, None]] = {}
         self._silent: dict[str, dict[SimTransport, None]] = {}
         self._next_port = 0
@@ -167,7 +167,7 @@ class Network:
 
     # Links.
 
-    def link(self, source: str, target: str) -> Link:
+    def link(self, source: str, target: str) -> Link[SimTransport]:
         found = self._links.get((source, target))
         if found is None:
             found = self._links[source, target] = Link(source, target)

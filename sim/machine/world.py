@@ -137,8 +137,8 @@ class World:
         if self._sink is not None:
             self._sink(f"{self.loop.time():13.6f} {host:<12} {text}")
 
-    def count(self, fault: str, number: int = 1) -> None:
-        self.counters[fault] += number
+    def count(self, fault: str) -> None:
+        self.counters[fault] += 1
 
     def digest(self) -> str:
         """Of all lines, and of how many events, bytes and connections there were until now."""

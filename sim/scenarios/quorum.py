@@ -24,7 +24,7 @@ from typing import Final, TypeVar
 
 from ...quorum.core.errors import BufferFullError, NotLeaderError, QuorumFailedError
 from ...quorum.core.state import LeaderAndEpoch, RaftState
-from ...quorum.delivery import CommittedBatch, SnapshotContent
+from ...quorum.listener import CommittedBatch, SnapshotContent
 from ...quorum.node import QuorumNode
 from ..faults.hardware import hardware
 from ..faults.injector import FaultInjector

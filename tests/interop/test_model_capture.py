@@ -10,7 +10,8 @@ from click.testing import CliRunner
 from tierfetch.bench.lab.kafka import KafkaCluster
 from tierfetch.cli.model.command import model
 from tierfetch.cli.processes import poll
-from tierfetch.model.inventory import Inventory, Partition, Policy
+from tierfetch.model.inventory import Inventory
+from tierfetch.model.inventory_parts import Partition, Policy
 from tierfetch.tests.interop.brokers import BROKER
 from tierfetch.tests.interop.clients import create_topic, produce_transactions
 from tierfetch.tests.interop.histories import TOPIC_CONFIGS

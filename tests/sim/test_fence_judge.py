@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage
-from tierfetch.quorum.delivery import CommittedBatch
+from tierfetch.quorum.listener import CommittedBatch
 from tierfetch.sim.judges.fencing import FenceJudge
 from tierfetch.sim.judges.heartbeats import Heartbeats
 from tierfetch.sim.judges.invariants import InvariantViolationError

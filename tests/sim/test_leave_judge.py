@@ -12,7 +12,7 @@ from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, Part
 from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.quorum.delivery import CommittedBatch
+from tierfetch.quorum.listener import CommittedBatch
 from tierfetch.sim.judges.heartbeats import Heartbeats
 from tierfetch.sim.judges.invariants import InvariantViolationError, ReplicaStatus
 from tierfetch.sim.judges.isr_leavers import LeaveJudge

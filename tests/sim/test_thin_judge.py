@@ -11,7 +11,7 @@ import pytest
 from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
 from tierfetch.controller.image.registrations import PartitionKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.quorum.delivery import CommittedBatch
+from tierfetch.quorum.listener import CommittedBatch
 from tierfetch.sim.judges.heartbeats import Heartbeats
 from tierfetch.sim.judges.invariants import InvariantViolationError
 from tierfetch.sim.judges.thin_leaders import ThinJudge

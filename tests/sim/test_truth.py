@@ -16,7 +16,7 @@ from tierfetch.controller.records import (
     encode_record,
 )
 from tierfetch.quorum.core.state import LeaderAndEpoch
-from tierfetch.quorum.delivery import CommittedBatch, SnapshotContent
+from tierfetch.quorum.listener import CommittedBatch, SnapshotContent
 from tierfetch.sim.judges.invariants import InvariantViolationError
 from tierfetch.sim.judges.truth import ClusterTruth
 
