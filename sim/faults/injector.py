@@ -7,9 +7,9 @@ a link is blocked while any active fault blocks it, a node is down while any kee
 | family                       | how                                                                                 |
 |------------------------------|-------------------------------------------------------------------------------------|
 | crashes, wipes, pauses       | at once; a keeper for each node starts it again when nothing keeps it down          |
-| links, clocks, disks, store  | knobs of the world, set anew after each begin and end                               |
+| links, clocks, disks, store  | settings of the world, set again after each begin and end                           |
 | who leads, who votes, joins  | asked when the fault begins, or told while it lasts (`Leaders`, `has_*`, `joins`)   |
-| requests to the cluster      | made by whoever runs the scenario (`deeds`); without one for its kind, skipped      |
+| requests to the cluster      | made by the scenario (`immediate_faults`); without one for its kind, skipped        |
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ..machine.host import CrashKind, ProcessDiedError
 from ..machine.link import JITTER_S, LATENCY_S
 from ..machine.world import World
 from .schedule import AT_ONCE, OF_LEADER, OF_LINKS, Fault, FaultKind, Schedule, UnfitScheduleError
-from .settings import rot, set_machine, set_store
+from .settings import corrupt, set_machine, set_store
 
 T = TypeVar("T")
 
 DOWN_KINDS = frozenset({FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH, FaultKind.POWER_FAILURE, FaultKind.WIPE})
 OVERTAKING = frozenset({FaultKind.REORDERING, FaultKind.CRASH_VOTER})
-ROTS = frozenset({FaultKind.BIT_ROT, FaultKind.ROTTEN_DOWNLOADS})
-ROT_LINGERS_S = 5.0
+CORRUPTING = frozenset({FaultKind.BIT_ROT, FaultKind.ROTTEN_DOWNLOADS})
+CORRUPTION_LINGERS_S = 5.0
 """What was read while it lasted may be on its way, or asked for again."""
 RESTART_RETRY_S = 0.5
 MOMENT_S = (0.003, 0.03)
@@ -97,7 +97,9 @@ class FaultInjector:
         self.injected: Counter[str] = Counter()
         self.on_fault: Callable[[], None] = lambda: None
         """Called after each begin and end."""
-        self.deeds: dict[FaultKind, Callable[[Fault], None]] = {FaultKind.MOVE_LEADER: lambda _: leaders.move_leaders()}
+        self.immediate_faults: dict[FaultKind, Callable[[Fault], None]] = {
+            FaultKind.MOVE_LEADER: lambda _: leaders.move_leaders()
+        }
         """What is done at once when a fault of that kind begins."""
         self._world = world
         self._starts = nodes
@@ -114,7 +116,7 @@ class FaultInjector:
         self._late: Counter[tuple[str, str]] = Counter()
         """From voters to their candidates."""
         self._relieved: str | None = None
-        self._rotten_until_s = 0.0
+        self._corrupt_until_s = 0.0
         self._rng = world.rng("injector")
         self._begins: Mapping[FaultKind, Callable[[Fault], None]] = {
             FaultKind.PROCESS_CRASH: lambda fault: self._crash(fault.targets, "process"),
@@ -126,10 +128,10 @@ class FaultInjector:
             FaultKind.RELIEVE_LEADERS: lambda fault: self._relieve(fault.targets[0]),
             FaultKind.DISCONNECT: self._disconnect,
             FaultKind.HUNG_DISK: self._hang,
-            FaultKind.BIT_ROT: self._rot,
-            **dict.fromkeys(AT_ONCE, lambda fault: self.deeds[fault.kind](fault)),
+            FaultKind.BIT_ROT: self._corrupt,
+            **dict.fromkeys(AT_ONCE, lambda fault: self.immediate_faults[fault.kind](fault)),
         }
-        """How those begin that are more than a knob."""
+        """How those begin that are more than a setting."""
 
     def check(self, schedule: Schedule) -> None:
         """UnfitScheduleError names the faults that cannot happen here: they would be skipped without a word."""
@@ -139,7 +141,7 @@ class FaultInjector:
 
     def _fits(self, fault: Fault) -> bool:
         known = self._everyone if fault.kind in OF_LINKS else self._starts
-        return set(fault.targets) <= set(known) and (fault.kind not in AT_ONCE or fault.kind in self.deeds)
+        return set(fault.targets) <= set(known) and (fault.kind not in AT_ONCE or fault.kind in self.immediate_faults)
 
     async def run(self, schedule: Schedule) -> None:
         """From the schedule's beginning to the end of its safety phase, when everything is undone."""
@@ -160,7 +162,7 @@ class FaultInjector:
         host = self._world.host(name)
         while True:
             if not host.is_up and not self._down[name]:
-                if host.files.evict(self._rng) or host.files.is_rotten:
+                if host.files.evict(self._rng) or host.files.is_corrupt:
                     self._losses.files_changed(name)
                 try:
                     await self._starts[name]()
@@ -176,9 +178,9 @@ class FaultInjector:
         """The node is down, and its disk is empty."""
         self._wipe(name)
 
-    def may_rot(self) -> bool:
+    def may_be_corrupt(self) -> bool:
         """Whether what is read may be damaged by a fault that lasts, or has just ended."""
-        return self._world.now_s < self._rotten_until_s
+        return self._world.now_s < self._corrupt_until_s
 
     @property
     def active(self) -> list[Fault]:
@@ -272,15 +274,15 @@ class FaultInjector:
         self.injected[str(fault.kind)] += 1
         self._world.record("faults", f"begin {fault}")
         self._active[index] = fault
-        if fault.kind in ROTS:
-            until_s = self._world.now_s + fault.duration_ms / 1000 + ROT_LINGERS_S
-            self._rotten_until_s = max(self._rotten_until_s, until_s)
+        if fault.kind in CORRUPTING:
+            until_s = self._world.now_s + fault.duration_ms / 1000 + CORRUPTION_LINGERS_S
+            self._corrupt_until_s = max(self._corrupt_until_s, until_s)
         self._down.update(fault.targets if fault.kind in DOWN_KINDS else ())
         begin = self._begins.get(fault.kind)
         if begin is not None:
             begin(fault)
         else:
-            self._set_knobs()
+            self._apply_settings()
 
     def _lose_voters(self, fault: Fault) -> None:
         self._set_links()
@@ -296,8 +298,8 @@ class FaultInjector:
         faults = self._world.host(fault.targets[0]).disk_faults
         faults.hung_until_s = max(faults.hung_until_s, self._world.now_s + fault.duration_ms / 1000)
 
-    def _rot(self, fault: Fault) -> None:
-        places = rot(self._world.host(fault.targets[0]), self._rng)
+    def _corrupt(self, fault: Fault) -> None:
+        places = corrupt(self._world.host(fault.targets[0]), self._rng)
         self.injected["bit rot, bits"] += len(places)
         self._world.record(fault.targets[0], f"rots: {', '.join(places) or 'nothing'}")
 
@@ -313,14 +315,14 @@ class FaultInjector:
             if host.is_paused and not self._is_active(FaultKind.PAUSE, fault.targets[0]):
                 host.resume()
         else:
-            self._set_knobs()
+            self._apply_settings()
 
     def _can_happen(self, fault: Fault) -> bool:
         """One that needs a running node has one."""
         if fault.kind in OF_LEADER and not fault.targets:
             return False
         if fault.kind in AT_ONCE:
-            return fault.kind in self.deeds
+            return fault.kind in self.immediate_faults
         if fault.kind is FaultKind.WIPE and not self._losses.may_wipe(fault.targets[0]):
             return False
         if fault.kind in DOWN_KINDS - {FaultKind.POWER_FAILURE}:
@@ -349,9 +351,9 @@ class FaultInjector:
     def _is_active(self, kind: FaultKind, target: str) -> bool:
         return any(fault.kind is kind and target in fault.targets for fault in self.active)
 
-    # -- knobs --------------------------------------------------------------------------------------------------------
+    # -- settings -----------------------------------------------------------------------------------------------------
 
-    def _set_knobs(self) -> None:
+    def _apply_settings(self) -> None:
         """As the active faults want them."""
         self._set_links()
         active = self.active

@@ -1,4 +1,4 @@
-"""Scenes of a governed cluster about its logs: faults in the order in which mistakes of replication and tiering show.
+"""Scenes of a cluster about its logs: faults in the order in which mistakes of replication and tiering show.
 
 | scene                | what happens                                                                                |
 |----------------------|---------------------------------------------------------------------------------------------|

@@ -1,4 +1,4 @@
-"""Scenes of a governed cluster: a few faults that belong together, in an order that chance would seldom bring about.
+"""Scenes of a cluster: a few faults that belong together, in an order that chance would seldom bring about.
 
 | scene                   | what happens                                                                               |
 |-------------------------|--------------------------------------------------------------------------------------------|

@@ -12,7 +12,7 @@ history              What clients did and what they were told
 invariants           What must hold after every event of a run, for the replicas of one partition. Pure
 isr_leavers          Whether who leaves an ISR had to
 isr_members          Whether in-sync replicas are
-loss_tracker         Watches what the brokers of a world lose, and turns what is permitted into excuses for the
+loss_tracker         Watches what the brokers of a world lose, and turns what is permitted into allowed for the
 losses               Which losses the fault model permits
 metadata_invariants  What must hold of the cluster's metadata after every batch of its log. Pure
 metadata_trace       The lines of a trace about the cluster's metadata

@@ -20,8 +20,8 @@ from ...log.core.epochs import EpochEntry
 from ...log.partition_log import PartitionLog
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..machine.process import Process
-from .invariants import InvariantViolationError, PartitionInvariants, ReplicaStatus
-from .losses import PartitionLosses
+from .core.lost_copies import PartitionLosses
+from .core.partition import InvariantViolationError, PartitionJudge, ReplicaStatus
 
 Record = Callable[[str, str], None]
 """Host and text: a line of the trace."""
@@ -41,7 +41,7 @@ class _Seen:
     """A replica as it was at the last event."""
 
     key: tuple[int, TopicIdPartition]
-    invariants: PartitionInvariants
+    invariants: PartitionJudge
     status: ReplicaStatus | None
     """None before the first look; of a replica that was made anew at first its predecessor's."""
     log: PartitionLog | None = None
@@ -80,7 +80,7 @@ class ReplicaObserver:
     """Of all replicas of a run. `broker_of` gives the broker that runs as a process, None while it is not up."""
 
     def __init__(self, broker_of: Callable[[Process], Broker | None], record: Record) -> None:
-        self.invariants: dict[TopicIdPartition, PartitionInvariants] = {}
+        self.invariants: dict[TopicIdPartition, PartitionJudge] = {}
         self.losses: Mapping[TopicIdPartition, PartitionLosses] = {}
         self.looks = 0
         self._broker_of = broker_of
@@ -182,10 +182,10 @@ class ReplicaObserver:
         self._statuses.pop(key, None)
         self.of(key[1]).forget(key[0])
 
-    def of(self, name: TopicIdPartition) -> PartitionInvariants:
+    def of(self, name: TopicIdPartition) -> PartitionJudge:
         found = self.invariants.get(name)
         if found is None:
-            found = self.invariants[name] = PartitionInvariants(str(name.topic_partition))
+            found = self.invariants[name] = PartitionJudge(str(name.topic_partition))
         return found
 
     def status(self, node_id: int, name: TopicIdPartition) -> ReplicaStatus | None:

@@ -13,7 +13,7 @@ import asyncio
 from typing import Final, NoReturn
 
 from ..machine.loop import SimLoop
-from .invariants import InvariantViolationError
+from .core.partition import InvariantViolationError
 
 EVENTS_MAX: Final = 12_000
 """A virtual second; a cluster that catches up takes less than half of it."""

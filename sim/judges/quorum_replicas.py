@@ -1,5 +1,5 @@
 """Looks at the replicas of a quorum after every event. One line for each transition, and the invariants of its log:
-those of `invariants` for the one partition, and
+those of `core.partition` for the one partition, and
 
 | invariant         | violated when                                                                         |
 |-------------------|---------------------------------------------------------------------------------------|
@@ -26,8 +26,8 @@ from ...quorum.core.roles import Candidate, Role
 from ...quorum.core.state import LeaderAndEpoch, RaftState, ReplicaKey
 from ...quorum.node import QuorumNode
 from ..machine.process import Process
-from .durability import DurableLogs
-from .invariants import InvariantViolationError, PartitionInvariants, ReplicaStatus
+from .core.durability import DurableLogs
+from .core.partition import InvariantViolationError, PartitionJudge, ReplicaStatus
 
 PARTITION: Final = f"{CLUSTER_METADATA_TOPIC}-0"
 DIRECTORY: Final = Path("/metadata") / PARTITION
@@ -59,7 +59,7 @@ def _votes(role: Role) -> int:
     return len(role.poll.granted) if isinstance(role, Candidate) else 0
 
 
-class QuorumWatch:
+class QuorumJudge:
     """Of the replicas on `nodes`, node ids by host; `replica_of` gives what runs there, `disks` what would survive.
 
     `on_vote(host, candidate)` is told when a node has voted for another one, `on_win(host)` when one begins to lead.
@@ -72,7 +72,7 @@ class QuorumWatch:
         disks: DurableLogs,
         record: Callable[[str, str], None],
     ) -> None:
-        self.invariants = PartitionInvariants(PARTITION)
+        self.invariants = PartitionJudge(PARTITION)
         self.on_vote: Callable[[str, str], None] = lambda *_: None
         self.on_win: Callable[[str], None] = lambda _: None
         self._nodes = nodes

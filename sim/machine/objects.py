@@ -11,7 +11,7 @@ Each broker gets an `ObjectRemoteStorage`, as of every plugin, over its own way 
 | `hung_upload_s`          | half of the uploads are answered that much later, and have their effect then, also   |
 |                          | if the caller has given up, or has died                                              |
 | outage (`is_out`)       | every call fails, after a delay                                                      |
-| `rotten_share`           | a download has one wrong bit; that of a transaction index never                      |
+| `corrupt_share`           | a download has one wrong bit; that of a transaction index never                      |
 | `list_delay_s`           | a listing does not show what was put or deleted within that time                     |
 | the caller dies          | its upload leaves an unfinished part                                                 |
 """
@@ -51,14 +51,14 @@ class StoreFaults:
     lost_reply_share: float = 0.0
     half_upload_share: float = 0.0
     hung_upload_s: float = 0.0
-    rotten_share: float = 0.0
+    corrupt_share: float = 0.0
     slow_factor: float = 1.0
     list_delay_s: float = 0.0
     is_out: bool = False
 
     def heal(self) -> None:
         self.error_share = self.lost_reply_share = self.half_upload_share = self.list_delay_s = 0.0
-        self.hung_upload_s = self.rotten_share = 0.0
+        self.hung_upload_s = self.corrupt_share = 0.0
         self.slow_factor, self.is_out = 1.0, False
 
 
@@ -192,10 +192,10 @@ class _Way:
         if (
             not found
             or key.endswith(UNCHECKED_SUFFIX)
-            or not self._hits("rotten download", self._store.faults.rotten_share)
+            or not self._hits("rotten download", self._store.faults.corrupt_share)
         ):
             return found
-        return self._rotten(found)
+        return self._corrupted(found)
 
     async def size(self, key: str) -> int | None:
         await self._begin("size")
@@ -238,7 +238,7 @@ class _Way:
         if self._hits("store error", store.faults.error_share):
             raise RemoteStorageError(f"{call}: the store failed (injected)")
 
-    def _rotten(self, data: bytes) -> bytes:
+    def _corrupted(self, data: bytes) -> bytes:
         rng, changed = self._store.rng, bytearray(data)
         changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
         return bytes(changed)

@@ -1,12 +1,12 @@
 """What runs: clusters and quorums, their clients, the administrator, and the runner of seeds.
 
-administrator    The administrator of a governed cluster
+administrator    The administrator of a cluster
 client           A client of the cluster, through the wire
-cluster          The governed scenario
-cluster_clients  The clients of a governed cluster
-cluster_nodes    The nodes of a governed cluster
-cluster_options  What a seed of the governed scenario chooses beside its faults, as the configurations of its
-cluster_state    What still keeps a governed cluster from being at rest, once the faults are over
+cluster          The cluster scenario
+cluster_clients  The clients of a cluster
+cluster_nodes    The nodes of a cluster
+cluster_options  What a seed of the cluster scenario chooses beside its faults, as the configurations of its
+cluster_state    What still keeps a cluster from being at rest, once the faults are over
 combined         A process with both roles on a simulated host
 controller_taps  Holds up what leaders ask of the controllers, at the controllers' listeners
 controllers      A controller's process on a simulated host

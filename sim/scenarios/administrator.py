@@ -1,4 +1,4 @@
-"""The administrator of a governed cluster: a client that changes it under faults, and mends what only people can.
+"""The administrator of a cluster: a client that changes it under faults, and mends what only people can.
 
 | job              | request                                                                                          |
 |------------------|--------------------------------------------------------------------------------------------------|
@@ -34,10 +34,10 @@ from ...protocol.net.client import Address, KafkaClient
 from ...protocol.records import Record, build_batch
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ...protocol.wire.config_resources import ResourceType
-from ..judges.acknowledged_writes import Anomaly, FinalLog
-from ..judges.allowed_losses import Excuses
-from ..judges.history import ACKS_ALL
-from ..judges.truth import ClusterTruth
+from ..judges.core.acknowledged_writes import Anomaly, FinalLog
+from ..judges.core.allowed_losses import AllowedLosses
+from ..judges.core.history import ACKS_ALL
+from ..judges.core.truth import ClusterTruth
 from ..machine.clock import EPOCH_MS
 from .client import AttemptFailedError, SimClient
 
@@ -191,12 +191,12 @@ class Administrator:
         names = self._truth.image.topic_names
         return [each for each in self._produced if names.get(each.topic_id) == each.topic]
 
-    def lost_from(self, partition: TopicIdPartition, log: FinalLog, excuses: Excuses) -> list[Anomaly]:
+    def lost_from(self, partition: TopicIdPartition, log: FinalLog, allowed: AllowedLosses) -> list[Anomaly]:
         """Of what was acknowledged in one of `filled`, what its log has not, and has to have."""
         lost = [
             offset
             for offset, (number, sent_ms) in self._produced[partition].items()
-            if log.values.get(offset) != number and not excuses.covers(offset, sent_ms, sent_ms)
+            if log.values.get(offset) != number and not allowed.covers(offset, sent_ms, sent_ms)
         ]
         detail = f"offsets {lost} were acknowledged, and are not in [{log.start_offset}, {log.end_offset})"
         return [Anomaly("lost write", str(partition.topic_partition), detail)] if lost else []

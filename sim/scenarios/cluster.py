@@ -1,4 +1,4 @@
-"""The governed scenario: three controllers and three brokers (some both in one process), a tiered topic on a simulated
+"""The cluster scenario: three controllers and three brokers (some both in one process), a tiered topic on a simulated
 store, clients, an administrator who changes the cluster, and the faults of a schedule on all of them.
 
     start -> clients and administrator begin -> safety phase: the schedule's faults -> heal, and start what is down
@@ -7,9 +7,9 @@ store, clients, an administrator who changes the cluster, and the faults of a sc
           -> read everything, converge, look at every file -> judge
 
 Nothing stands in for a node: who leads, who is in sync and who is fenced is decided by the production controllers. What
-differs from seed to seed beside the faults is `GovernedOptions`. Segments are small and local retention short, so that
+differs from seed to seed beside the faults is `ClusterOptions`. Segments are small and local retention short, so that
 most of a log lies in the tier soon. Where the main topic expires, its retention ends with the faults: every record that
-no retention was allowed to take (`retention_judge`) must be found.
+no retention was allowed to take (`judges.core.retention`) must be found.
 """
 
 from __future__ import annotations
@@ -30,41 +30,41 @@ from ...protocol.net.client import Address
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..faults.injector import FaultInjector
 from ..faults.schedule import Fault, FaultKind, Schedule
-from ..judges.acknowledged_writes import Anomaly, FinalLog, check_history
-from ..judges.allowed_losses import Excuses
-from ..judges.client_answers import ToldJudge
-from ..judges.coverage import CoverageJudge
-from ..judges.durability import DurableLogs
-from ..judges.fencing import FenceJudge
+from ..judges.core.acknowledged_writes import Anomaly, FinalLog, check_history
+from ..judges.core.allowed_losses import AllowedLosses
+from ..judges.core.broker_losses import LossJudge
+from ..judges.core.client_answers import ClientAnswersJudge
+from ..judges.core.coverage import CoverageJudge
+from ..judges.core.durability import DurableLogs
+from ..judges.core.fencing import FencingJudge
+from ..judges.core.heartbeats import HeartbeatJudge
+from ..judges.core.history import History
+from ..judges.core.isr_leavers import IsrLeaversJudge
+from ..judges.core.isr_members import IsrMembersJudge
+from ..judges.core.metadata_trace import news
+from ..judges.core.partition import InvariantViolationError
+from ..judges.core.retention import RecentClock, RetentionJudge
+from ..judges.core.thin_leaders import ThinLeadersJudge
+from ..judges.core.tiered_records import TieredRecordsJudge
+from ..judges.core.truth import ClusterTruth
 from ..judges.final_state import DIRECTORY, directory_id, replica_anomalies
-from ..judges.heartbeats import Heartbeats
-from ..judges.history import History
-from ..judges.invariants import InvariantViolationError
-from ..judges.isr_leavers import LeaveJudge
-from ..judges.isr_members import IsrJudge
-from ..judges.loss_tracker import LossTracker
-from ..judges.metadata_trace import news
 from ..judges.observer import ReplicaObserver
 from ..judges.pace import keep_pace
-from ..judges.quorum_replicas import QuorumWatch
-from ..judges.retention import RecentClock, RetentionJudge
-from ..judges.thin_leaders import ThinJudge
-from ..judges.tiered_records import TierJudge
-from ..judges.truth import ClusterTruth
+from ..judges.quorum_replicas import QuorumJudge
 from ..machine.process import Process, current_process
 from ..machine.tasks import first_error
 from ..machine.world import World
 from .administrator import Administrator
-from .cluster_clients import GovernedClients, Work
-from .cluster_nodes import GovernedNodes
-from .cluster_options import BROKERS, CLIENTS, PORT, GovernedOptions
-from .cluster_state import unrest
+from .cluster_clients import ClusterClients, Work
+from .cluster_nodes import ClusterNodes
+from .cluster_options import BROKERS, CLIENTS, PORT, ClusterOptions
+from .cluster_state import unsettled
 from .controller_taps import tap_isr_changes
 from .controllers import CLUSTER_ID
 from .final_reads import FinalReads
 from .report import Tallies
 from .workload import Shared
-from .zombie_brokers import Ghosts
+from .zombie_brokers import ZombieBrokers
 
 TOPIC: Final = "orders"
 LISTENER: Final = "PLAINTEXT"
@@ -77,27 +77,27 @@ IDLE_EVENTS_MAX: Final = 600
 """A second of one host, when nothing is to be done."""
 
 
-class GovernedRun:
+class ClusterScenario:
     """One run. `run` once; then `findings` and `tallies` say what it came to."""
 
-    def __init__(self, world: World, schedule: Schedule | None = None, options: GovernedOptions | None = None) -> None:
+    def __init__(self, world: World, schedule: Schedule | None = None, options: ClusterOptions | None = None) -> None:
         self.world = world
-        self.options = options or GovernedOptions.drawn(world.rng)
+        self.options = options or ClusterOptions.drawn(world.rng)
         self.schedule = schedule or self.options.schedule(world.rng)
         self.history = History()
         self.anomalies: list[Anomaly] = []
         self.records_checked = 0
         self.records_excused = 0
         self.truth = ClusterTruth(CLUSTER_ID, LISTENER)
-        self.nodes = GovernedNodes(world, self.options, self.truth.tap)
+        self.nodes = ClusterNodes(world, self.options, self.truth.tap)
         self.nodes.on_controller = self._listen_in
         self.observer = ReplicaObserver(self.nodes.broker_of, world.record)
         disks = DurableLogs(lambda host: world.host(host).files)
         hosts = {node_id: name for name, node_id in BROKERS.items()}
-        self.isr_judge = IsrJudge(self.observer, lambda: self.truth.image, disks, hosts, DIRECTORY)
-        self.losses = LossTracker(world, self.truth, self.observer, BROKERS, DIRECTORY)
+        self.isr_judge = IsrMembersJudge(self.observer, lambda: self.truth.image, disks, hosts, DIRECTORY)
+        self.losses = LossJudge(world, self.truth, self.observer, BROKERS, DIRECTORY)
         self._judge_tier()
-        self.quorum = QuorumWatch(self.nodes.controller_ids, self.nodes.replica, disks, world.record)
+        self.quorum = QuorumJudge(self.nodes.controller_ids, self.nodes.replica, disks, world.record)
         starters = {name: partial(self.nodes.start, name) for name in self.nodes.names}
         self.injector = FaultInjector(world, starters, (*starters, *CLIENTS), self, self)
         self.quorum.on_vote, self.quorum.on_win = self.injector.has_voted, self.injector.has_won
@@ -106,7 +106,7 @@ class GovernedRun:
         self.truth.on_unclean = self.losses.elected_uncleanly
         self._judge_controllers(hosts)
         self._shared = Shared(self.history, lambda: int(world.now_s * 1000), asyncio.Event())
-        told = ToldJudge(
+        told = ClientAnswersJudge(
             self.history,
             self.losses,
             self.observer,
@@ -121,7 +121,7 @@ class GovernedRun:
         self._shared.on_damage = self._check_damage
         self._shared.were_clocks_set = lambda: self.injector.injected[FaultKind.CLOCK_JUMP] > 0
         self._addresses = [Address(name, PORT) for name in BROKERS]
-        self.clients = GovernedClients(world, self.options, self._addresses, self._shared)
+        self.clients = ClusterClients(world, self.options, self._addresses, self._shared)
         self._idle_events: Counter[str] | None = None
         self.administrator = Administrator(
             self.truth,
@@ -133,14 +133,14 @@ class GovernedRun:
             record=world.record,
         )
         self.injector.on_fault = lambda: self.retention_judge.note_clocks(world.now_s)
-        self.injector.deeds |= self._deeds()
+        self.injector.immediate_faults |= self._immediate_faults()
         self.injector.check(self.schedule)
         self._doing: dict[asyncio.Task[None], None] = {}
 
     def _judge_tier(self) -> None:
         """By what is put into the store, and goes from it."""
         world, store = self.world, self.world.store
-        self._tier_judge = TierJudge(self.nodes.stable_end_of, self.nodes.finished_in, store.put_ever)
+        self._tier_judge = TieredRecordsJudge(self.nodes.stable_end_of, self.nodes.finished_in, store.put_ever)
         store.on_upload = self._tier_judge.begins
         coverage = CoverageJudge(store.objects, self._covered_from)
         self.observer.on_local_start = coverage.begins_at
@@ -152,13 +152,13 @@ class GovernedRun:
 
     def _judge_controllers(self, hosts: Mapping[int, str]) -> None:
         """By what their listeners are told."""
-        self._heartbeats = Heartbeats(
+        self._heartbeats = HeartbeatJudge(
             self.world.loop.time,
             self.truth.report,
             warm_bytes=WarmingPolicy().bytes_min,
             warm_ms=self.options.thin_warm_ms,
         )
-        self._fences = FenceJudge(
+        self._fences = FencingJudge(
             hosts,
             self._heartbeats,
             session_s=self.options.session_timeout_ms / 1000,
@@ -166,7 +166,7 @@ class GovernedRun:
             up_since_s=self.nodes.up_since_s,
         )
         self.truth.on_lead = self._fences.leads
-        self.leave_judge = LeaveJudge(
+        self.leave_judge = IsrLeaversJudge(
             self.observer,
             lambda: self.truth.image,
             self.world.loop.time,
@@ -175,8 +175,8 @@ class GovernedRun:
             failed_s=lambda node_id: self.world.host(hosts[node_id]).disk_faults.failed_at_s.get(DIRECTORY),
             may_lose=lambda node_id: self._may_lose_logs(hosts[node_id]),
         )
-        self.thin_judge = ThinJudge(self._heartbeats)
-        self._ghosts = Ghosts(self.nodes.controller_ids, self.world.rng("ghosts"))
+        self.thin_judge = ThinLeadersJudge(self._heartbeats)
+        self._zombies = ZombieBrokers(self.nodes.controller_ids, self.world.rng("ghosts"))
 
     def _may_lose_logs(self, host: str) -> bool:
         """Whether anything has ever kept a broker there from a log: a call that failed, a full disk, rot."""
@@ -187,10 +187,10 @@ class GovernedRun:
             or injected[FaultKind.BIT_ROT] > 0
         )
 
-    def _deeds(self) -> dict[FaultKind, Callable[[Fault], None]]:
+    def _immediate_faults(self) -> dict[FaultKind, Callable[[Fault], None]]:
         """Faults that are requests to the cluster."""
         return {
-            FaultKind.GHOST: lambda fault: self._do(lambda: self._ghosts.wake(BROKERS[fault.targets[0]])),
+            FaultKind.GHOST: lambda fault: self._do(lambda: self._zombies.wake(BROKERS[fault.targets[0]])),
             FaultKind.REPLACE_TOPIC: lambda _: self._do(self.administrator.replace),
             FaultKind.MOVE_REPLICA: lambda fault: self._do(
                 lambda: self.administrator.move_replica(BROKERS[fault.targets[0]])
@@ -244,14 +244,14 @@ class GovernedRun:
         self.retention_judge.changed(before, after)
         self._fences.changed(self.truth.batch, before, after)
         self.thin_judge.changed(self.truth.batch, before, after)
-        self._ghosts.changed(before, after)
+        self._zombies.changed(before, after)
         for text in news(before, after):
             self.world.record("metadata", text)
 
     def _covered_from(self, name: TopicIdPartition, node_id: int) -> int:
         """Below it a replica may name offsets that have expired: outside of the ISR, or if it was brought back."""
         now = self.truth.image.partition(name.topic_partition)
-        is_member = now is not None and node_id in now.isr and not self.losses.excuses_of(name)
+        is_member = now is not None and node_id in now.isr and not self.losses.allowed_losses_of(name)
         return 0 if is_member else self.retention_judge.highest_start(name)
 
     def _name(self, partition: TopicPartition) -> TopicIdPartition:
@@ -260,7 +260,7 @@ class GovernedRun:
     def _check_damage(self, what: str) -> None:
         """InvariantViolationError unless something rots."""
         self.injector.injected["damaged reads"] += 1
-        if not self.injector.may_rot():
+        if not self.injector.may_be_corrupt():
             raise InvariantViolationError("sound reads", what)
 
     def _listen_in(self, service: ControllerService) -> None:
@@ -324,7 +324,7 @@ class GovernedRun:
     async def _converge(self, deadline_s: float) -> None:
         await self._wait_out(
             "not converged",
-            lambda: unrest(self.truth, self.nodes.brokers(), self.nodes.controllers(), self.world.store),
+            lambda: unsettled(self.truth, self.nodes.brokers(), self.nodes.controllers(), self.world.store),
             deadline_s,
         )
 
@@ -357,19 +357,19 @@ class GovernedRun:
     async def _judge(self) -> None:
         reads = FinalReads(self.world, self._addresses, self._shared, CONVERGE_S)
         logs: dict[str, FinalLog] = {}
-        excuses: dict[str, Excuses] = {}
+        allowed: dict[str, AllowedLosses] = {}
         for partition in self.partitions:
             logs[str(partition)] = await reads.everything(partition)
-            excuses[str(partition)] = self.losses.excuses_of(self._name(partition))
-            if not excuses[str(partition)]:
+            allowed[str(partition)] = self.losses.allowed_losses_of(self._name(partition))
+            if not allowed[str(partition)]:
                 self.anomalies += await reads.committed(partition)
-        verdict = check_history(self.history, logs, excuses, expires=self.options.expires)
+        verdict = check_history(self.history, logs, allowed, expires=self.options.expires)
         self.anomalies += verdict.anomalies
         self.records_checked, self.records_excused = verdict.records_checked, verdict.records_excused
         self.anomalies += self.administrator.anomalies()
         for filled in self.administrator.filled:
             log = await reads.everything(filled.topic_partition)
-            self.anomalies += self.administrator.lost_from(filled, log, self.losses.excuses_of(filled))
+            self.anomalies += self.administrator.lost_from(filled, log, self.losses.allowed_losses_of(filled))
         await self._converge(self.world.now_s + CONVERGE_S)
         self._look_at_files()
 

@@ -1,4 +1,4 @@
-"""The nodes of a governed cluster: how each is started, and what of it runs, for judges to look into."""
+"""The nodes of a cluster: how each is started, and what of it runs, for judges to look into."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ...plugins.layout import segment_key
 from ...protocol.topics import TopicIdPartition
 from ...quorum.core.state import RaftState
 from ...quorum.node import QuorumNode
-from ..judges.truth import Tap
+from ..judges.core.truth import Tap
 from ..machine.process import Process
 from ..machine.world import World
-from .cluster_options import BROKERS, PORT, GovernedOptions
+from .cluster_options import BROKERS, PORT, ClusterOptions
 from .combined import CombinedProcess, broker_in
 from .controllers import ControllerProcess
 
 
-class GovernedNodes:
+class ClusterNodes:
     """As `options` wants them. `tap` is for each run of a controller, by host."""
 
-    def __init__(self, world: World, options: GovernedOptions, tap: Callable[[str], Tap]) -> None:
+    def __init__(self, world: World, options: ClusterOptions, tap: Callable[[str], Tap]) -> None:
         self.controller_ids = options.controllers
         self.names = tuple(dict.fromkeys((*self.controller_ids, *BROKERS)))
         self.on_controller: Callable[[ControllerService], None] = lambda _: None

@@ -1,4 +1,4 @@
-"""What a seed of the governed scenario chooses beside its faults, as the configurations of its nodes and topics."""
+"""What a seed of the cluster scenario chooses beside its faults, as the configurations of its nodes and topics."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ WARMER_BYTES_A_SECOND: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GovernedOptions:
+class ClusterOptions:
     """`replication_factor` is the main topic's; the metadata topic's is 3. Times in ms unless they say otherwise.
 
     `combined` of the nodes are broker and controller in one process. Where thin replicas are warmed (`warms`) local
@@ -84,7 +84,7 @@ class GovernedOptions:
     retention_bytes: int = NO_LIMIT
 
     @classmethod
-    def drawn(cls, chance: Chance) -> GovernedOptions:
+    def drawn(cls, chance: Chance) -> ClusterOptions:
         rng = chance("more options")
         drawn = replace(
             cls._drawn(chance("options")),
@@ -109,7 +109,7 @@ class GovernedOptions:
             follows_tier=True,
         )
 
-    def _with_retention(self, rng: Random) -> GovernedOptions:
+    def _with_retention(self, rng: Random) -> ClusterOptions:
         if rng.random() >= RETENTION_SHARE:
             return self
         if rng.random() < 0.5:
@@ -124,7 +124,7 @@ class GovernedOptions:
         return (self.retention_ms, self.retention_bytes) != (NO_LIMIT, NO_LIMIT)
 
     @classmethod
-    def _drawn(cls, rng: Random) -> GovernedOptions:
+    def _drawn(cls, rng: Random) -> ClusterOptions:
         replication_factor = rng.choice((2, 3, 3))
         return cls(
             partitions=rng.choice((1, 1, 2)),

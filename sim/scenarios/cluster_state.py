@@ -1,4 +1,4 @@
-"""What still keeps a governed cluster from being at rest, once the faults are over."""
+"""What still keeps a cluster from being at rest, once the faults are over."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...quorum.core.state import RaftState
 from ...remote.core.ledger import RemoteLogLedger
 from ...remote.core.segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from ..judges.core.truth import ClusterTruth
 from ..judges.final_state import Brokers, not_converged
-from ..judges.truth import ClusterTruth
 from ..machine.clock import EPOCH_MS
 from ..machine.objects import SimObjectStore
 
@@ -24,7 +24,7 @@ PARTITIONS_MAX = 16
 """Of a topic that was deleted: more are never made."""
 
 
-def unrest(
+def unsettled(
     truth: ClusterTruth, brokers: Brokers, controllers: Mapping[str, ControllerService], store: SimObjectStore
 ) -> list[tuple[str, str]]:
     """What, and why."""

@@ -3,13 +3,13 @@
     start -> appenders begin -> safety phase: the schedule's faults -> heal, and start what is down
           -> appenders end -> converge, within `CONVERGE_S` -> look at every log -> judge -> probe (`quorum_probes`)
 
-After every event, over the tables of `quorum_watch`:
+After every event, over the tables of `judges.quorum_replicas`:
 
 | invariant             | violated when                                                                             |
 |-----------------------|-------------------------------------------------------------------------------------------|
 | same state machine    | two nodes apply different records at one offset, or one applies an offset twice           |
 
-The quorum flushes before it acknowledges: no crash excuses a loss. Voters are never wiped here, for a static quorum
+The quorum flushes before it acknowledges: no crash allowed a loss. Voters are never wiped here, for a static quorum
 does not survive that (KIP-853 tells why); the observer is.
 """
 
@@ -30,13 +30,13 @@ from ..faults.hardware import hardware
 from ..faults.injector import FaultInjector
 from ..faults.quorum_scenes import quorum_scene
 from ..faults.schedule import Schedule, Targets, generate
-from ..judges.acknowledged_writes import Anomaly, FinalLog, check_history
-from ..judges.durability import DurableLogs
-from ..judges.history import ACKS_ALL, History, Poll, Send
-from ..judges.invariants import InvariantViolationError
+from ..judges.core.acknowledged_writes import Anomaly, FinalLog, check_history
+from ..judges.core.durability import DurableLogs
+from ..judges.core.history import ACKS_ALL, History, Poll, Send
+from ..judges.core.partition import InvariantViolationError
+from ..judges.core.replicas import ReplicaState, batches_of, check_partition
 from ..judges.pace import keep_pace
-from ..judges.quorum_replicas import DIRECTORY, PARTITION, QuorumWatch
-from ..judges.replicas import ReplicaState, batches_of, check_partition
+from ..judges.quorum_replicas import DIRECTORY, PARTITION, QuorumJudge
 from ..machine.chance import Chance
 from ..machine.process import Process, current_process
 from ..machine.tasks import first_error
@@ -118,7 +118,7 @@ class QuorumOptions:
 class _StateMachine:
     """What one run of a node has applied: value by offset. Tells `run` of every batch."""
 
-    run: QuorumRun
+    run: QuorumScenario
     process: str
     values: dict[int, int] = field(default_factory=dict)
     next_offset: int = 0
@@ -147,7 +147,7 @@ class _StateMachine:
         """Who leads is asked of the replica."""
 
 
-class QuorumRun:
+class QuorumScenario:
     """One run, in a world made for it."""
 
     def __init__(self, world: World, schedule: Schedule | None = None, options: QuorumOptions | None = None) -> None:
@@ -162,7 +162,7 @@ class QuorumRun:
         )
         self.injector.check(self.schedule)
         disks = DurableLogs(lambda host: world.host(host).files)
-        self._watch = QuorumWatch(self._nodes, self._replica, disks, world.record)
+        self._watch = QuorumJudge(self._nodes, self._replica, disks, world.record)
         self._watch.on_vote, self._watch.on_win = self.injector.has_voted, self.injector.has_won
         self._probes = QuorumProbes(
             world.network,
@@ -227,7 +227,7 @@ class QuorumRun:
         await self._converge(deadline_s)
 
     async def _converge(self, deadline_s: float) -> None:
-        while reasons := self._unrest():
+        while reasons := self._unsettled():
             if self.world.now_s > deadline_s:
                 self.anomalies += [Anomaly("not converged", PARTITION, reason) for reason in reasons]
                 return
@@ -250,7 +250,7 @@ class QuorumRun:
         replica = self._replica(name)
         return replica is not None and replica.state is RaftState.LEADER
 
-    def _unrest(self) -> list[str]:
+    def _unsettled(self) -> list[str]:
         replicas = self._replicas()
         leaders = [node_id for node_id, replica in replicas.items() if replica.state is RaftState.LEADER]
         if len(leaders) != 1 or len(replicas) != len(self._nodes):
@@ -319,7 +319,7 @@ class QuorumRun:
                 Poll(process, PARTITION, batch.base_offset, batch.last_offset + 1, records, now_ms, now_ms)
             )
 
-    # -- what the injector tells: the quorum has no excuses -----------------------------------------------------------
+    # -- what the injector tells: the quorum has no allowed -----------------------------------------------------------
 
     def may_wipe(self, host: str) -> bool:
         return self._nodes[host] == OBSERVER

@@ -34,9 +34,9 @@ from ...protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ...protocol.records import Record, build_batch, iter_batches, iter_records
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.topics import TopicPartition
-from ..judges.acknowledged_writes import FinalLog
-from ..judges.history import ACKS_ALL, History, Poll, Send, TransactionEnd
-from ..judges.invariants import InvariantViolationError, ReplicaStatus
+from ..judges.core.acknowledged_writes import FinalLog
+from ..judges.core.history import ACKS_ALL, History, Poll, Send, TransactionEnd
+from ..judges.core.partition import InvariantViolationError, ReplicaStatus
 from ..machine.clock import EPOCH_MS
 from .client import EARLIEST, LATEST, AttemptFailedError, Fetched, SimClient
 

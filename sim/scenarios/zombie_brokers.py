@@ -20,7 +20,7 @@ from .controllers import CONTROLLER_PORT
 TIMEOUT_S: Final = 2.0
 
 
-class Ghosts:
+class ZombieBrokers:
     """Told of every change of the cluster; `wake` runs on a host that no fault hits."""
 
     def __init__(self, controllers: Mapping[str, int], rng: Random) -> None:

@@ -215,7 +215,7 @@ def test_a_request_is_made_by_who_runs_the_scenario() -> None:
     done: list[Fault] = []
 
     async def look(cluster: Cluster) -> None:
-        cluster.injector.deeds[FaultKind.GHOST] = done.append
+        cluster.injector.immediate_faults[FaultKind.GHOST] = done.append
         await asyncio.sleep(11)
 
     assert simulate(fault, look).injector.injected == {"ghost": 1}
@@ -262,13 +262,13 @@ def test_what_rots_is_a_closed_segment_and_a_node_that_starts_meanwhile_may_find
         await asyncio.sleep(10.5)
         assert await disk.read_file(Path("/data/t-0/1.log")) != bytes(1000)
         assert await disk.read_file(Path("/data/t-0/2.log")) == bytes(1000)
-        assert cluster.injector.may_rot()
+        assert cluster.injector.may_be_corrupt()
         host.crash("process")
         await asyncio.sleep(1)
         assert cluster.changed == ["b"]
         assert await host.open_disk().read_file(Path("/data/t-0/1.log")) == bytes(1000)
         await asyncio.sleep(6)
-        assert not cluster.injector.may_rot()
+        assert not cluster.injector.may_be_corrupt()
 
     assert simulate(Fault(10_000, FaultKind.BIT_ROT, ("b",), 1_400), look).injector.injected["bit rot, bits"] == 3
 

@@ -11,7 +11,7 @@ import pytest
 from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
 from tierfetch.log.core.producer_state import BatchMetadata, ProducerStateEntry
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.sim.judges.invariants import InvariantViolationError, ReplicaStatus
+from tierfetch.sim.judges.core.partition import InvariantViolationError, ReplicaStatus
 from tierfetch.sim.judges.observer import ReplicaObserver
 from tierfetch.sim.machine.process import Process
 

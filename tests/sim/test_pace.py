@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tierfetch.sim.judges.invariants import InvariantViolationError
+from tierfetch.sim.judges.core.partition import InvariantViolationError
 from tierfetch.sim.judges.pace import EVENTS_MAX, SECONDS_MAX, keep_pace
 from tierfetch.sim.machine.world import World
 

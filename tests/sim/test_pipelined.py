@@ -12,7 +12,7 @@ import pytest
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.topics import TopicPartition
-from tierfetch.sim.judges.history import ACKS_ALL, History, Outcome, Send
+from tierfetch.sim.judges.core.history import ACKS_ALL, History, Outcome, Send
 from tierfetch.sim.machine.world import World
 from tierfetch.sim.scenarios.client import AttemptFailedError
 from tierfetch.sim.scenarios.pipelined import IN_FLIGHT_MAX, PipelinedProducer

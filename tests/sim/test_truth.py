@@ -17,8 +17,8 @@ from tierfetch.controller.records import (
 )
 from tierfetch.quorum.core.state import LeaderAndEpoch
 from tierfetch.quorum.listener import CommittedBatch, SnapshotContent
-from tierfetch.sim.judges.invariants import InvariantViolationError
-from tierfetch.sim.judges.truth import ClusterTruth
+from tierfetch.sim.judges.core.partition import InvariantViolationError
+from tierfetch.sim.judges.core.truth import ClusterTruth
 
 T = UUID(int=1000)
 LIES_IN = UUID(int=200)

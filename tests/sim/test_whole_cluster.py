@@ -11,8 +11,8 @@ import pytest
 from tierfetch.broker.node import StartError
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.quorum.core.errors import QuorumStartError
-from tierfetch.sim.judges.acknowledged_writes import check_history
-from tierfetch.sim.judges.history import ACKS_ALL, History
+from tierfetch.sim.judges.core.acknowledged_writes import check_history
+from tierfetch.sim.judges.core.history import ACKS_ALL, History
 from tierfetch.sim.judges.observer import ReplicaObserver
 from tierfetch.sim.machine.host import CrashKind
 from tierfetch.sim.machine.world import World

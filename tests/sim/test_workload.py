@@ -11,8 +11,8 @@ import pytest
 
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicPartition
-from tierfetch.sim.judges.history import ACKS_ALL, History
-from tierfetch.sim.judges.invariants import InvariantViolationError
+from tierfetch.sim.judges.core.history import ACKS_ALL, History
+from tierfetch.sim.judges.core.partition import InvariantViolationError
 from tierfetch.sim.scenarios.client import EARLIEST, Fetched
 from tierfetch.sim.scenarios.pipelined import PipelinedProducer
 from tierfetch.sim.scenarios.workload import RETRIABLE, Pace, Producer, Reader, Retries, Shared, UnexpectedError

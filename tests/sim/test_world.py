@@ -161,7 +161,7 @@ def test_what_the_nodes_log_is_told_with_time_and_host_but_is_no_part_of_the_dig
     assert digests[0] == digests[1]
     leader = next(line for line in lines if "leader at epoch 0" in line)
     assert leader.split()[1] == "broker-1"
-    assert "[info] broker.replica_manager:" in leader
+    assert "[info] broker.replicas.manager:" in leader
 
 
 def test_real_time_is_sampled_by_folder_and_changes_nothing():

@@ -13,7 +13,7 @@ from tierfetch.tests.sim.planted.registry import planted
 @planted(
     "a second fsync is believed where the first has failed",
     file="log/replica/recovery.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.FAILED_FSYNC,),
     flush_messages=(1, 5),
 )

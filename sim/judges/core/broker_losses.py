@@ -1,0 +1,210 @@
+"""What the brokers of a world lose, and which of it the fault model allows.
+
+    crash of a machine -> what its files still hold -> `PartitionLosses` -> all members of the ISR? -> `AllowedLoss`
+
+It reads the files itself, batch by batch, and does not ask the broker's recovery what it would keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from ....broker.cluster.view import ClusterImage, PartitionRegistration
+from ....protocol.errors import CorruptRecordError
+from ....protocol.records import iter_batches
+from ....protocol.topics import TopicIdPartition
+from ...machine.filesystem import SimFilesystem
+from ...machine.world import World
+from ..observer import ReplicaObserver
+from .allowed_losses import AllowedLoss, AllowedLosses
+from .lost_copies import PartitionLosses
+from .partition import InvariantViolationError
+
+FLUSH_NEVER = 2**63 - 1
+
+
+class Cluster(Protocol):
+    """Who is in which ISR. `version` changes with `image`."""
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+    @property
+    def version(self) -> int: ...
+
+
+class LossJudge:
+    """Of the brokers in `node_ids` (by host name), whose logs lie in `directory`."""
+
+    def __init__(
+        self,
+        world: World,
+        cluster: Cluster,
+        observer: ReplicaObserver,
+        node_ids: Mapping[str, int],
+        directory: Path,
+        on_crash: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._ended: dict[TopicIdPartition, list[AllowedLoss]] = {}
+        """AllowedLosses that nobody can appeal to any more, for what he was told since."""
+        self._open: dict[TopicIdPartition, list[AllowedLoss]] = {}
+        self.losses: dict[TopicIdPartition, PartitionLosses] = {}
+        observer.losses = self.losses
+        observer.is_assigned = self._is_assigned
+        self._world = world
+        self._cluster = cluster
+        self._observer = observer
+        self._node_ids = node_ids
+        self._directory = directory
+        self._on_crash = on_crash
+        self._version = -1
+        self._ends_before: dict[tuple[int, TopicIdPartition], int] = {}
+
+    def may_wipe(self, host: str) -> bool:
+        """Another live replica must be in sync, and level, in each partition."""
+        node_id, image = self._node_ids[host], self._cluster.image
+        for name, replicas, _ in self._partitions():
+            registration = _registration(image, name)
+            committed_end = self._observer.of(name).committed_end
+            others = [
+                status
+                for other in (registration.isr if registration is not None else ())
+                if other != node_id and (status := self._observer.status(other, name)) is not None
+            ]
+            if node_id in replicas and not any(status.log_end_offset >= committed_end for status in others):
+                return False
+        return True
+
+    def before_crash(self, host: str) -> None:
+        node_id = self._node_ids[host]
+        for name, _, _ in self._partitions():
+            status = self._observer.status(node_id, name)
+            if status is not None:
+                self._ends_before[node_id, name] = status.log_end_offset
+
+    def process_ended(self, host: str) -> None:
+        """Its memory is gone; its next start comes after an unclean stop."""
+        self._on_crash(host)
+        self._observer.process_ended(self._node_ids[host])
+
+    def machines_crashed(self, hosts: Sequence[str]) -> None:
+        for host in hosts:
+            node_id, files = self._node_ids[host], self._world.host(host).files
+            for name, replicas, flush_messages in self._partitions():
+                if node_id in replicas:
+                    end_before = self._ends_before.get((node_id, name), 0)
+                    self._of(name, flush_messages).machine_crashed(
+                        node_id,
+                        surviving_end=surviving_end(files, self._directory / str(name.topic_partition)),
+                        committed_end=min(end_before, self._observer.of(name).committed_end),
+                    )
+        self.evaluate()
+
+    def files_changed(self, host: str) -> None:
+        """Pages that no fsync could write have left the page cache, or bits read wrong."""
+        self.before_crash(host)
+        self.machines_crashed((host,))
+
+    def wiped(self, host: str) -> None:
+        node_id = self._node_ids[host]
+        for name, replicas, flush_messages in self._partitions():
+            if node_id in replicas:
+                self._of(name, flush_messages).wiped(node_id)
+        self.evaluate()
+
+    def follow_cluster(self) -> None:
+        """After every event: an ISR may have changed; the last one that believed in what was lost may follow now."""
+        for name in [name for name in self._open if not self._observer.of(name).has_doubts]:
+            self._ended.setdefault(name, []).extend(
+                replace(loss, until_ms=self._now_ms) for loss in self._open.pop(name)
+            )
+        if self._cluster.version != self._version:
+            self._version = self._cluster.version
+            self.evaluate()
+
+    def evaluate(self) -> None:
+        """Has any partition lost something that it may lose? After every loss and every change of an ISR."""
+        image = self._cluster.image
+        for name, losses in sorted(self.losses.items()):
+            registration = _registration(image, name)
+            invariants = self._observer.of(name)
+            if registration is None:
+                continue
+            from_offset = losses.allowed_from(registration.isr, invariants.committed_end)
+            if from_offset is not None:
+                self._allow(name, from_offset, registration.replicas)
+
+    def _is_assigned(self, node_id: int, name: TopicIdPartition) -> bool:
+        registration = _registration(self._cluster.image, name)
+        return registration is not None and node_id in registration.replicas
+
+    def elected_uncleanly(self, name: TopicIdPartition, leader: int) -> None:
+        """An operator had a replica lead that is out of the ISR: what it has not is lost."""
+        registration = _registration(self._cluster.image, name)
+        status = self._observer.status(leader, name)
+        invariants = self._observer.of(name)
+        if registration is None or status is None:
+            return
+        from_offset = invariants.first_difference(status)
+        if from_offset < invariants.committed_end:
+            self._allow(name, from_offset, registration.replicas)
+
+    def allowed_losses_of(self, name: TopicIdPartition) -> AllowedLosses:
+        """So far."""
+        return AllowedLosses((*self._ended.get(name, ()), *self._open.get(name, ())))
+
+    def check_told(self, name: TopicIdPartition, end_offset: int, who: str, asked_ms: int) -> None:
+        """A client that asked then believes that everything below this offset is committed. InvariantViolationError."""
+        committed_end = self._observer.of(name).committed_end
+        if end_offset > committed_end and not self.allowed_losses_of(name).may_be_committed(end_offset, asked_ms):
+            detail = f"{name.topic_partition}: {who} was told of {end_offset}, leaders reported {committed_end}"
+            raise InvariantViolationError("committed before it is told", detail)
+
+    def _allow(self, name: TopicIdPartition, from_offset: int, replicas: Sequence[int]) -> None:
+        invariants = self._observer.of(name)
+        text = f"{name.topic_partition}: permitted from {from_offset} of {invariants.committed_end}"
+        self._world.record("losses", text)
+        loss = AllowedLoss(from_offset=from_offset, end_offset=invariants.committed_end, at_ms=self._now_ms)
+        self._open.setdefault(name, []).append(loss)
+        invariants.forgive(from_offset, replicas)
+
+    @property
+    def _now_ms(self) -> int:
+        return int(self._world.now_s * 1000)
+
+    def _of(self, name: TopicIdPartition, flush_messages: int) -> PartitionLosses:
+        return self.losses.setdefault(name, PartitionLosses(flush_messages))
+
+    def _partitions(self) -> Iterator[tuple[TopicIdPartition, tuple[int, ...], int]]:
+        """All of the cluster: name, replicas, flush.messages."""
+        image: ClusterImage = self._cluster.image
+        for _, topic in sorted(image.topics.items()):
+            flush_messages = int(topic.configs.get("flush.messages", FLUSH_NEVER))
+            for number, registration in sorted(topic.partitions.items()):
+                yield topic.id_partition(number), registration.replicas, flush_messages
+
+
+def _registration(image: ClusterImage, name: TopicIdPartition) -> PartitionRegistration | None:
+    """None if the topic is gone, or there is another one of that name."""
+    return image.partition(name.topic_partition) if image.topic_names.get(name.topic_id) == name.topic else None
+
+
+def surviving_end(files: SimFilesystem, directory: Path) -> int:
+    """Up to which offset the segment files hold whole batches that follow each other; 0 if there is nothing."""
+    segments = [(path, inode.read()) for path, inode in files.walk(directory) if path.suffix == ".log"]
+    end = int(segments[0][0].stem) if segments else 0
+    for path, data in segments:
+        if int(path.stem) != end:
+            break
+        size = 0
+        try:
+            for _, header in iter_batches(data):
+                end, size = header.next_offset, size + header.size_bytes
+        except CorruptRecordError:
+            break
+        if size != len(data):
+            break
+    return end

@@ -1,0 +1,111 @@
+"""What brokers have told the active controller in their heartbeats, read off at the controllers' listeners.
+
+    a broker --heartbeat--> listener of a controller --`note`--> when, and how far the metadata log went then
+                                                    --answer--> was it right to believe it?
+
+A controller knows what it was told itself, in the epoch in which it leads, and decides before it appends: what it knew
+when it wrote the batch at an offset is what it was told while its next record would have had that offset, or a lower
+one.
+
+| invariant          | violated when                                                                           |
+|--------------------|-----------------------------------------------------------------------------------------|
+| the past is refused | a heartbeat under another epoch than that of the broker's registration is accepted     |
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from ....controller.image.registrations import PartitionKey
+from ....controller.service import ControllerService
+from ....protocol.api import ApiKey
+from ....protocol.errors import ErrorCode
+from ....protocol.net.dispatch import RequestContext
+from .partition import InvariantViolationError
+
+REMEMBERED_MAX: Final = 64
+"""Heartbeats of one broker to one controller: more are not sent while one decision is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One heartbeat. `next_offset` is that of the controller's log when it came; `thin` names replicas that have not
+    warmed, `offline` log directories.
+    """
+
+    at_s: float
+    next_offset: int
+    broker_epoch: int
+    wants_to_go: bool
+    thin: frozenset[PartitionKey]
+    offline: frozenset[UUID]
+
+
+class HeartbeatJudge:
+    """By the controller's epoch and the broker. A replica has warmed with `warm_bytes`, or after `warm_ms`."""
+
+    def __init__(
+        self, now_s: Callable[[], float], report: Callable[[Exception], None], *, warm_bytes: int, warm_ms: int
+    ) -> None:
+        """`report` is told of violations: raised in a controller they would only end a connection."""
+        self._now_s = now_s
+        self._report = report
+        self._warm_bytes = warm_bytes
+        self._warm_ms = warm_ms
+        self._heard: dict[tuple[int, int], deque[Heard]] = {}
+
+    def watch(self, service: ControllerService) -> None:
+        """All heartbeats that come to this controller from now on."""
+        handlers = service.quorum.server.handlers
+        handle = handlers[ApiKey.BROKER_HEARTBEAT]
+
+        async def watched(context: RequestContext, request: Any) -> Any:
+            if service.controller.is_active:
+                self.note(service.node.leader_and_epoch.epoch, service.node.next_offset, request)
+            answer = await handle(context, request)
+            broker = service.controller.core.state.image.brokers.get(request.broker_id)
+            self.check_answer(request, ErrorCode(answer["error_code"]), None if broker is None else broker.epoch)
+            return answer
+
+        handlers[ApiKey.BROKER_HEARTBEAT] = watched
+
+    def note(self, epoch: int, next_offset: int, request: Any) -> None:
+        """A controller that leads in `epoch` is told this."""
+        heard = self._heard.setdefault((epoch, request.broker_id), deque(maxlen=REMEMBERED_MAX))
+        heard.append(
+            Heard(
+                self._now_s(),
+                next_offset,
+                request.broker_epoch,
+                request.want_fence or request.want_shut_down,
+                frozenset(self._thin(request)),
+                frozenset(getattr(request, "offline_log_dirs", ())),
+            )
+        )
+
+    def check_answer(self, request: Any, code: ErrorCode, registered_epoch: int | None) -> None:
+        """Report a heartbeat that was believed, and is not of who is registered."""
+        if code is ErrorCode.none and request.broker_epoch != registered_epoch:
+            detail = f"broker {request.broker_id} of epoch {request.broker_epoch}; registered is {registered_epoch}"
+            self._report(InvariantViolationError("the past is refused", detail))
+
+    def known(self, epoch: int, broker_id: int, broker_epoch: int, offset: int) -> list[Heard]:
+        """What the controller of `epoch` knew of a registration when it wrote at `offset`, the latest last."""
+        return [
+            heard
+            for heard in self._heard.get((epoch, broker_id), ())
+            if heard.next_offset <= offset and heard.broker_epoch == broker_epoch
+        ]
+
+    def has_heard(self, epoch: int, broker_id: int, offset: int) -> bool:
+        """Whether the controller of `epoch` had heard a broker at all, when it wrote at `offset`."""
+        return any(heard.next_offset <= offset for heard in self._heard.get((epoch, broker_id), ()))
+
+    def _thin(self, request: Any) -> Iterator[PartitionKey]:
+        for item in getattr(request, "thin_replicas", ()):
+            if item.local_bytes < self._warm_bytes and item.age_ms < self._warm_ms:
+                yield PartitionKey(item.topic_id, item.partition_index)

@@ -1,0 +1,100 @@
+"""From a crash of machines to an loss, and to its end: what comes afterwards is judged as if nothing had happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration, TopicImage
+from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.sim.judges.core.allowed_losses import AllowedLoss
+from tierfetch.sim.judges.core.broker_losses import LossJudge
+from tierfetch.sim.judges.core.partition import InvariantViolationError, ReplicaStatus
+from tierfetch.sim.judges.observer import ReplicaObserver
+from tierfetch.sim.machine.world import World
+
+NAME = TopicIdPartition(UUID(int=1), "t", 0)
+REGISTRATION = PartitionRegistration(1, 0, 0, (1, 2), (1, 2))
+NODES = {"broker-1": 1, "broker-2": 2}
+
+
+class OnePartition:
+    """Of brokers 1 and 2, both in sync; without `flush.messages`."""
+
+    version = 1
+    image = ClusterImage("c", {}, {"t": TopicImage("t", NAME.topic_id, {}, {0: REGISTRATION})}, {})
+
+
+class Scene:
+    def __init__(self, world: World) -> None:
+        for name in NODES:
+            world.host(name)
+        self.observer = ReplicaObserver(lambda _: None, lambda *_: None)
+        self.tracker = LossJudge(world, OnePartition(), self.observer, NODES, Path("/data"))
+        for node_id in (1, 2):
+            self.sees(node_id, 10, leads=node_id == 1)
+
+    def sees(self, node_id: int, end: int, *, epoch: int = 0, leads: bool = False, start: int = 0) -> None:
+        """A replica whose log, all of it committed, ends there; epoch 1 began at `start`."""
+        entries = (EpochEntry(0, 0), EpochEntry(1, start)) if epoch else (EpochEntry(0, 0),)
+        now = ReplicaStatus(node_id, epoch + 1, epoch, epoch if leads else None, 0, 0, end, end, entries)
+        self.observer._statuses[node_id, NAME] = now
+        self.observer.of(NAME).observe(now)
+
+    def all_lose_everything(self) -> None:
+        for host in NODES:
+            self.tracker.before_crash(host)
+        for node_id in NODES.values():
+            self.observer.of(NAME).forget(node_id)
+        self.tracker.machines_crashed(tuple(NODES))
+
+    def told(self, end_offset: int, *, asked_ms: int = 0) -> None:
+        self.tracker.check_told(NAME, end_offset, "a reader", asked_ms)
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    with World(1) as world:
+        yield Scene(world)
+
+
+def test_nobody_is_told_of_what_no_leader_reported(scene: Scene) -> None:
+    scene.told(10)
+    with pytest.raises(InvariantViolationError, match="committed before it is told: t-0: a reader was told of 11"):
+        scene.told(11)
+
+
+def test_an_excuse_has_the_records_that_were_committed_and_lasts_until_everybody_knows(scene: Scene) -> None:
+    scene.all_lose_everything()
+    allowed = scene.tracker.allowed_losses_of(NAME)
+    assert allowed._losses == (AllowedLoss(from_offset=0, end_offset=10, at_ms=0),)
+    scene.told(10)
+    scene.sees(2, 0, epoch=1, leads=True)
+    scene.tracker.follow_cluster()
+    assert scene.tracker.allowed_losses_of(NAME)._losses == allowed._losses
+    scene.sees(1, 0, epoch=1)
+    scene.tracker.follow_cluster()
+    (ended,) = scene.tracker.allowed_losses_of(NAME)._losses
+    assert ended.until_ms == 0
+
+
+def test_commits_after_an_excuse_are_judged_again(scene: Scene) -> None:
+    scene.all_lose_everything()
+    scene.sees(2, 0, epoch=1, leads=True)
+    scene.sees(1, 0, epoch=1)
+    scene.tracker.follow_cluster()
+    scene.sees(2, 4, epoch=1, leads=True)
+    scene.told(4, asked_ms=5)
+    scene.told(10, asked_ms=0)  # an answer that was long on its way
+    for end_offset, asked_ms in ((5, 5), (11, 0)):
+        with pytest.raises(InvariantViolationError, match="committed before it is told"):
+            scene.told(end_offset, asked_ms=asked_ms)
+
+
+def test_a_topic_of_the_same_name_has_no_part_in_the_excuse(scene: Scene) -> None:
+    scene.all_lose_everything()
+    assert not scene.tracker.allowed_losses_of(TopicIdPartition(UUID(int=2), "t", 0))._losses
