@@ -30,9 +30,10 @@ from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.quorum.node import QuorumNode
-from tierfetch.sim.judges.core.durability import DurableLogs
 from tierfetch.sim.judges.core.history import ACKS_ALL
+from tierfetch.sim.judges.core.judge import Judges
 from tierfetch.sim.judges.core.truth import ClusterTruth
+from tierfetch.sim.judges.durability import DurableLogs
 from tierfetch.sim.judges.observer import ReplicaObserver
 from tierfetch.sim.judges.quorum_replicas import QuorumJudge
 from tierfetch.sim.machine.clock import EPOCH_MS
@@ -158,19 +159,19 @@ class SteadyCluster:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._truth = ClusterTruth(CLUSTER_ID, "PLAINTEXT")
+        self._judges = Judges()
+        self._truth = ClusterTruth(CLUSTER_ID, "PLAINTEXT", self._judges)
         disks = DurableLogs(lambda host: world.host(host).files)
-        quorum = QuorumJudge(CONTROLLERS, self._replica, disks, world.record)
-        replicas = ReplicaObserver(self._broker, world.record)
-        self._judges = dict.fromkeys(CONTROLLERS, quorum.on_event) | dict.fromkeys(BROKERS, replicas.on_event)
+        quorum = QuorumJudge(CONTROLLERS, self._replica, disks, world.record, self._judges.on)
+        replicas = ReplicaObserver(self._broker, world.record, self._judges.on)
+        self._looks = dict.fromkeys(CONTROLLERS, quorum.look) | dict.fromkeys(BROKERS, replicas.look)
 
     def judge(self, process: Process | None) -> None:
         """After every event; InvariantViolationError."""
         if process is None:
             return
-        if self._truth.violation is not None:
-            self._truth.check()
-        judge = self._judges.get(process.host)
+        self._judges.check()
+        judge = self._looks.get(process.host)
         if judge is not None:
             judge(process)
 

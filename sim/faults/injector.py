@@ -8,7 +8,7 @@ a link is blocked while any active fault blocks it, a node is down while any kee
 |------------------------------|-------------------------------------------------------------------------------------|
 | crashes, wipes, pauses       | at once; a keeper for each node starts it again when nothing keeps it down          |
 | links, clocks, disks, store  | settings of the world, set again after each begin and end                           |
-| who leads, who votes, joins  | asked when the fault begins, or told while it lasts (`Leaders`, `has_*`, `joins`)   |
+| who leads, who votes, joins  | asked when the fault begins, or told while it lasts (`Nodes`, `on`, `joins`)        |
 | requests to the cluster      | made by the scenario (`immediate_faults`); without one for its kind, skipped        |
 """
 
@@ -24,6 +24,19 @@ from typing import Any, Protocol, TypeVar
 from ...broker.node import StartError
 from ...protocol.errors import ErrorCode, KafkaError
 from ...quorum.core.errors import QuorumStartError
+from ..judges.core.events import (
+    DiskWiped,
+    FaultEvent,
+    FaultsChanged,
+    FilesChanged,
+    LeaderElected,
+    MachinesCrashed,
+    NodeCrashing,
+    Observed,
+    ProcessEnded,
+    QuorumLeaderElected,
+    VoteCast,
+)
 from ..machine.host import CrashKind, ProcessDiedError
 from ..machine.link import JITTER_S, LATENCY_S
 from ..machine.world import World
@@ -54,28 +67,11 @@ JOINER_DOWN_S = 0.3
 START_FAILURES = (OSError, StartError, QuorumStartError, ProcessDiedError)
 
 
-class Losses(Protocol):
-    """Is told what a node loses, at the instant that it does."""
+class Nodes(Protocol):
+    """What the injector has to know, and have done, about the nodes."""
 
     def may_wipe(self, host: str) -> bool:
         """Whether the disk holds no last in-sync copy: to lose that is no test of the software."""
-
-    def before_crash(self, host: str) -> None: ...
-
-    def machines_crashed(self, hosts: Sequence[str]) -> None:
-        """Their files are now what survived."""
-
-    def wiped(self, host: str) -> None:
-        """Its files are about to go."""
-
-    def process_ended(self, host: str) -> None: ...
-
-    def files_changed(self, host: str) -> None:
-        """The node is down, and will not find in its files all that it left there."""
-
-
-class Leaders(Protocol):
-    """What the injector has to know, and have done, about who leads."""
 
     def move_leaders(self) -> None: ...
 
@@ -91,21 +87,19 @@ class FaultInjector:
         world: World,
         nodes: Mapping[str, Callable[[], Awaitable[None]]],
         everyone: Sequence[str],
-        losses: Losses,
-        leaders: Leaders,
+        cluster: Nodes,
+        publish: Callable[[FaultEvent], None],
     ) -> None:
         self.injected: Counter[str] = Counter()
-        self.on_fault: Callable[[], None] = lambda: None
-        """Called after each begin and end."""
         self.immediate_faults: dict[FaultKind, Callable[[Fault], None]] = {
-            FaultKind.MOVE_LEADER: lambda _: leaders.move_leaders()
+            FaultKind.MOVE_LEADER: lambda _: cluster.move_leaders()
         }
         """What is done at once when a fault of that kind begins."""
         self._world = world
         self._starts = nodes
         self._everyone = sorted(everyone)
-        self._losses = losses
-        self._leaders = leaders
+        self._cluster = cluster
+        self._publish = publish
         self._active: dict[int, Fault] = {}
         """By their place in the schedule."""
         self._down: Counter[str] = Counter()
@@ -154,7 +148,7 @@ class FaultInjector:
                 self._begin(index, fault)
             else:
                 self._end(index)
-            self.on_fault()
+            self._publish(FaultsChanged())
         await asyncio.sleep(max(0.0, began_s + schedule.safety_ms / 1000 - self._world.now_s))
 
     async def keep(self, name: str) -> None:
@@ -163,7 +157,7 @@ class FaultInjector:
         while True:
             if not host.is_up and not self._down[name]:
                 if host.files.evict(self._rng) or host.files.is_corrupt:
-                    self._losses.files_changed(name)
+                    self._publish(FilesChanged(name))
                 try:
                     await self._starts[name]()
                 except START_FAILURES as error:
@@ -187,7 +181,17 @@ class FaultInjector:
         """Those that last now."""
         return list(self._active.values())
 
-    def has_voted(self, host: str, candidate: str) -> None:
+    def on(self, event: Observed) -> None:
+        """Some faults strike when something has just happened."""
+        match event:
+            case VoteCast(host, candidate):
+                self._has_voted(host, candidate)
+            case QuorumLeaderElected(host):
+                self._has_won(host)
+            case LeaderElected(host):
+                self._leads(host)
+
+    def _has_voted(self, host: str, candidate: str) -> None:
         """A node has voted for another one."""
         if self._lasts(FaultKind.CRASH_VOTER):
             self._cut_off(candidate, self._silent)
@@ -196,14 +200,14 @@ class FaultInjector:
             self.injected["late votes, votes"] += 1
             self._hold(self._late, (host, candidate), LATE_S)
 
-    def has_won(self, host: str) -> None:
+    def _has_won(self, host: str) -> None:
         """A node begins to lead the quorum."""
         if self._lasts(FaultKind.CUT_NEW_LEADERS):
             self._in_a_moment(self._cut_off, host, self._cut)
         if self._lasts(FaultKind.RELIEVE_LEADERS):
             self._world.loop.call_later(self._rng.uniform(*RELIEF_S), self._relieve, host)
 
-    def leads(self, host: str) -> None:
+    def _leads(self, host: str) -> None:
         """A node begins to lead a partition. One is deposed at a time, or there would be nobody left."""
         if self._lasts(FaultKind.DEPOSE_LEADERS) and not +self._deposed and self._rng.random() < DEPOSED_SHARE:
             self.injected["depose leaders, cut off"] += 1
@@ -266,7 +270,7 @@ class FaultInjector:
 
     def _begin(self, index: int, fault: Fault) -> None:
         if fault.kind in OF_LEADER:
-            leader = self._leaders.quorum_leader()
+            leader = self._cluster.quorum_leader()
             fault = replace(fault, targets=() if leader is None else (leader,))
         if not self._can_happen(fault):
             self.injected[f"{fault.kind}, skipped"] += 1
@@ -323,7 +327,7 @@ class FaultInjector:
             return False
         if fault.kind in AT_ONCE:
             return fault.kind in self.immediate_faults
-        if fault.kind is FaultKind.WIPE and not self._losses.may_wipe(fault.targets[0]):
+        if fault.kind is FaultKind.WIPE and not self._cluster.may_wipe(fault.targets[0]):
             return False
         if fault.kind in DOWN_KINDS - {FaultKind.POWER_FAILURE}:
             return self._world.host(fault.targets[0]).is_up
@@ -335,17 +339,17 @@ class FaultInjector:
     def _crash(self, names: Sequence[str], kind: CrashKind) -> None:
         running = [name for name in names if self._world.host(name).is_up]
         for name in running:
-            self._losses.before_crash(name)
+            self._publish(NodeCrashing(name))
         for name in names if kind == "machine" else running:
             self._world.host(name).crash(kind)
         for name in running:
-            self._losses.process_ended(name)
+            self._publish(ProcessEnded(name))
         if kind == "machine":
-            self._losses.machines_crashed(names)
+            self._publish(MachinesCrashed(tuple(names)))
 
     def _wipe(self, name: str) -> None:
         self._crash((name,), "process")
-        self._losses.wiped(name)
+        self._publish(DiskWiped(name))
         self._world.host(name).wipe()
 
     def _is_active(self, kind: FaultKind, target: str) -> bool:

@@ -30,6 +30,7 @@ from ...remote.storage import IndexType, RemoteResourceNotFoundError, RemoteStor
 from .chance import exponential
 from .network import Network
 from .process import Process, current_process
+from .store_events import ObjectRemoved, StoreEvent, Uploaded, UploadStarted
 
 LATENCY_S: Final = 0.010
 JITTER_S: Final = 0.010
@@ -38,9 +39,6 @@ PIECE_BYTES: Final = 1024 * 1024
 HUNG_SHARE: Final = 0.5
 UNCHECKED_SUFFIX: Final = f".{IndexType.TRANSACTION.value}"
 """Of objects that do not rot: Kafka's format has nothing by which a wrong producer id would show."""
-
-UploadEnds = Callable[[bytes], None]
-"""Told what an upload has read of its source."""
 
 
 @dataclass(slots=True)
@@ -84,10 +82,9 @@ class SimObjectStore:
         """Who put an object that had been deleted before; None if nobody waited for that upload any more."""
         self._awaited: set[str] = set()
         """Of uploads that hang, those that somebody waits for."""
-        self.on_upload: Callable[[str, str], UploadEnds | None] = lambda *_: None
-        """Told the host and the key when an upload begins."""
-        self.on_remove: Callable[[str], None] = lambda _: None
-        """Told the key of an object that is gone."""
+        self.subscribers: list[Callable[[StoreEvent], None]] = []
+        self.uploads = 0
+        """Uploads that were begun."""
         self.faults = StoreFaults()
         self.network = network
         self.rng = rng
@@ -134,7 +131,11 @@ class SimObjectStore:
         self._deleted.add(key)
         if self.objects.pop(key, None) is not None:
             self._change_listing(key, None)
-            self.on_remove(key)
+            self.publish(ObjectRemoved(key))
+
+    def publish(self, event: StoreEvent) -> None:
+        for subscriber in self.subscribers:
+            subscriber(event)
 
     def listing(self) -> list[tuple[str, int]]:
         """(key, size) as a listing shows them now, sorted."""
@@ -160,7 +161,9 @@ class _Way:
 
     async def put(self, key: str, source: SegmentSource) -> None:
         store, parts, size = self._store, [], 0
-        ends = store.on_upload(self._host, key)
+        store.uploads += 1
+        upload = store.uploads
+        store.publish(UploadStarted(upload, self._host, key))
         await self._begin("put")
         store.unfinished[key] = b""
         while size < source.size:
@@ -174,8 +177,7 @@ class _Way:
             raise RemoteStorageError(f"{key}: the upload broke off (injected)")
         store.unfinished.pop(key, None)
         data = b"".join(parts)
-        if ends is not None:
-            ends(data)
+        store.publish(Uploaded(upload, self._host, key, data))
         if store.faults.hung_upload_s and self._hits("hung upload", HUNG_SHARE):
             await store.put_late(key, data, store.faults.hung_upload_s)
         else:

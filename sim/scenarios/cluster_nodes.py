@@ -20,13 +20,20 @@ from .controllers import ControllerProcess
 
 
 class ClusterNodes:
-    """As `options` wants them. `tap` is for each run of a controller, by host."""
+    """The nodes as `options` wants them. `tap` gives a listener for each run of a controller, by host; `on_controller`
+    is called with each controller that was made.
+    """
 
-    def __init__(self, world: World, options: ClusterOptions, tap: Callable[[str], Tap]) -> None:
+    def __init__(
+        self,
+        world: World,
+        options: ClusterOptions,
+        tap: Callable[[str], Tap],
+        on_controller: Callable[[ControllerService], None],
+    ) -> None:
         self.controller_ids = options.controllers
         self.names = tuple(dict.fromkeys((*self.controller_ids, *BROKERS)))
-        self.on_controller: Callable[[ControllerService], None] = lambda _: None
-        """Told of each controller that was made."""
+        self._on_controller = on_controller
         self._world = world
         self._options = options
         self._tap = tap
@@ -46,12 +53,13 @@ class ClusterNodes:
         else:
             controller = options.controller_config(name)
             node = await host.start(lambda machine: ControllerProcess(controller, machine, listeners=[tap]))
-            self.on_controller(node.service)
+            self._on_controller(node.service)
 
     def _combine(self, name: str, machine: NodeEnvironment, tap: Tap) -> CombinedProcess:
         config, host = self._options.combined_config(name), self._world.host(name)
-        process = self._combined[name] = CombinedProcess(config, host, machine, listeners=[tap])
-        process.on_controller = self.on_controller
+        process = self._combined[name] = CombinedProcess(
+            config, host, machine, listeners=[tap], on_controller=self._on_controller
+        )
         return process
 
     def up_since_s(self, name: str) -> float | None:

@@ -1,9 +1,10 @@
-"""What still keeps a cluster from being at rest, once the faults are over."""
+"""The state of a cluster in words: what a change of its metadata was, and what still keeps it from being at rest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ...broker.cluster.view import ClusterImage
 from ...broker.node import Broker
 from ...broker.tier import manager_config
 from ...controller.image.snapshot import snapshot_records
@@ -22,6 +23,23 @@ from ..machine.objects import SimObjectStore
 CONTROLLERS_COUNT = 3
 PARTITIONS_MAX = 16
 """Of a topic that was deleted: more are never made."""
+
+
+def metadata_changes(before: ClusterImage, after: ClusterImage) -> Iterator[str]:
+    """The lines of a trace: who is fenced, which topics went, how each partition stands."""
+    for broker_id, broker in after.brokers.items():
+        old = before.brokers.get(broker_id)
+        if old is None or old.fenced != broker.fenced:
+            yield f"broker {broker_id} is {'fenced' if broker.fenced else 'unfenced'}"
+    for topic in before.topics.values():
+        if topic.topic_id not in after.topic_names:
+            yield f"{topic.name} is deleted"
+    for topic in after.topics.values():
+        old_topic = before.topics.get(topic.name)
+        known = old_topic.partitions if old_topic is not None and old_topic.topic_id == topic.topic_id else {}
+        for number, now in topic.partitions.items():
+            if known.get(number) != now:
+                yield f"{topic.name}-{number} {now}"
 
 
 def unsettled(

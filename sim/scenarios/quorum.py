@@ -31,10 +31,11 @@ from ..faults.injector import FaultInjector
 from ..faults.quorum_scenes import quorum_scene
 from ..faults.schedule import Schedule, Targets, generate
 from ..judges.core.acknowledged_writes import Anomaly, FinalLog, check_history
-from ..judges.core.durability import DurableLogs
 from ..judges.core.history import ACKS_ALL, History, Poll, Send
+from ..judges.core.judge import Judges
 from ..judges.core.partition import InvariantViolationError
 from ..judges.core.replicas import ReplicaState, batches_of, check_partition
+from ..judges.durability import DurableLogs
 from ..judges.pace import keep_pace
 from ..judges.quorum_replicas import DIRECTORY, PARTITION, QuorumJudge
 from ..machine.chance import Chance
@@ -157,13 +158,13 @@ class QuorumScenario:
         self.anomalies: list[Anomaly] = []
         self._nodes = self.options.nodes
         self.schedule = schedule or self.options.schedule(world.rng)
-        self.injector = FaultInjector(
-            world, {name: self._starter(name) for name in self._nodes}, tuple(self._nodes), self, self
-        )
+        judges = Judges()
+        starters = {name: self._starter(name) for name in self._nodes}
+        self.injector = FaultInjector(world, starters, tuple(self._nodes), self, judges.on)
         self.injector.check(self.schedule)
         disks = DurableLogs(lambda host: world.host(host).files)
-        self._watch = QuorumJudge(self._nodes, self._replica, disks, world.record)
-        self._watch.on_vote, self._watch.on_win = self.injector.has_voted, self.injector.has_won
+        self._replicas_judge = QuorumJudge(self._nodes, self._replica, disks, world.record, judges.on)
+        judges.add(self._replicas_judge, self.injector)
         self._probes = QuorumProbes(
             world.network,
             world.rng("probes"),
@@ -304,7 +305,7 @@ class QuorumScenario:
 
     def _on_event(self, process: Process | None) -> None:
         if process is not None and process.host in self._nodes:
-            self._watch.on_event(process)
+            self._replicas_judge.look(process)
             self._probes.on_event(process.host)
 
     def applied(self, process: str, batch: CommittedBatch, records: tuple[tuple[int, int], ...]) -> None:
@@ -319,27 +320,11 @@ class QuorumScenario:
                 Poll(process, PARTITION, batch.base_offset, batch.last_offset + 1, records, now_ms, now_ms)
             )
 
-    # -- what the injector tells: the quorum has no allowed -----------------------------------------------------------
+    # -- what the injector asks ---------------------------------------------------------------------------------------
 
     def may_wipe(self, host: str) -> bool:
+        """Only the observer's disk: the quorum has no allowed losses."""
         return self._nodes[host] == OBSERVER
-
-    def before_crash(self, host: str) -> None:
-        """Nothing is to be remembered."""
-
-    def machines_crashed(self, hosts: Sequence[str]) -> None:
-        """Nothing may be lost."""
-
-    def wiped(self, host: str) -> None:
-        """Only the observer is."""
-
-    def files_changed(self, host: str) -> None:
-        """What it was to flush is not acknowledged."""
-
-    def process_ended(self, host: str) -> None:
-        self._watch.process_ended(host)
-
-    # -- what the injector asks ---------------------------------------------------------------------------------------
 
     def quorum_leader(self) -> str | None:
         found = self._leader()

@@ -11,8 +11,11 @@ import pytest
 from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration, TopicImage
 from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.sim.judges.broker_losses import LossJudge
 from tierfetch.sim.judges.core.allowed_losses import AllowedLoss
-from tierfetch.sim.judges.core.broker_losses import LossJudge
+from tierfetch.sim.judges.core.client_answers import ClientAnswersJudge
+from tierfetch.sim.judges.core.events import CommitReported, MachinesCrashed, NodeCrashing, ReplicaLeft
+from tierfetch.sim.judges.core.history import History
 from tierfetch.sim.judges.core.partition import InvariantViolationError, ReplicaStatus
 from tierfetch.sim.judges.observer import ReplicaObserver
 from tierfetch.sim.machine.world import World
@@ -29,12 +32,19 @@ class OnePartition:
     image = ClusterImage("c", {}, {"t": TopicImage("t", NAME.topic_id, {}, {0: REGISTRATION})}, {})
 
 
+class NoPartition:
+    """The topic is gone."""
+
+    version = 2
+    image = ClusterImage("c", {}, {}, {})
+
+
 class Scene:
     def __init__(self, world: World) -> None:
         for name in NODES:
             world.host(name)
-        self.observer = ReplicaObserver(lambda _: None, lambda *_: None)
-        self.tracker = LossJudge(world, OnePartition(), self.observer, NODES, Path("/data"))
+        self.observer = ReplicaObserver(lambda _: None, lambda *_: None, lambda _: None)
+        self.judge = LossJudge(world, OnePartition(), self.observer, NODES, Path("/data"))
         for node_id in (1, 2):
             self.sees(node_id, 10, leads=node_id == 1)
 
@@ -47,13 +57,21 @@ class Scene:
 
     def all_lose_everything(self) -> None:
         for host in NODES:
-            self.tracker.before_crash(host)
+            self.judge.on(NodeCrashing(host))
         for node_id in NODES.values():
             self.observer.of(NAME).forget(node_id)
-        self.tracker.machines_crashed(tuple(NODES))
+        self.judge.on(MachinesCrashed(tuple(NODES)))
 
     def told(self, end_offset: int, *, asked_ms: int = 0) -> None:
-        self.tracker.check_told(NAME, end_offset, "a reader", asked_ms)
+        ClientAnswersJudge(
+            History(),
+            self.judge.allowed_losses_of,
+            self.observer,
+            {},
+            lambda _: NAME,
+            lambda _: 0,
+            lambda _: (),
+        ).on(CommitReported(NAME.topic_partition, end_offset, "a reader", asked_ms))
 
 
 @pytest.fixture
@@ -70,15 +88,15 @@ def test_nobody_is_told_of_what_no_leader_reported(scene: Scene) -> None:
 
 def test_an_excuse_has_the_records_that_were_committed_and_lasts_until_everybody_knows(scene: Scene) -> None:
     scene.all_lose_everything()
-    allowed = scene.tracker.allowed_losses_of(NAME)
+    allowed = scene.judge.allowed_losses_of(NAME)
     assert allowed._losses == (AllowedLoss(from_offset=0, end_offset=10, at_ms=0),)
     scene.told(10)
     scene.sees(2, 0, epoch=1, leads=True)
-    scene.tracker.follow_cluster()
-    assert scene.tracker.allowed_losses_of(NAME)._losses == allowed._losses
+    scene.judge.follow_cluster()
+    assert scene.judge.allowed_losses_of(NAME)._losses == allowed._losses
     scene.sees(1, 0, epoch=1)
-    scene.tracker.follow_cluster()
-    (ended,) = scene.tracker.allowed_losses_of(NAME)._losses
+    scene.judge.follow_cluster()
+    (ended,) = scene.judge.allowed_losses_of(NAME)._losses
     assert ended.until_ms == 0
 
 
@@ -86,7 +104,7 @@ def test_commits_after_an_excuse_are_judged_again(scene: Scene) -> None:
     scene.all_lose_everything()
     scene.sees(2, 0, epoch=1, leads=True)
     scene.sees(1, 0, epoch=1)
-    scene.tracker.follow_cluster()
+    scene.judge.follow_cluster()
     scene.sees(2, 4, epoch=1, leads=True)
     scene.told(4, asked_ms=5)
     scene.told(10, asked_ms=0)  # an answer that was long on its way
@@ -97,4 +115,16 @@ def test_commits_after_an_excuse_are_judged_again(scene: Scene) -> None:
 
 def test_a_topic_of_the_same_name_has_no_part_in_the_excuse(scene: Scene) -> None:
     scene.all_lose_everything()
-    assert not scene.tracker.allowed_losses_of(TopicIdPartition(UUID(int=2), "t", 0))._losses
+    assert not scene.judge.allowed_losses_of(TopicIdPartition(UUID(int=2), "t", 0))._losses
+
+
+@pytest.mark.parametrize("is_assigned", [True, False])
+def test_a_broker_that_stops_in_order_still_believes_in_what_its_log_has(scene: Scene, is_assigned: bool) -> None:
+    """Its log stays on its disk, unless another broker was assigned the replica, or the topic is gone."""
+    replicas = ReplicaObserver(lambda _: None, lambda *_: None, lambda _: None)
+    cluster = OnePartition() if is_assigned else NoPartition()
+    judge = LossJudge(scene.judge._world, cluster, replicas, NODES, Path("/data"))
+    replicas.of(NAME).committed_end = 10
+    replicas.of(NAME).forgive(4, (2,))
+    judge.on(ReplicaLeft(2, NAME))
+    assert replicas.of(NAME).has_doubts == is_assigned

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from types import SimpleNamespace
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -14,6 +12,7 @@ from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import TopicIdPartition, TopicPartition
 from tierfetch.sim.judges.core.allowed_losses import AllowedLoss, AllowedLosses
 from tierfetch.sim.judges.core.client_answers import ClientAnswersJudge
+from tierfetch.sim.judges.core.events import CommitReported, LogStartReported, OffsetRefused, SequenceRefused
 from tierfetch.sim.judges.core.history import ACKS_ALL, History, Send
 from tierfetch.sim.judges.core.partition import InvariantViolationError, ReplicaStatus
 from tierfetch.sim.judges.observer import ReplicaObserver
@@ -29,11 +28,24 @@ def judge(
     allowed: tuple[AllowedLoss, ...] = (),
     segments: tuple[tuple[int, bytes], ...] = (),
 ) -> ClientAnswersJudge:
-    losses: Any = SimpleNamespace(allowed_losses_of=lambda _: AllowedLosses(allowed))
-    observer = ReplicaObserver(lambda _: None, lambda *_: None)
+    observer = ReplicaObserver(lambda _: None, lambda *_: None, lambda _: None)
     return ClientAnswersJudge(
-        History(list(sends)), losses, observer, {1: "b"}, lambda _: NAME, lambda _: highest_start, lambda _: segments
+        History(list(sends)),
+        lambda _: AllowedLosses(allowed),
+        observer,
+        {1: "b"},
+        lambda _: NAME,
+        lambda _: highest_start,
+        lambda _: segments,
     )
+
+
+def test_a_client_is_told_of_nothing_that_no_leader_reported() -> None:
+    there = judge()
+    there._replicas.of(NAME).committed_end = 10
+    there.on(CommitReported(T, 10, "a reader", 0))
+    with pytest.raises(InvariantViolationError, match="committed before it is told: t-0: a reader was told of 11"):
+        there.on(CommitReported(T, 11, "a reader", 0))
 
 
 def sent(sequence: int, at: int = -1, *, producer_id: int = 7, acks: int = ACKS_ALL) -> Send:
@@ -44,11 +56,11 @@ def sent(sequence: int, at: int = -1, *, producer_id: int = 7, acks: int = ACKS_
 
 
 def test_a_log_starts_where_a_leader_had_it() -> None:
-    judge(highest_start=5).begins(T, 5, "r")
+    judge(highest_start=5).on(LogStartReported(T, 5, "r"))
     with pytest.raises(
         InvariantViolationError, match=r"told start: t-0: r was told that it starts at 6, leaders had 5"
     ):
-        judge(highest_start=5).begins(T, 6, "r")
+        judge(highest_start=5).on(LogStartReported(T, 6, "r"))
 
 
 LED = ReplicaStatus(1, 1, 3, 3, 5, 5, 9, 9, ())
@@ -57,8 +69,8 @@ LED = ReplicaStatus(1, 1, 3, 3, 5, 5, 9, 9, ())
 def out_of_range(offset: int, before: ReplicaStatus | None, now: ReplicaStatus | None) -> None:
     there, asked = judge(), {} if before is None else {"b": before}
     if now is not None:
-        there._observer._statuses[1, NAME] = now
-    there.out_of_range(T, offset, "b", asked)
+        there._replicas._statuses[1, NAME] = now
+    there.on(OffsetRefused(T, offset, "b", asked))
 
 
 @pytest.mark.parametrize("offset", [5, 9])
@@ -90,17 +102,17 @@ def test_what_may_not_have_been_in_its_log_may_be_out_of_range(
 
 def test_a_producer_that_has_lost_nothing_is_known() -> None:
     with pytest.raises(InvariantViolationError, match=r"known producers: .*'s batch of sequence 2 was refused"):
-        judge(sent(0, at=4)).refused(T, sent(2))
+        judge(sent(0, at=4)).on(SequenceRefused(T, sent(2)))
     with pytest.raises(InvariantViolationError, match="known producers"):
-        judge(sent(0, at=4, producer_id=8)).refused(T, sent(0))
+        judge(sent(0, at=4, producer_id=8)).on(SequenceRefused(T, sent(0)))
 
 
 def test_who_has_lost_something_may_be_refused() -> None:
-    judge(sent(0, at=4), allowed=(LOST,)).refused(T, sent(2))
-    judge(sent(0, at=4), highest_start=6).refused(T, sent(2))
-    judge(sent(0, at=4, acks=1)).refused(T, sent(2, acks=1))
+    judge(sent(0, at=4), allowed=(LOST,)).on(SequenceRefused(T, sent(2)))
+    judge(sent(0, at=4), highest_start=6).on(SequenceRefused(T, sent(2)))
+    judge(sent(0, at=4, acks=1)).on(SequenceRefused(T, sent(2, acks=1)))
     with pytest.raises(InvariantViolationError, match="known producers"):
-        judge(sent(0, at=4), highest_start=5).refused(T, sent(2))
+        judge(sent(0, at=4), highest_start=5).on(SequenceRefused(T, sent(2)))
 
 
 @pytest.mark.parametrize(
@@ -116,9 +128,9 @@ def test_a_snapshot_knows_only_the_last_batch_of_a_producer(borders: tuple[int, 
     there = judge(sent(0, at=2), segments=segments)
     if is_known:
         with pytest.raises(InvariantViolationError, match="known producers"):
-            there.refused(T, sent(2))
+            there.on(SequenceRefused(T, sent(2)))
     else:
-        there.refused(T, sent(2))
+        there.on(SequenceRefused(T, sent(2)))
 
 
 def batch(base_offset: int, sequence: int) -> bytes:

@@ -19,6 +19,7 @@ from tierfetch.remote.core.segment import (
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
+from tierfetch.sim.judges.core.judge import Judges
 from tierfetch.sim.judges.core.truth import ClusterTruth
 from tierfetch.sim.machine.clock import EPOCH_MS
 from tierfetch.sim.machine.world import World
@@ -29,7 +30,7 @@ KEY = f"{partition_directory(GONE)}/{0:020}-AAAAAAAAAAAAAAAAAAAAAA.log"
 
 
 def test_every_object_of_a_deleted_topic_is_a_leak_but_what_nobody_can_know_of() -> None:
-    truth = ClusterTruth("c", "PLAINTEXT")
+    truth = ClusterTruth("c", "PLAINTEXT", Judges())
     truth.topics[GONE.topic_id] = GONE.topic
     with World(1) as world:
         assert not list(_of_deleted_topics(truth, {}, world.store))

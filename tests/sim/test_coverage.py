@@ -11,6 +11,7 @@ from tierfetch.plugins.layout import partition_directory
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.sim.judges.core.coverage import CoverageJudge
+from tierfetch.sim.judges.core.events import LocalStartMoved
 from tierfetch.sim.judges.core.partition import InvariantViolationError, ReplicaStatus
 
 NAME = TopicIdPartition(UUID(int=1), "t", 0)
@@ -37,7 +38,7 @@ def begins_at(local_start: int, objects: dict[str, bytes], log_start: int = 0) -
         log_end_offset=20,
         epochs=(EpochEntry(0, 0),),
     )
-    CoverageJudge(objects).begins_at(NAME, now)
+    CoverageJudge(objects).on(LocalStartMoved(NAME, now))
 
 
 def test_what_is_not_local_any_more_is_in_the_store() -> None:
@@ -74,6 +75,6 @@ def test_an_object_that_is_replaced_is_read_again() -> None:
 def test_who_is_not_in_the_isr_may_not_have_heard_what_expired() -> None:
     now = ReplicaStatus(2, 1, 0, None, 0, 8, 20, 20, (EpochEntry(0, 0),))
     objects = {key(4): segment(4, 4)}
-    CoverageJudge(objects, lambda *_: 4).begins_at(NAME, now)
+    CoverageJudge(objects, lambda *_: 4).on(LocalStartMoved(NAME, now))
     with pytest.raises(InvariantViolationError, match="offset 3 is in no object"):
-        CoverageJudge(objects, lambda *_: 3).begins_at(NAME, now)
+        CoverageJudge(objects, lambda *_: 3).on(LocalStartMoved(NAME, now))

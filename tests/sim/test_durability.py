@@ -8,7 +8,7 @@ from tierfetch.protocol.records import Record, build_batch
 from tierfetch.quorum.core.state import NO_DIRECTORY_ID, ElectionState, ReplicaKey
 from tierfetch.quorum.core.voters import VoterSet
 from tierfetch.quorum.storage.election_file import encode_quorum_state
-from tierfetch.sim.judges.core.durability import DurableLogs, DurableVote
+from tierfetch.sim.judges.durability import DurableLogs, DurableVote
 from tierfetch.sim.machine.filesystem import Inode, SimFilesystem
 
 DIRECTORY = Path("/data/t-0")

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage
+from tierfetch.controller.image.image import MetadataImage
 from tierfetch.quorum.listener import CommittedBatch
+from tierfetch.sim.judges.core.events import ControllerElected, HeartbeatReceived, MetadataChanged, ProcessEnded
 from tierfetch.sim.judges.core.fencing import FencingJudge
 from tierfetch.sim.judges.core.heartbeats import HeartbeatJudge
 from tierfetch.sim.judges.core.partition import InvariantViolationError
@@ -24,7 +26,7 @@ class Scene:
         self.offset = 0
         self.fenced: set[int] = set()
         self.up_since_s: dict[str, float | None] = dict.fromkeys(HOSTS.values(), 1.0)
-        self.heartbeats = HeartbeatJudge(lambda: self.now_s, pytest.fail, warm_bytes=1, warm_ms=1)
+        self.heartbeats = HeartbeatJudge(lambda: self.now_s, warm_bytes=1, warm_ms=1)
         self.judge = FencingJudge(
             HOSTS,
             self.heartbeats,
@@ -32,7 +34,7 @@ class Scene:
             now_s=lambda: self.now_s,
             up_since_s=self.up_since_s.__getitem__,
         )
-        self.judge.leads(EPOCH)
+        self.judge.on(ControllerElected(EPOCH))
         self.now_s = 100.0
         self.image = ClusterImage("c", {}, {}, {})
         self.change({broker_id: 0 for broker_id in HOSTS})
@@ -45,15 +47,17 @@ class Scene:
         }
         before, self.image = self.image, ClusterImage("c", brokers, {}, {})
         self.offset += 10
-        self.judge.changed(CommittedBatch(self.offset, self.offset, EPOCH, 0, ()), before, self.image)
+        batch = CommittedBatch(self.offset, self.offset, EPOCH, 0, ())
+        self.judge.on(MetadataChanged(batch, MetadataImage(), before, self.image))
 
     def beat(self, broker_id: int, *, want_fence: bool = False, next_offset: int | None = None) -> None:
         request = SimpleNamespace(broker_id=broker_id, broker_epoch=0, want_fence=want_fence, want_shut_down=False)
-        self.heartbeats.note(EPOCH, self.offset + 1 if next_offset is None else next_offset, request)
+        end_offset = self.offset + 1 if next_offset is None else next_offset
+        self.heartbeats.on(HeartbeatReceived(EPOCH, end_offset, request))
 
     def die(self, broker_id: int) -> None:
         self.up_since_s[HOSTS[broker_id]] = None
-        self.judge.ended(broker_id)
+        self.judge.on(ProcessEnded(HOSTS[broker_id]))
 
     def fence(self, broker_id: int, after_s: float = 0.0) -> None:
         self.now_s += after_s

@@ -10,13 +10,14 @@ import pytest
 
 from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
 from tierfetch.controller.core.state import LOST_DIRECTORY
+from tierfetch.controller.image.image import MetadataImage
 from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.quorum.listener import CommittedBatch
+from tierfetch.sim.judges.core.events import HeartbeatReceived, LeaderProgressed, LeaversRequested, MetadataChanged
 from tierfetch.sim.judges.core.heartbeats import HeartbeatJudge
 from tierfetch.sim.judges.core.isr_leavers import IsrLeaversJudge
 from tierfetch.sim.judges.core.partition import InvariantViolationError, ReplicaStatus
-from tierfetch.sim.judges.observer import ReplicaObserver
 
 NAME = TopicIdPartition(UUID(int=1), "t", 0)
 LAG_MS = 1_000
@@ -39,11 +40,9 @@ class Scene:
     def __init__(self, now: ClusterImage | None = None) -> None:
         self.image = now or image(1, 2, 3)
         self.now_s = 0.0
-        self.observer = ReplicaObserver(lambda _: None, lambda *_: None)
-        self.heartbeats = HeartbeatJudge(lambda: self.now_s, pytest.fail, warm_bytes=0, warm_ms=0)
+        self.heartbeats = HeartbeatJudge(lambda: self.now_s, warm_bytes=0, warm_ms=0)
         self.failed_s: dict[int, float] = {}
         self.judge = IsrLeaversJudge(
-            self.observer,
             lambda: self.image,
             lambda: self.now_s,
             self.heartbeats,
@@ -55,21 +54,21 @@ class Scene:
     def at(self, seconds: float, end: int, high_watermark: int, epoch: int = 3) -> Scene:
         self.now_s = seconds
         self.leader = ReplicaStatus(1, 1, 3, epoch, 0, 0, high_watermark, end, (EpochEntry(3, 0),))
-        self.observer.on_leader(NAME, self.leader)
+        self.judge.on(LeaderProgressed(NAME, self.leader))
         return self
 
     def changes(self, before: ClusterImage, after: ClusterImage) -> None:
-        self.judge.changed(CommittedBatch(OFFSET, OFFSET, EPOCH, 0, ()), before, after)
+        self.judge.on(MetadataChanged(CommittedBatch(OFFSET, OFFSET, EPOCH, 0, ()), MetadataImage(), before, after))
 
     def beats(self, broker_id: int, *offline: UUID, epoch: int = EPOCH, next_offset: int = OFFSET) -> None:
         request = SimpleNamespace(
             broker_id=broker_id, broker_epoch=7, want_fence=False, want_shut_down=False, offline_log_dirs=offline
         )
-        self.heartbeats.note(epoch, next_offset, request)
+        self.heartbeats.on(HeartbeatReceived(epoch, next_offset, request))
 
     def asks(self, seconds: float, *leavers: int) -> None:
         self.now_s = seconds
-        self.observer.on_leavers(NAME, self.leader, leavers)
+        self.judge.on(LeaversRequested(NAME, self.leader, leavers))
 
 
 def refuses(why: str):

@@ -9,10 +9,12 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration, TopicImage
+from tierfetch.controller.image.image import MetadataImage
 from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.quorum.listener import CommittedBatch
+from tierfetch.sim.judges.core.events import Committed, JoinersRequested, MetadataChanged, Truncated
 from tierfetch.sim.judges.core.isr_members import IsrMembersJudge
-from tierfetch.sim.judges.core.lost_copies import PartitionLosses
 from tierfetch.sim.judges.core.partition import InvariantViolationError, ReplicaStatus
 from tierfetch.sim.judges.observer import ReplicaObserver
 
@@ -33,11 +35,14 @@ def status(node_id: int, end: int, high_watermark: int = 0, leads_epoch: int | N
 
 class Scene:
     def __init__(self, now: ClusterImage) -> None:
-        self.observer = ReplicaObserver(lambda _: None, lambda *_: None)
+        self.observer = ReplicaObserver(lambda _: None, lambda *_: None, lambda _: None)
         self.durable: dict[int, int] = {}
         self.found: dict[int, int] = {}
         hosts = {node_id: str(node_id) for node_id in (1, 2, 3)}
-        self.judge = IsrMembersJudge(self.observer, lambda: now, self, hosts, Path("/data"))  # type: ignore[arg-type]
+        self.lost: set[int] = set()
+        self.judge = IsrMembersJudge(
+            self.observer, lambda node_id, _: node_id in self.lost, lambda: now, self, hosts, Path("/data")
+        )
 
     def holds(self, host: str, directory: Path, end_offset: int) -> bool:
         assert directory == Path("/data/t-0")
@@ -64,7 +69,16 @@ class Scene:
     def lead(self, high_watermark: int, *, epoch: int = 3) -> None:
         leader = status(1, 10, high_watermark, epoch)
         self.observer.of(NAME).observe(leader)
-        self.observer.on_commit(NAME, leader)
+        self.judge.on(Committed(NAME, leader))
+
+    def truncates(self, name: TopicIdPartition, before: ReplicaStatus, after: ReplicaStatus) -> None:
+        self.judge.on(Truncated(name, before, after))
+
+    def asks(self, name: TopicIdPartition, leader: ReplicaStatus, brokers: set[int]) -> None:
+        self.judge.on(JoinersRequested(name, leader, brokers))
+
+    def changes(self, before: ClusterImage, after: ClusterImage) -> None:
+        self.judge.on(MetadataChanged(CommittedBatch(0, 0, 0, 0, ()), MetadataImage(), before, after))
 
 
 def test_what_is_committed_is_on_every_member() -> None:
@@ -93,9 +107,7 @@ def test_no_more_copies_are_wanted_than_there_are_replicas() -> None:
 
 def test_of_members_that_lost_something_nothing_is_demanded() -> None:
     scene = Scene(image(1, 2)).has(2, 6)
-    losses = PartitionLosses(1)
-    losses.wiped(2)
-    scene.observer.losses = {NAME: losses}
+    scene.lost = {2}
     scene.lead(7)
 
 
@@ -106,24 +118,24 @@ def test_a_leader_of_the_past_commits_what_it_likes() -> None:
 def test_who_joins_is_level() -> None:
     scene = Scene(image(1)).has(2, 7).has(3, 6)
     scene.lead(7)
-    scene.judge.changed(image(1), image(1, 2))
+    scene.changes(image(1), image(1, 2))
     for leader_epoch in (3, 4):
         with pytest.raises(InvariantViolationError, match="joins level"):
-            scene.judge.changed(image(1), image(1, 3, leader_epoch=leader_epoch))
-    scene.judge.changed(image(1), image(3, leader=3, leader_epoch=4))
+            scene.changes(image(1), image(1, 3, leader_epoch=leader_epoch))
+    scene.changes(image(1), image(3, leader=3, leader_epoch=4))
 
 
 def test_who_is_asked_to_join_is_level_with_the_leader() -> None:
     scene = Scene(image(1)).has(2, 7).has(3, 6)
     leader = status(1, 10, 7, 3)
-    scene.observer.on_joiners(NAME, leader, {2})
+    scene.asks(NAME, leader, {2})
     with pytest.raises(InvariantViolationError, match="joins level"):
-        scene.observer.on_joiners(NAME, leader, {2, 3})
+        scene.asks(NAME, leader, {2, 3})
 
 
 def test_whom_a_leader_of_the_past_asks_for_nobody_takes() -> None:
     scene = Scene(image(1, leader_epoch=4)).has(3, 0)
-    scene.observer.on_joiners(NAME, status(1, 10, 7, 3), {3})
+    scene.asks(NAME, status(1, 10, 7, 3), {3})
 
 
 def test_members_have_flushed_what_the_topic_wants_flushed() -> None:
@@ -137,14 +149,14 @@ def test_members_have_flushed_what_the_topic_wants_flushed() -> None:
 def test_a_member_takes_nothing_committed_off_its_log() -> None:
     scene = Scene(image(1, 2)).has(2, 7).has(3, 6)
     scene.lead(7)
-    scene.observer.on_truncation(NAME, status(2, 9), status(2, 7))
-    scene.observer.on_truncation(NAME, status(3, 9), status(3, 6))
+    scene.truncates(NAME, status(2, 9), status(2, 7))
+    scene.truncates(NAME, status(3, 9), status(3, 6))
     with pytest.raises(InvariantViolationError, match="keeps whole"):
-        scene.observer.on_truncation(NAME, status(2, 9), status(2, 6))
+        scene.truncates(NAME, status(2, 9), status(2, 6))
 
 
 def test_what_was_different_may_go() -> None:
     scene = Scene(image(1, 2)).has(2, 7)
     scene.lead(7)
     other = replace(status(2, 9), epochs=(EpochEntry(2, 0), EpochEntry(3, 6)))
-    scene.observer.on_truncation(NAME, other, replace(other, log_end_offset=0, epochs=()))
+    scene.truncates(NAME, other, replace(other, log_end_offset=0, epochs=()))

@@ -11,8 +11,9 @@ import pytest
 from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
 from tierfetch.quorum.core.roles import Candidate, Poll
 from tierfetch.quorum.core.state import LeaderAndEpoch, OffsetAndEpoch, RaftState, ReplicaKey
-from tierfetch.sim.judges.core.durability import DurableVote
+from tierfetch.sim.judges.core.events import Observed, QuorumLeaderElected, VoteCast
 from tierfetch.sim.judges.core.partition import InvariantViolationError
+from tierfetch.sim.judges.durability import DurableVote
 from tierfetch.sim.judges.quorum_replicas import QuorumJudge
 from tierfetch.sim.machine.process import Process
 
@@ -23,13 +24,17 @@ HOSTS = {node_id: host for host, node_id in NODES.items()}
 class Scene:
     def __init__(self) -> None:
         self.replicas: dict[str, Any] = {}
-        self.told: list[tuple[str, ...]] = []
+        self.published: list[Observed] = []
         self.on_disk: dict[str, DurableVote] = {}
         self.lasts: dict[str, OffsetAndEpoch] = {}
         self.durable: dict[str, int] = {}
-        self.watch = QuorumJudge(NODES, self.replicas.get, self, lambda *_: None)  # type: ignore[arg-type]
-        self.watch.on_vote = lambda *hosts: self.told.append(hosts)
-        self.watch.on_win = lambda host: self.told.append((host,))
+        self.judge = QuorumJudge(
+            NODES,
+            self.replicas.get,
+            self,  # type: ignore[arg-type]
+            lambda *_: None,
+            self.published.append,
+        )
 
     def vote(self, host: str, _: Path) -> DurableVote | None:
         return self.on_disk.get(host)
@@ -44,7 +49,7 @@ class Scene:
             replica = _replica(RaftState.LEADER, LeaderAndEpoch(1, epoch), 1, (), offset, _log(10, entries))
             replica.voters = SimpleNamespace(voters=[SimpleNamespace(id=node_id) for node_id in NODES.values()])
             self.replicas["one"] = replica
-            self.watch.on_event(Process("one", 1))
+            self.judge.look(Process("one", 1))
 
     def ends(self, host: str, epoch: int, offset: int) -> None:
         """Its log."""
@@ -61,7 +66,7 @@ class Scene:
         replica = _replica(state, known, voted, counted, 0, _log(0, LeaderEpochCache()))
         replica._core._replica.log = SimpleNamespace(last=self.lasts.get(host, OffsetAndEpoch(0, 0)))
         self.replicas[host] = replica
-        self.watch.on_event(Process(host, run))
+        self.judge.look(Process(host, run))
 
 
 def _log(end_offset: int, epochs: LeaderEpochCache) -> SimpleNamespace:
@@ -113,13 +118,13 @@ def _replica(
 )
 def test_whatever_is_judged_is_looked_at_when_it_changes_and_only_then(path: str, value: Any) -> None:
     scene, looks, process = Scene(), [], Process("one", 1)
-    scene.watch.invariants.observe = looks.append  # type: ignore[method-assign]
+    scene.judge.invariants.observe = looks.append  # type: ignore[method-assign]
     log = _log(10, LeaderEpochCache())
     replica = _replica(RaftState.CANDIDATE, LeaderAndEpoch(None, 5), None, (1,), 0, log)
     replica._core._replica.role = Candidate(0, Poll({1}))
     scene.replicas["one"] = replica
     for _ in range(2):
-        scene.watch.on_event(process)
+        scene.judge.look(process)
     assert len(looks) == 1
     *owners, name = path.split(".")
     owner: Any = replica
@@ -127,9 +132,9 @@ def test_whatever_is_judged_is_looked_at_when_it_changes_and_only_then(path: str
         owner = getattr(owner, each)
     setattr(owner, name, value)
     for _ in range(2):
-        scene.watch.on_event(process)
+        scene.judge.look(process)
     assert len(looks) == 2
-    scene.watch.on_event(Process("one", 2))
+    scene.judge.look(Process("one", 2))
     assert len(looks) == 3
 
 
@@ -146,7 +151,7 @@ def test_a_vote_for_itself_that_nobody_heard_of_binds_nobody() -> None:
     scene.see("one", 5, 1, voted=1)
     scene.see("one", 5, voted=3, run=2)
     scene.see("three", 5, 1, 3, voted=3, leads=True)
-    assert scene.told == [("one", "three"), ("three",)]
+    assert scene.published == [VoteCast("one", "three"), QuorumLeaderElected("three")]
 
 
 def test_a_process_does_not_change_its_mind() -> None:

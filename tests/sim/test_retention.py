@@ -8,14 +8,18 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration, TopicImage
+from tierfetch.controller.image.image import MetadataImage
 from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.plugins.layout import partition_directory
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.quorum.listener import CommittedBatch
 from tierfetch.sim.judges.core.coverage import CoverageJudge
+from tierfetch.sim.judges.core.events import LogStartMoved, MetadataChanged
+from tierfetch.sim.judges.core.judge import Judges
 from tierfetch.sim.judges.core.partition import InvariantViolationError, ReplicaStatus
-from tierfetch.sim.judges.core.retention import DECIDED_S, LATE_MS, RecentClock, RetentionJudge
 from tierfetch.sim.judges.observer import ReplicaObserver
+from tierfetch.sim.judges.retention import DECIDED_S, LATE_MS, RecentClock, RetentionJudge
 from tierfetch.sim.machine.clock import EPOCH_MS
 from tierfetch.sim.machine.filesystem import SimFilesystem
 from tierfetch.sim.machine.world import World
@@ -50,7 +54,7 @@ class Scene:
     def __init__(self, world: World, now: ClusterImage) -> None:
         self.world = world
         self.image = now
-        self.observer = ReplicaObserver(lambda _: None, lambda *_: None)
+        self.observer = ReplicaObserver(lambda _: None, lambda *_: None, lambda _: None)
         files = SimFilesystem()
         files.make_directory(DIRECTORY / "t-0")
         local = batch(8, at_ms=4_000) + batch(10, at_ms=5_000)
@@ -60,9 +64,15 @@ class Scene:
         self.clock = world.host("broker-1").clock
         machine = (RecentClock(self.clock), files)
         coverage = CoverageJudge(world.store.objects)
+        self.judges = Judges()
         self.judge = RetentionJudge(
             self.observer, lambda: self.image, world.store, coverage, {1: machine, 2: machine}, DIRECTORY
         )
+        self.judges.add(self.judge)
+        world.store.subscribers.append(self.judges.on_inside)
+
+    def starts(self, before: ReplicaStatus | None, now: ReplicaStatus) -> None:
+        self.judge.on(LogStartMoved(NAME, before, now))
 
     @staticmethod
     def key(base: int) -> str:
@@ -70,7 +80,7 @@ class Scene:
 
     def rises(self, to: int, *, at_ms: int, before: int = 0) -> None:
         self.world.loop.now_s = at_ms / 1000
-        self.observer.on_log_start(NAME, status(before), status(to))
+        self.starts(status(before), status(to))
 
 
 @pytest.fixture
@@ -123,7 +133,7 @@ def test_a_clock_that_was_ahead_a_moment_ago_may_have_decided(world: World) -> N
 def test_what_a_topic_wanted_a_moment_ago_may_have_decided(world: World) -> None:
     before, now = image(retention_ms="1000"), image(retention_ms="-1")
     scene = Scene(world, now)
-    scene.judge.changed(before, now)
+    scene.judge.on(MetadataChanged(CommittedBatch(0, 0, 0, 0, ()), MetadataImage(), before, now))
     scene.rises(4, at_ms=3_000)
     with refuses("lawful retention"):
         scene.rises(8, at_ms=int(DECIDED_S * 1000) + 5_000, before=4)
@@ -132,13 +142,13 @@ def test_what_a_topic_wanted_a_moment_ago_may_have_decided(world: World) -> None
 def test_others_start_where_a_leader_did(world: World) -> None:
     scene = Scene(world, image(retention_ms="0"))
     scene.rises(4, at_ms=3_000)
-    scene.observer.on_log_start(NAME, status(0, node_id=2, leads=False), status(4, node_id=2, leads=False))
+    scene.starts(status(0, node_id=2, leads=False), status(4, node_id=2, leads=False))
     for before, now in (
         (status(4, node_id=2, leads=False), status(6, node_id=2, leads=False)),
         (None, status(6, node_id=2)),
     ):
         with refuses("leader's log start: t-0: that of 2 is 6, leaders had 4"):
-            scene.observer.on_log_start(NAME, before, now)
+            scene.starts(before, now)
 
 
 @pytest.mark.parametrize(("starts", "is_first"), [((4, 4), True), ((0, 4), False), ((4, 0), False)])
@@ -150,17 +160,17 @@ def test_no_object_goes_that_a_member_of_the_isr_counts_for_its_log(
         scene.observer._statuses[node_id, NAME] = status(start, node_id=node_id)
     world.store.remove(scene.key(0))
     if is_first:
-        scene.judge.check()
+        scene.judges.check()
     else:
         with refuses("log start first: .* offset 0 is in no object"):
-            scene.judge.check()
+            scene.judges.check()
 
 
 def test_what_a_member_has_locally_may_go(world: World) -> None:
     scene = Scene(world, image())
     scene.observer._statuses[1, NAME] = status(0, local_start=0)
     world.store.remove(scene.key(0))
-    scene.judge.check()
+    scene.judges.check()
 
 
 @pytest.mark.parametrize(

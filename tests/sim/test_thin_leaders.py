@@ -9,9 +9,11 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
+from tierfetch.controller.image.image import MetadataImage
 from tierfetch.controller.image.registrations import PartitionKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.quorum.listener import CommittedBatch
+from tierfetch.sim.judges.core.events import HeartbeatAnswered, HeartbeatReceived, MetadataChanged
 from tierfetch.sim.judges.core.heartbeats import HeartbeatJudge
 from tierfetch.sim.judges.core.partition import InvariantViolationError
 from tierfetch.sim.judges.core.thin_leaders import ThinLeadersJudge
@@ -27,7 +29,7 @@ def image(now: PartitionRegistration) -> ClusterImage:
 
 
 def judge(*, thin: tuple[int, ...], age_ms: int = 0, next_offset: int = OFFSET) -> ThinLeadersJudge:
-    heartbeats = HeartbeatJudge(lambda: 0.0, pytest.fail, warm_bytes=100, warm_ms=1_000)
+    heartbeats = HeartbeatJudge(lambda: 0.0, warm_bytes=100, warm_ms=1_000)
     for broker_id in (1, 2):
         item = SimpleNamespace(topic_id=T, partition_index=0, local_bytes=1, age_ms=age_ms)
         request = SimpleNamespace(
@@ -37,13 +39,14 @@ def judge(*, thin: tuple[int, ...], age_ms: int = 0, next_offset: int = OFFSET) 
             want_shut_down=False,
             thin_replicas=(item,) if broker_id in thin else (),
         )
-        heartbeats.note(EPOCH, next_offset, request)
+        heartbeats.on(HeartbeatReceived(EPOCH, next_offset, request))
     return ThinLeadersJudge(heartbeats)
 
 
 def elect(there: ThinLeadersJudge, leader: int, epoch: int = EPOCH) -> None:
     now = replace(BEFORE, leader=leader, isr=(1, 2), leader_epoch=2)
-    there.changed(CommittedBatch(OFFSET, OFFSET, epoch, 0, ()), image(BEFORE), image(now))
+    batch = CommittedBatch(OFFSET, OFFSET, epoch, 0, ())
+    there.on(MetadataChanged(batch, MetadataImage(), image(BEFORE), image(now)))
 
 
 def test_a_thin_replica_does_not_lead_while_a_full_one_lives() -> None:
@@ -68,14 +71,12 @@ def test_a_new_controller_knows_nothing() -> None:
 
 
 def test_the_past_is_refused() -> None:
-    found: list[Exception] = []
-    heartbeats = HeartbeatJudge(lambda: 0.0, found.append, warm_bytes=1, warm_ms=1)
+    heartbeats = HeartbeatJudge(lambda: 0.0, warm_bytes=1, warm_ms=1)
     request = SimpleNamespace(broker_id=1, broker_epoch=3)
-    heartbeats.check_answer(request, ErrorCode.none, 3)
-    heartbeats.check_answer(request, ErrorCode.stale_broker_epoch, 9)
-    assert not found
-    heartbeats.check_answer(request, ErrorCode.none, 9)
-    assert "the past is refused" in str(found)
+    heartbeats.on(HeartbeatAnswered(request, ErrorCode.none, 3))
+    heartbeats.on(HeartbeatAnswered(request, ErrorCode.stale_broker_epoch, 9))
+    with pytest.raises(InvariantViolationError, match="the past is refused"):
+        heartbeats.on(HeartbeatAnswered(request, ErrorCode.none, 9))
     assert not heartbeats.known(EPOCH, 1, 3, OFFSET)
 
 

@@ -3,7 +3,7 @@
 | invariant                   | violated when                                                                          |
 |-----------------------------|----------------------------------------------------------------------------------------|
 | committed before it is told | records, acks=all, a high watermark or a latest offset go beyond what leaders have     |
-|                             | reported as committed (`LossJudge.check_told`)                                       |
+|                             | reported as committed, less the losses that are allowed                                |
 | told start                  | a log start, or an earliest offset, is above all that leaders have had                 |
 | known producers             | a batch is refused for its sequence, though its producer has lost nothing that was     |
 |                             | acknowledged by all: neither by a fault, nor by retention; nor is it in the log, below |
@@ -16,12 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from ....protocol.topics import TopicIdPartition, TopicPartition
-from ...scenarios.workload import Logs
-from ..observer import ReplicaObserver
-from .broker_losses import LossJudge
+from .allowed_losses import AllowedLosses
+from .events import CommitReported, Logs, LogStartReported, Observed, OffsetRefused, SequenceRefused
 from .history import History, Send
-from .partition import InvariantViolationError, ReplicaStatus
-from .retention import headers_of
+from .partition import InvariantViolationError, Replicas, ReplicaStatus
+from .replicas import headers_of
 
 
 class ClientAnswersJudge:
@@ -32,26 +31,40 @@ class ClientAnswersJudge:
     def __init__(
         self,
         history: History,
-        losses: LossJudge,
-        observer: ReplicaObserver,
+        allowed_losses_of: Callable[[TopicIdPartition], AllowedLosses],
+        replicas: Replicas,
         hosts: Mapping[int, str],
         name_of: Callable[[TopicPartition], TopicIdPartition],
         highest_start: Callable[[TopicIdPartition], int],
         segments_of: Callable[[TopicIdPartition], Iterable[tuple[int, bytes]]],
     ) -> None:
         self._history = history
-        self._losses = losses
-        self._observer = observer
+        self._allowed_losses_of = allowed_losses_of
+        self._replicas = replicas
         self._hosts = hosts
         self._name_of = name_of
         self._highest_start = highest_start
         self._segments_of = segments_of
 
-    def committed(self, partition: TopicPartition, end_offset: int, who: str, asked_ms: int) -> None:
-        """Somebody who asked then takes everything below for committed. InvariantViolationError."""
-        self._losses.check_told(self._name_of(partition), end_offset, who, asked_ms)
+    def on(self, event: Observed) -> None:
+        match event:
+            case CommitReported(partition, end_offset, client, asked_ms):
+                self._commit_reported(partition, end_offset, client, asked_ms)
+            case LogStartReported(partition, start_offset, client):
+                self._begins(partition, start_offset, client)
+            case OffsetRefused(partition, offset, host, logs):
+                self._out_of_range(partition, offset, host, logs)
+            case SequenceRefused(partition, send):
+                self._refused(partition, send)
 
-    def begins(self, partition: TopicPartition, start_offset: int, who: str) -> None:
+    def _commit_reported(self, partition: TopicPartition, end_offset: int, client: str, asked_ms: int) -> None:
+        name = self._name_of(partition)
+        committed_end = self._replicas.of(name).committed_end
+        if end_offset > committed_end and not self._allowed_losses_of(name).may_be_committed(end_offset, asked_ms):
+            detail = f"{partition}: {client} was told of {end_offset}, leaders reported {committed_end}"
+            raise InvariantViolationError("committed before it is told", detail)
+
+    def _begins(self, partition: TopicPartition, start_offset: int, who: str) -> None:
         """The log does, as somebody is told. InvariantViolationError."""
         highest = self._highest_start(self._name_of(partition))
         if start_offset > highest:
@@ -61,10 +74,10 @@ class ClientAnswersJudge:
     def logs_of(self, partition: TopicPartition) -> dict[str, ReplicaStatus]:
         """Of those that are hosted now."""
         name = self._name_of(partition)
-        found = ((host, self._observer.status(node_id, name)) for node_id, host in self._hosts.items())
+        found = ((host, self._replicas.status(node_id, name)) for node_id, host in self._hosts.items())
         return {host: status for host, status in found if status is not None}
 
-    def out_of_range(self, partition: TopicPartition, offset: int, host: str, asked: Logs) -> None:
+    def _out_of_range(self, partition: TopicPartition, offset: int, host: str, asked: Logs) -> None:
         """A leader there says so; when it was `asked` the logs were like that. InvariantViolationError."""
         before, now = asked.get(host), self.logs_of(partition).get(host)
         if before is None or now is None or before.leads_epoch is None:
@@ -73,10 +86,10 @@ class ClientAnswersJudge:
         if is_same and now.log_start_offset <= offset <= before.log_end_offset:
             raise InvariantViolationError("out of range", f"{partition}: {host} refuses {offset}, and is {now}")
 
-    def refused(self, partition: TopicPartition, send: Send) -> None:
+    def _refused(self, partition: TopicPartition, send: Send) -> None:
         """For its sequence. InvariantViolationError."""
         name = self._name_of(partition)
-        if not send.wants_all or self._losses.allowed_losses_of(name):
+        if not send.wants_all or self._allowed_losses_of(name):
             return
         ends = [
             each.base_offset + len(each.values)

@@ -18,6 +18,7 @@ from ....plugins.layout import LOG_SUFFIX, partition_directory
 from ....protocol.errors import CorruptRecordError
 from ....protocol.records import iter_batches
 from ....protocol.topics import TopicIdPartition
+from .events import LocalStartMoved, Observed
 from .partition import InvariantViolationError, ReplicaStatus
 
 _Range = tuple[int, int]
@@ -33,6 +34,10 @@ class CoverageJudge:
         self._floor_of = floor_of
         self._ranges: dict[str, tuple[bytes, _Range | None]] = {}
         """What was found in which object."""
+
+    def on(self, event: Observed) -> None:
+        if isinstance(event, LocalStartMoved):
+            self.begins_at(event.partition, event.now)
 
     def begins_at(self, name: TopicIdPartition, now: ReplicaStatus) -> None:
         """InvariantViolationError."""

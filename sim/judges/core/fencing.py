@@ -25,6 +25,7 @@ from typing import Final
 
 from ....broker.cluster.view import BrokerRegistration, ClusterImage
 from ....quorum.listener import CommittedBatch
+from .events import ControllerElected, MetadataChanged, Observed, ProcessEnded
 from .heartbeats import HeartbeatJudge
 from .partition import InvariantViolationError
 
@@ -67,15 +68,25 @@ class FencingJudge:
         """When a broker's process ended last."""
         self._fast: dict[int, _Fast] = {}
 
-    def leads(self, epoch: int) -> None:
+    def on(self, event: Observed) -> None:
+        match event:
+            case MetadataChanged(batch, _, before, after):
+                self._changed(batch, before, after)
+            case ControllerElected(epoch):
+                self._leads(epoch)
+            case ProcessEnded(host):
+                self._ended(host)
+
+    def _leads(self, epoch: int) -> None:
         """A controller begins to lead."""
         self._leads_since_s.setdefault(epoch, self._now_s())
 
-    def ended(self, broker_id: int) -> None:
-        """Its process is gone."""
-        self._ended_s[broker_id] = self._now_s()
+    def _ended(self, host: str) -> None:
+        for broker_id, name in self._hosts.items():
+            if name == host:
+                self._ended_s[broker_id] = self._now_s()
 
-    def changed(self, batch: CommittedBatch, before: ClusterImage, after: ClusterImage) -> None:
+    def _changed(self, batch: CommittedBatch, before: ClusterImage, after: ClusterImage) -> None:
         """InvariantViolationError."""
         for broker_id, now in after.brokers.items():
             then = before.brokers.get(broker_id)

@@ -1,7 +1,7 @@
 """What brokers have told the active controller in their heartbeats, read off at the controllers' listeners.
 
-    a broker --heartbeat--> listener of a controller --`note`--> when, and how far the metadata log went then
-                                                    --answer--> was it right to believe it?
+    a broker --heartbeat--> listener of a controller --`HeartbeatReceived`--> when, and where its log ended
+                                                    --`HeartbeatAnswered`--> was it right to accept it?
 
 A controller knows what it was told itself, in the epoch in which it leads, and decides before it appends: what it knew
 when it wrote the batch at an offset is what it was told while its next record would have had that offset, or a lower
@@ -21,10 +21,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from ....controller.image.registrations import PartitionKey
-from ....controller.service import ControllerService
-from ....protocol.api import ApiKey
 from ....protocol.errors import ErrorCode
-from ....protocol.net.dispatch import RequestContext
+from .events import HeartbeatAnswered, HeartbeatReceived, Observed
 from .partition import InvariantViolationError
 
 REMEMBERED_MAX: Final = 64
@@ -48,32 +46,20 @@ class Heard:
 class HeartbeatJudge:
     """By the controller's epoch and the broker. A replica has warmed with `warm_bytes`, or after `warm_ms`."""
 
-    def __init__(
-        self, now_s: Callable[[], float], report: Callable[[Exception], None], *, warm_bytes: int, warm_ms: int
-    ) -> None:
-        """`report` is told of violations: raised in a controller they would only end a connection."""
+    def __init__(self, now_s: Callable[[], float], *, warm_bytes: int, warm_ms: int) -> None:
         self._now_s = now_s
-        self._report = report
         self._warm_bytes = warm_bytes
         self._warm_ms = warm_ms
         self._heard: dict[tuple[int, int], deque[Heard]] = {}
 
-    def watch(self, service: ControllerService) -> None:
-        """All heartbeats that come to this controller from now on."""
-        handlers = service.quorum.server.handlers
-        handle = handlers[ApiKey.BROKER_HEARTBEAT]
+    def on(self, event: Observed) -> None:
+        match event:
+            case HeartbeatReceived(epoch, next_offset, request):
+                self._note(epoch, next_offset, request)
+            case HeartbeatAnswered(request, code, registered_epoch):
+                self._check_answer(request, code, registered_epoch)
 
-        async def watched(context: RequestContext, request: Any) -> Any:
-            if service.controller.is_active:
-                self.note(service.node.leader_and_epoch.epoch, service.node.next_offset, request)
-            answer = await handle(context, request)
-            broker = service.controller.core.state.image.brokers.get(request.broker_id)
-            self.check_answer(request, ErrorCode(answer["error_code"]), None if broker is None else broker.epoch)
-            return answer
-
-        handlers[ApiKey.BROKER_HEARTBEAT] = watched
-
-    def note(self, epoch: int, next_offset: int, request: Any) -> None:
+    def _note(self, epoch: int, next_offset: int, request: Any) -> None:
         """A controller that leads in `epoch` is told this."""
         heard = self._heard.setdefault((epoch, request.broker_id), deque(maxlen=REMEMBERED_MAX))
         heard.append(
@@ -87,11 +73,11 @@ class HeartbeatJudge:
             )
         )
 
-    def check_answer(self, request: Any, code: ErrorCode, registered_epoch: int | None) -> None:
-        """Report a heartbeat that was believed, and is not of who is registered."""
+    def _check_answer(self, request: Any, code: ErrorCode, registered_epoch: int | None) -> None:
+        """A heartbeat that is accepted comes from the registration that counts. InvariantViolationError."""
         if code is ErrorCode.none and request.broker_epoch != registered_epoch:
             detail = f"broker {request.broker_id} of epoch {request.broker_epoch}; registered is {registered_epoch}"
-            self._report(InvariantViolationError("the past is refused", detail))
+            raise InvariantViolationError("the past is refused", detail)
 
     def known(self, epoch: int, broker_id: int, broker_epoch: int, offset: int) -> list[Heard]:
         """What the controller of `epoch` knew of a registration when it wrote at `offset`, the latest last."""

@@ -21,7 +21,7 @@ from ....broker.cluster.view import BrokerRegistration, ClusterImage, PartitionR
 from ....controller.core.state import LOST_DIRECTORY
 from ....protocol.topics import TopicIdPartition
 from ....quorum.listener import CommittedBatch
-from ..observer import ReplicaObserver
+from .events import LeaderProgressed, LeaversRequested, MetadataChanged, Observed
 from .heartbeats import HeartbeatJudge
 from .partition import InvariantViolationError, ReplicaStatus
 
@@ -40,14 +40,13 @@ class _Led:
 
 
 class IsrLeaversJudge:
-    """Of the leaders that `observer` sees, by the cluster's newest image. `now_s` is the event loop's time; `failed_s`
+    """Of all leaders, by the cluster's newest image. `now_s` is the event loop's time; `failed_s`
     tells of a broker when a call in its log directory failed last, None if none has; `may_lose` whether anything has
     ever kept it from a log: such a call, a full disk, rot.
     """
 
     def __init__(
         self,
-        observer: ReplicaObserver,
         image: Callable[[], ClusterImage],
         now_s: Callable[[], float],
         heartbeats: HeartbeatJudge,
@@ -65,10 +64,17 @@ class IsrLeaversJudge:
         self._registered_s: dict[tuple[int, int], float] = {}
         """By broker and its epoch."""
         self._led: dict[TopicIdPartition, _Led] = {}
-        observer.on_leader = self.moved
-        observer.on_leavers = self.asked_for
 
-    def moved(self, name: TopicIdPartition, leader: ReplicaStatus) -> None:
+    def on(self, event: Observed) -> None:
+        match event:
+            case LeaderProgressed(partition, leader):
+                self._progressed(partition, leader)
+            case LeaversRequested(partition, leader, brokers):
+                self._asked_for(partition, leader, brokers)
+            case MetadataChanged(batch, _, before, after):
+                self._changed(batch, before, after)
+
+    def _progressed(self, name: TopicIdPartition, leader: ReplicaStatus) -> None:
         """Something of a leader."""
         led = self._of(name, leader)
         if led is None:
@@ -80,7 +86,7 @@ class IsrLeaversJudge:
             assert registration is not None, name
             led.level_s, led.members = led.appended_s, frozenset(registration.isr)
 
-    def asked_for(self, name: TopicIdPartition, leader: ReplicaStatus, leavers: Collection[int]) -> None:
+    def _asked_for(self, name: TopicIdPartition, leader: ReplicaStatus, leavers: Collection[int]) -> None:
         """A leader wants these to leave. InvariantViolationError."""
         led, registration = self._of(name, leader), self._image().partition(name.topic_partition)
         if led is None or registration is None:
@@ -93,7 +99,7 @@ class IsrLeaversJudge:
                 detail = f"{name.topic_partition}: {leader.node_id} wants {member} out of the ISR of {registration}"
                 raise InvariantViolationError("left behind", f"{detail}, which was level {since_ms:.0f} ms ago")
 
-    def changed(self, batch: CommittedBatch, before: ClusterImage, after: ClusterImage) -> None:
+    def _changed(self, batch: CommittedBatch, before: ClusterImage, after: ClusterImage) -> None:
         """InvariantViolationError."""
         for broker in after.brokers.values():
             self._registered_s.setdefault((broker.id, broker.epoch), self._now_s())

@@ -17,38 +17,58 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from ....broker.cluster.view import ClusterImage, PartitionRegistration
 from ....protocol.topics import TopicIdPartition
-from ..observer import ReplicaObserver
-from .broker_losses import FLUSH_NEVER
-from .durability import DurableLogs
-from .partition import InvariantViolationError, ReplicaStatus
+from .allowed_losses import FLUSH_NEVER
+from .events import Committed, JoinersRequested, MetadataChanged, Observed, Truncated
+from .partition import InvariantViolationError, Replicas, ReplicaStatus
+
+
+class Disks(Protocol):
+    """What is on the disks of all machines."""
+
+    def holds(self, host: str, directory: Path, end_offset: int) -> bool:
+        """Whether everything below `end_offset` would survive a crash now."""
+
+    def found_end(self, host: str, directory: Path) -> int:
+        """Up to which offset a process that starts there now finds the log."""
 
 
 class IsrMembersJudge:
-    """Of the replicas that `observer` sees, by the cluster's newest image. `hosts` by broker id keep their logs in
+    """Of all replicas, by the cluster's newest image. `hosts` by broker id keep their logs in
     `directory`.
     """
 
     def __init__(
         self,
-        observer: ReplicaObserver,
+        replicas: Replicas,
+        has_lost: Callable[[int, TopicIdPartition], bool],
         image: Callable[[], ClusterImage],
-        disks: DurableLogs,
+        disks: Disks,
         hosts: Mapping[int, str],
         directory: Path,
     ) -> None:
-        self._observer = observer
+        self._replicas = replicas
+        self._has_lost = has_lost
         self._image = image
         self._disks = disks
         self._hosts = hosts
         self._directory = directory
-        observer.on_commit = self.committed
-        observer.on_truncation = self.truncated
-        observer.on_joiners = self.asked_for
 
-    def committed(self, name: TopicIdPartition, leader: ReplicaStatus) -> None:
+    def on(self, event: Observed) -> None:
+        match event:
+            case Committed(partition, leader):
+                self._committed(partition, leader)
+            case Truncated(partition, before, after):
+                self._truncated(partition, before, after)
+            case JoinersRequested(partition, leader, brokers):
+                self._asked_for(partition, leader, brokers)
+            case MetadataChanged(_, _, before_image, after_image):
+                self._changed(before_image, after_image)
+
+    def _committed(self, name: TopicIdPartition, leader: ReplicaStatus) -> None:
         """InvariantViolationError."""
         now = self._registration(name)
         if now is None or now.leader_epoch != leader.leads_epoch:
@@ -72,18 +92,18 @@ class IsrMembersJudge:
             )
             raise InvariantViolationError("enough copies", f"{detail}, {wanted} of them shall have it")
 
-    def truncated(self, name: TopicIdPartition, before: ReplicaStatus, after: ReplicaStatus) -> None:
+    def _truncated(self, name: TopicIdPartition, before: ReplicaStatus, after: ReplicaStatus) -> None:
         """InvariantViolationError."""
         now = self._registration(name)
         if now is None or after.node_id not in now.isr or self._status(after.node_id, name) is None:
             return
-        invariants = self._observer.of(name)
+        invariants = self._replicas.of(name)
         same_end = min(invariants.committed_end, invariants.first_difference(before))
         if after.log_end_offset < same_end:
             detail = f"{name.topic_partition}: {after.node_id} in the ISR of {now} goes back to {after.log_end_offset}"
             raise InvariantViolationError("keeps whole", f"{detail}, up to {same_end} it had what is committed")
 
-    def asked_for(self, name: TopicIdPartition, leader: ReplicaStatus, joiners: Collection[int]) -> None:
+    def _asked_for(self, name: TopicIdPartition, leader: ReplicaStatus, joiners: Collection[int]) -> None:
         """A leader asks for these to be members. InvariantViolationError."""
         now = self._registration(name)
         if now is None or now.leader_epoch != leader.leads_epoch:
@@ -91,7 +111,7 @@ class IsrMembersJudge:
         for member in sorted(joiners):
             self._check_level(name, member, leader.high_watermark, f"{leader.node_id} asks for it")
 
-    def changed(self, before: ClusterImage, after: ClusterImage) -> None:
+    def _changed(self, before: ClusterImage, after: ClusterImage) -> None:
         """InvariantViolationError."""
         for topic in after.topics.values():
             old = before.topics.get(topic.name)
@@ -102,7 +122,7 @@ class IsrMembersJudge:
                     continue
                 name = topic.id_partition(number)
                 for member in sorted(set(now.isr) - set(then.isr)):
-                    self._check_level(name, member, self._observer.of(name).committed_end, f"it was {then}")
+                    self._check_level(name, member, self._replicas.of(name).committed_end, f"it was {then}")
 
     def _check_level(self, name: TopicIdPartition, member: int, committed_end: int, why: str) -> None:
         status = self._status(member, name)
@@ -122,13 +142,9 @@ class IsrMembersJudge:
         """Of its log. None if nothing can be demanded of it."""
         if self._has_lost(member, name):
             return None
-        status = self._observer.status(member, name)
+        status = self._replicas.status(member, name)
         return self._disks.found_end(*self._place(member, name)) if status is None else status.log_end_offset
-
-    def _has_lost(self, member: int, name: TopicIdPartition) -> bool:
-        losses = self._observer.losses.get(name)
-        return losses is not None and losses.has_lost(member)
 
     def _status(self, member: int, name: TopicIdPartition) -> ReplicaStatus | None:
         """None if nothing can be demanded of it."""
-        return None if self._has_lost(member, name) else self._observer.status(member, name)
+        return None if self._has_lost(member, name) else self._replicas.status(member, name)

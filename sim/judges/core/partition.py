@@ -19,8 +19,10 @@ the committed prefix back; replicas that still believe in what was lost are left
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Protocol
 
 from ....log.core.epochs import EpochEntry
+from ....protocol.topics import TopicIdPartition
 from ....protocol.values import value
 
 
@@ -48,6 +50,15 @@ class ReplicaStatus:
     high_watermark: int
     log_end_offset: int
     epochs: tuple[EpochEntry, ...]
+
+
+class Replicas(Protocol):
+    """All replicas of a run, as of the last event."""
+
+    def of(self, name: TopicIdPartition) -> PartitionJudge: ...
+
+    def status(self, node_id: int, name: TopicIdPartition) -> ReplicaStatus | None:
+        """None if the node is down or has no such replica."""
 
 
 class PartitionJudge:

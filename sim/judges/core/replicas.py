@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ....log.core.epochs import EpochEntry
+from ....protocol.errors import CorruptRecordError
 from ....protocol.records import BatchHeader, iter_batches, iter_records
 from ....protocol.records.control import ControlType, control_type
 from .acknowledged_writes import Anomaly
@@ -104,6 +105,15 @@ def batches_of(data: bytes) -> tuple[StoredBatch, ...]:
         StoredBatch(header, bytes(data[position : position + header.size_bytes]))
         for position, header in iter_batches(data)
     )
+
+
+def headers_of(data: bytes) -> Iterator[BatchHeader]:
+    """Up to the first one that is damaged."""
+    try:
+        for _, header in iter_batches(data):
+            yield header
+    except CorruptRecordError:
+        return
 
 
 def check_partition(

@@ -15,19 +15,24 @@ from collections.abc import Iterator
 from ....broker.cluster.view import NO_LEADER, ClusterImage, PartitionRegistration, TopicImage
 from ....controller.image.registrations import PartitionKey
 from ....quorum.listener import CommittedBatch
+from .events import MetadataChanged, Observed
 from .heartbeats import HeartbeatJudge
 from .partition import InvariantViolationError
 
 
 class ThinLeadersJudge:
-    """Told of every batch of the metadata log."""
+    """Of every election, by what `heartbeats` knows."""
 
     def __init__(self, heartbeats: HeartbeatJudge) -> None:
         self._heartbeats = heartbeats
         self.spared = 0
         """Elections in which a thin replica could have been taken, and a full one was."""
 
-    def changed(self, batch: CommittedBatch, before: ClusterImage, after: ClusterImage) -> None:
+    def on(self, event: Observed) -> None:
+        if isinstance(event, MetadataChanged):
+            self._changed(event.batch, event.before, event.after)
+
+    def _changed(self, batch: CommittedBatch, before: ClusterImage, after: ClusterImage) -> None:
         """InvariantViolationError."""
         for topic in after.topics.values():
             for number, then, now in _elections(before.topics.get(topic.name), topic):

@@ -7,8 +7,7 @@
 | whole tier   | the ledger of who uploads has a finished segment whose records never were in the store             |
 | sound tier   | or were uploaded with a batch that is damaged                                                      |
 
-An upload runs in the broker's own process, which would take a violation for a fault of the store: it is kept until
-`check`, after the event.
+An upload runs in the broker's own process, which would take a violation for a fault of the store: `Judges.on_inside`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from ....plugins.layout import LOG_SUFFIX, partition_of
 from ....protocol.errors import CorruptRecordError
 from ....protocol.records import iter_batches
 from ....protocol.topics import TopicIdPartition
-from ...machine.objects import UploadEnds
+from ...machine.store_events import Uploaded, UploadStarted
+from .events import Observed
 from .partition import InvariantViolationError
 
 StableEndOf = Callable[[str, TopicIdPartition], int | None]
@@ -32,7 +32,7 @@ _LOG: Final = f".{LOG_SUFFIX}"
 
 
 class TieredRecordsJudge:
-    """`SimObjectStore.on_upload` is `begins`."""
+    """Judges each upload, and what the ledger says then. `put_ever` are the keys of all objects there ever were."""
 
     def __init__(self, stable_end_of: StableEndOf, finished_in: FinishedIn, put_ever: Collection[str]) -> None:
         self._stable_end_of = stable_end_of
@@ -40,28 +40,32 @@ class TieredRecordsJudge:
         self._put_ever = put_ever
         self._damaged: dict[str, str] = {}
         """What is wrong with uploads, by their key."""
-        self._violation: InvariantViolationError | None = None
+        self._stable_ends: dict[int, int] = {}
+        """The last stable offset as an upload of records began, by the upload."""
 
-    def check(self) -> None:
-        """After every event. InvariantViolationError."""
-        if self._violation is not None:
-            raise self._violation
+    def on(self, event: Observed) -> None:
+        match event:
+            case UploadStarted(upload, host, key):
+                self._started(upload, host, key)
+            case Uploaded(upload, host, key, data) if upload in self._stable_ends:
+                self._uploaded(host, key, self._stable_ends.pop(upload), data)
 
-    def begins(self, host: str, key: str) -> UploadEnds | None:
-        """What to tell the bytes to; None of an object that holds no records."""
+    def _started(self, upload: int, host: str, key: str) -> None:
         directory, _, name = key.rpartition("/")
         partition = partition_of(directory)
         if partition is None or not name.endswith(_LOG):
-            return None
+            return
         for finished in self._finished_in(host, partition):
             if finished not in self._put_ever:
-                self._violated("whole tier", f"{host} takes {finished} for finished, which was never put")
+                raise InvariantViolationError("whole tier", f"{host} has {finished} as finished, which was never put")
             if finished in self._damaged:
-                self._violated("sound tier", f"{host} takes {finished} for finished: {self._damaged[finished]}")
+                detail = f"{host} has {finished} as finished: {self._damaged[finished]}"
+                raise InvariantViolationError("sound tier", detail)
         stable_end = self._stable_end_of(host, partition)
-        return None if stable_end is None else lambda data: self._ends(host, key, stable_end, data)
+        if stable_end is not None:
+            self._stable_ends[upload] = stable_end
 
-    def _ends(self, host: str, key: str, stable_end: int, data: bytes) -> None:
+    def _uploaded(self, host: str, key: str, stable_end: int, data: bytes) -> None:
         try:
             end = max((header.next_offset for _, header in iter_batches(data)), default=0)
         except CorruptRecordError as damage:
@@ -69,7 +73,4 @@ class TieredRecordsJudge:
             return
         if end > stable_end:
             detail = f"{host} uploads {key}, which ends at {end}; its last stable offset was {stable_end}"
-            self._violated("stable tier", detail)
-
-    def _violated(self, invariant: str, detail: str) -> None:
-        self._violation = self._violation or InvariantViolationError(invariant, detail)
+            raise InvariantViolationError("stable tier", detail)

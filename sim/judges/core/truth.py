@@ -2,7 +2,7 @@
 
     controller 1 --on_commit--> |                    | --> image (as brokers see it), metadata (as controllers do)
     controller 2 --on_commit--> | same at an offset? | --> invariants of the metadata
-    controller 3 --on_commit--> |                    | --> listeners: what became of it
+    controller 3 --on_commit--> |                    | --> judges: what became of it
 
 | invariant          | violated when                                                                          |
 |--------------------|----------------------------------------------------------------------------------------|
@@ -20,7 +20,7 @@ anew applies everything again, from its snapshot on, and is compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
 from uuid import UUID
 
 from ....broker.cluster.view import ClusterImage
@@ -31,34 +31,57 @@ from ....controller.records import PartitionChangeRecord, TopicRecord, decode_re
 from ....protocol.topics import TopicIdPartition
 from ....quorum.core.state import LeaderAndEpoch
 from ....quorum.listener import CommittedBatch, SnapshotContent
+from .events import ControllerElected, MetadataChanged, UncleanlyElected
+from .judge import Judges
 from .metadata_image import check_change, check_image
-from .operator_elections import OperatorElections
 from .partition import InvariantViolationError
 
-OnChange = Callable[[MetadataImage, ClusterImage, ClusterImage], None]
-"""The controllers' image, and the brokers' before and after a batch."""
+
+class OperatorElections:
+    """Unclean elections that an operator asks for: each request permits one, until an answer says that it is over.
+
+    | the request                 | permits                                               |
+    |-----------------------------|-------------------------------------------------------|
+    | is under way                | elections of its partition                            |
+    | was answered                | none any longer: what it did was committed before     |
+    | got no answer               | one: it may be carried out at any time, or never      |
+    """
+
+    def __init__(self) -> None:
+        self._under_way = Counter[PartitionKey]()
+        self._unanswered = Counter[PartitionKey]()
+
+    def begins(self, key: PartitionKey) -> None:
+        self._under_way[key] += 1
+
+    def ends(self, key: PartitionKey, *, is_answered: bool) -> None:
+        """A request has ended, for who made it."""
+        assert self._under_way[key] > 0, key
+        self._under_way[key] -= 1
+        self._unanswered[key] += not is_answered
+
+    def permits(self, key: PartitionKey) -> bool:
+        """An election happened: whether a request permitted it."""
+        if self._under_way[key]:
+            return True
+        is_permitted = self._unanswered[key] > 0
+        self._unanswered[key] -= is_permitted
+        return is_permitted
 
 
 class ClusterTruth:
     """`tap` is for each run of a controller. `image` is the newest; `version` counts its changes."""
 
-    def __init__(self, cluster_id: str, listener_name: str) -> None:
+    def __init__(self, cluster_id: str, listener_name: str, judges: Judges) -> None:
         self.metadata = MetadataImage()
         self.version = 0
-        self.violation: Exception | None = None
         self.next_offset = 0
-        self.batch: CommittedBatch
-        """The one that was applied last."""
-        self.on_change: list[OnChange] = []
-        self.on_lead: Callable[[int], None] = lambda _: None
-        """Told the epoch in which a controller begins to lead, as soon as it knows that itself."""
         self._lost: dict[int, set[UUID]] = {}
         """By broker: directories that are gone, and never come back."""
-        self.on_unclean: Callable[[TopicIdPartition, int], None] = lambda *_: None
-        """Told of an election that an operator asked for: partition and leader."""
         self.asked = OperatorElections()
         self.topics: dict[UUID, str] = {}
         """All that ever were: id and name."""
+        self.judges = judges
         self._view = MetadataView(cluster_id, listener_name)
         self._records: dict[int, tuple[bytes, ...]] = {}
 
@@ -73,11 +96,6 @@ class ClusterTruth:
         """A broker's log directory is lost, with all that it held."""
         self._lost.setdefault(broker_id, set()).add(directory)
 
-    def check(self) -> None:
-        """After every event: raises what was found. A listener that raised would only stop its controller."""
-        if self.violation is not None:
-            raise self.violation
-
     def applied(self, host: str, batch: CommittedBatch) -> None:
         """A controller has applied a committed batch. InvariantViolationError."""
         if batch.base_offset < self.next_offset:
@@ -87,7 +105,6 @@ class ClusterTruth:
                 raise InvariantViolationError("same state machine", detail)
             return
         self._records[batch.base_offset] = batch.records
-        self.batch = batch
         self.next_offset = batch.last_offset + 1
         for value in batch.records:
             self._replay(value)
@@ -95,8 +112,7 @@ class ClusterTruth:
         before = self.image
         if self._view.apply(batch.records):
             self.version += 1
-            for listener in self.on_change:
-                listener(self.metadata, before, self.image)
+            self.judges.on(MetadataChanged(batch, self.metadata, before, self.image))
 
     def loaded(self, host: str, snapshot: SnapshotContent) -> None:
         """A controller begins with a snapshot. InvariantViolationError."""
@@ -112,10 +128,6 @@ class ClusterTruth:
             if one != other:
                 detail = f"{host} loads {name} {one} up to offset {snapshot.offset}, the log says {other}"
                 raise InvariantViolationError("same snapshot", detail)
-
-    def report(self, violation: Exception) -> None:
-        """To be raised after this event; the first one counts."""
-        self.violation = self.violation or violation
 
     def _replay(self, value: bytes) -> None:
         record = decode_record(value).record
@@ -144,7 +156,8 @@ class ClusterTruth:
         if now.leader not in allowed:
             if not self.asked.permits(key):
                 raise InvariantViolationError("allowed election", where)
-            self.on_unclean(TopicIdPartition(key.topic_id, self.topics[key.topic_id], key.partition), now.leader)
+            name = TopicIdPartition(key.topic_id, self.topics[key.topic_id], key.partition)
+            self.judges.on(UncleanlyElected(name, now.leader))
 
     def _is_lost(self, registration: PartitionRegistration, member: int) -> bool:
         """A replica of which nobody had said yet where it lies may have been in any."""
@@ -163,18 +176,18 @@ class Tap:
         try:
             self._truth.applied(self._host, batch)
         except (AssertionError, LookupError) as violation:
-            self._truth.report(violation)
+            self._truth.judges.report(violation)
 
     def on_load_snapshot(self, snapshot: SnapshotContent) -> None:
         try:
             self._truth.loaded(self._host, snapshot)
         except (AssertionError, LookupError) as violation:
-            self._truth.report(violation)
+            self._truth.judges.report(violation)
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
         """Of all replicas the leader is the first to know."""
         if leader.leader_id is not None:
-            self._truth.on_lead(leader.epoch)
+            self._truth.judges.on(ControllerElected(leader.epoch))
 
 
 def contents_of(one: MetadataImage, other: MetadataImage) -> dict[str, tuple[object, object]]:

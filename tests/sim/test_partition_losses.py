@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tierfetch.sim.judges.core.lost_copies import PartitionLosses
+from tierfetch.sim.judges.core.allowed_losses import PartitionLosses
 
 NEVER = 2**63 - 1
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
-from ...machine.filesystem import Directory, Inode, SimFilesystem
+from ..machine.filesystem import Directory, Inode, SimFilesystem
 
 LOG_SUFFIX: Final = ".log"
 SWAP_SUFFIX: Final = ".swap"

@@ -7,23 +7,29 @@ It reads the files itself, batch by batch, and does not ask the broker's recover
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from ....broker.cluster.view import ClusterImage, PartitionRegistration
-from ....protocol.errors import CorruptRecordError
-from ....protocol.records import iter_batches
-from ....protocol.topics import TopicIdPartition
-from ...machine.filesystem import SimFilesystem
-from ...machine.world import World
-from ..observer import ReplicaObserver
-from .allowed_losses import AllowedLoss, AllowedLosses
-from .lost_copies import PartitionLosses
-from .partition import InvariantViolationError
-
-FLUSH_NEVER = 2**63 - 1
+from ...broker.cluster.view import ClusterImage, PartitionRegistration
+from ...protocol.errors import CorruptRecordError
+from ...protocol.records import iter_batches
+from ...protocol.topics import TopicIdPartition
+from ..machine.filesystem import SimFilesystem
+from ..machine.world import World
+from .core.allowed_losses import FLUSH_NEVER, AllowedLoss, AllowedLosses, PartitionLosses
+from .core.events import (
+    DiskWiped,
+    FilesChanged,
+    MachinesCrashed,
+    NodeCrashing,
+    Observed,
+    ReplicaChanged,
+    ReplicaLeft,
+    UncleanlyElected,
+)
+from .core.partition import Replicas
 
 
 class Cluster(Protocol):
@@ -43,23 +49,19 @@ class LossJudge:
         self,
         world: World,
         cluster: Cluster,
-        observer: ReplicaObserver,
+        replicas: Replicas,
         node_ids: Mapping[str, int],
         directory: Path,
-        on_crash: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._ended: dict[TopicIdPartition, list[AllowedLoss]] = {}
         """AllowedLosses that nobody can appeal to any more, for what he was told since."""
         self._open: dict[TopicIdPartition, list[AllowedLoss]] = {}
         self.losses: dict[TopicIdPartition, PartitionLosses] = {}
-        observer.losses = self.losses
-        observer.is_assigned = self._is_assigned
         self._world = world
         self._cluster = cluster
-        self._observer = observer
+        self._replicas = replicas
         self._node_ids = node_ids
         self._directory = directory
-        self._on_crash = on_crash
         self._version = -1
         self._ends_before: dict[tuple[int, TopicIdPartition], int] = {}
 
@@ -68,29 +70,55 @@ class LossJudge:
         node_id, image = self._node_ids[host], self._cluster.image
         for name, replicas, _ in self._partitions():
             registration = _registration(image, name)
-            committed_end = self._observer.of(name).committed_end
+            committed_end = self._replicas.of(name).committed_end
             others = [
                 status
                 for other in (registration.isr if registration is not None else ())
-                if other != node_id and (status := self._observer.status(other, name)) is not None
+                if other != node_id and (status := self._replicas.status(other, name)) is not None
             ]
             if node_id in replicas and not any(status.log_end_offset >= committed_end for status in others):
                 return False
         return True
 
-    def before_crash(self, host: str) -> None:
+    def has_lost(self, node_id: int, name: TopicIdPartition) -> bool:
+        """Whether the node has lost something of this partition, and has not been level since."""
+        losses = self.losses.get(name)
+        return losses is not None and losses.has_lost(node_id)
+
+    def on(self, event: Observed) -> None:
+        match event:
+            case ReplicaChanged(partition, now):
+                losses = self.losses.get(partition)
+                if losses is not None:
+                    losses.is_running(now.node_id, now.log_end_offset, self._replicas.of(partition).committed_end)
+            case ReplicaLeft(node_id, partition):
+                self._left(node_id, partition)
+            case UncleanlyElected(partition, leader):
+                self._elected_uncleanly(partition, leader)
+            case NodeCrashing(host) if host in self._node_ids:
+                self._before_crash(host)
+            case MachinesCrashed(hosts):
+                self._machines_crashed([host for host in hosts if host in self._node_ids])
+            case DiskWiped(host) if host in self._node_ids:
+                self._wiped(host)
+            case FilesChanged(host) if host in self._node_ids:
+                self._before_crash(host)
+                self._machines_crashed((host,))
+
+    def _left(self, node_id: int, name: TopicIdPartition) -> None:
+        """A broker that stops in order keeps the logs of replicas that are assigned to it, and believes in them."""
+        registration = _registration(self._cluster.image, name)
+        if registration is None or node_id not in registration.replicas:
+            self._replicas.of(name).left(node_id)
+
+    def _before_crash(self, host: str) -> None:
         node_id = self._node_ids[host]
         for name, _, _ in self._partitions():
-            status = self._observer.status(node_id, name)
+            status = self._replicas.status(node_id, name)
             if status is not None:
                 self._ends_before[node_id, name] = status.log_end_offset
 
-    def process_ended(self, host: str) -> None:
-        """Its memory is gone; its next start comes after an unclean stop."""
-        self._on_crash(host)
-        self._observer.process_ended(self._node_ids[host])
-
-    def machines_crashed(self, hosts: Sequence[str]) -> None:
+    def _machines_crashed(self, hosts: Sequence[str]) -> None:
         for host in hosts:
             node_id, files = self._node_ids[host], self._world.host(host).files
             for name, replicas, flush_messages in self._partitions():
@@ -99,16 +127,11 @@ class LossJudge:
                     self._of(name, flush_messages).machine_crashed(
                         node_id,
                         surviving_end=surviving_end(files, self._directory / str(name.topic_partition)),
-                        committed_end=min(end_before, self._observer.of(name).committed_end),
+                        committed_end=min(end_before, self._replicas.of(name).committed_end),
                     )
         self.evaluate()
 
-    def files_changed(self, host: str) -> None:
-        """Pages that no fsync could write have left the page cache, or bits read wrong."""
-        self.before_crash(host)
-        self.machines_crashed((host,))
-
-    def wiped(self, host: str) -> None:
+    def _wiped(self, host: str) -> None:
         node_id = self._node_ids[host]
         for name, replicas, flush_messages in self._partitions():
             if node_id in replicas:
@@ -117,7 +140,7 @@ class LossJudge:
 
     def follow_cluster(self) -> None:
         """After every event: an ISR may have changed; the last one that believed in what was lost may follow now."""
-        for name in [name for name in self._open if not self._observer.of(name).has_doubts]:
+        for name in [name for name in self._open if not self._replicas.of(name).has_doubts]:
             self._ended.setdefault(name, []).extend(
                 replace(loss, until_ms=self._now_ms) for loss in self._open.pop(name)
             )
@@ -130,22 +153,18 @@ class LossJudge:
         image = self._cluster.image
         for name, losses in sorted(self.losses.items()):
             registration = _registration(image, name)
-            invariants = self._observer.of(name)
+            invariants = self._replicas.of(name)
             if registration is None:
                 continue
             from_offset = losses.allowed_from(registration.isr, invariants.committed_end)
             if from_offset is not None:
                 self._allow(name, from_offset, registration.replicas)
 
-    def _is_assigned(self, node_id: int, name: TopicIdPartition) -> bool:
-        registration = _registration(self._cluster.image, name)
-        return registration is not None and node_id in registration.replicas
-
-    def elected_uncleanly(self, name: TopicIdPartition, leader: int) -> None:
+    def _elected_uncleanly(self, name: TopicIdPartition, leader: int) -> None:
         """An operator had a replica lead that is out of the ISR: what it has not is lost."""
         registration = _registration(self._cluster.image, name)
-        status = self._observer.status(leader, name)
-        invariants = self._observer.of(name)
+        status = self._replicas.status(leader, name)
+        invariants = self._replicas.of(name)
         if registration is None or status is None:
             return
         from_offset = invariants.first_difference(status)
@@ -156,15 +175,8 @@ class LossJudge:
         """So far."""
         return AllowedLosses((*self._ended.get(name, ()), *self._open.get(name, ())))
 
-    def check_told(self, name: TopicIdPartition, end_offset: int, who: str, asked_ms: int) -> None:
-        """A client that asked then believes that everything below this offset is committed. InvariantViolationError."""
-        committed_end = self._observer.of(name).committed_end
-        if end_offset > committed_end and not self.allowed_losses_of(name).may_be_committed(end_offset, asked_ms):
-            detail = f"{name.topic_partition}: {who} was told of {end_offset}, leaders reported {committed_end}"
-            raise InvariantViolationError("committed before it is told", detail)
-
     def _allow(self, name: TopicIdPartition, from_offset: int, replicas: Sequence[int]) -> None:
-        invariants = self._observer.of(name)
+        invariants = self._replicas.of(name)
         text = f"{name.topic_partition}: permitted from {from_offset} of {invariants.committed_end}"
         self._world.record("losses", text)
         loss = AllowedLoss(from_offset=from_offset, end_offset=invariants.committed_end, at_ms=self._now_ms)
