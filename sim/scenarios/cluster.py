@@ -33,13 +33,14 @@ from ..judges.core.acknowledged_writes import Anomaly, FinalLog, check_history
 from ..judges.core.allowed_losses import AllowedLosses
 from ..judges.core.client_answers import ClientAnswersJudge
 from ..judges.core.coverage import CoverageJudge
-from ..judges.core.events import DamageRead, DiskWiped, MetadataChanged, Observed, ProcessEnded
+from ..judges.core.events import DamageRead, DiskWiped, MetadataChanged, Observed, ProcessEnded, SecondPassed
 from ..judges.core.fencing import FencingJudge
 from ..judges.core.heartbeats import HeartbeatJudge
 from ..judges.core.history import History
 from ..judges.core.isr_leavers import IsrLeaversJudge
 from ..judges.core.isr_members import IsrMembersJudge
 from ..judges.core.judge import Judge, Judges
+from ..judges.core.pace import PaceJudge
 from ..judges.core.partition import InvariantViolationError
 from ..judges.core.thin_leaders import ThinLeadersJudge
 from ..judges.core.tiered_records import TieredRecordsJudge
@@ -47,11 +48,10 @@ from ..judges.core.truth import ClusterTruth
 from ..judges.durability import DurableLogs
 from ..judges.final_state import DIRECTORY, directory_id, replica_anomalies
 from ..judges.observer import ReplicaObserver
-from ..judges.pace import keep_pace
 from ..judges.quorum_replicas import QuorumJudge
 from ..judges.retention import RecentClock, RetentionJudge
 from ..machine.process import Process, current_process
-from ..machine.tasks import first_error
+from ..machine.tasks import every_second, first_error
 from ..machine.world import World
 from .administrator import Administrator
 from .cluster_clients import ClusterClients, Work
@@ -164,6 +164,7 @@ class ClusterScenario:
             coverage,
             answers,
             self.quorum,
+            PaceJudge(),
             self._zombies,
         ]
 
@@ -265,6 +266,9 @@ class ClusterScenario:
             case DiskWiped(host) if (directory := directory_id(self.world.host(host).files)) is not None:
                 self.truth.wiped(BROKERS[host], directory)
 
+    def _second_passed(self, events: int) -> None:
+        self._judges.on(SecondPassed(events))
+
     def _covered_from(self, name: TopicIdPartition, node_id: int) -> int:
         """Below it a replica may name offsets that have expired: outside of the ISR, or if it was brought back."""
         now = self.truth.image.partition(name.topic_partition)
@@ -305,7 +309,7 @@ class ClusterScenario:
             self.world.record("faults", "all over: the liveness phase begins")
             for task in (changes, *self._doing):
                 task.cancel()
-            upkeep.append(asyncio.create_task(keep_pace(self.world.loop)))
+            upkeep.append(asyncio.create_task(every_second(self.world.loop, self._second_passed)))
             await first_error(self._calm_down(clients), [*upkeep, *clients])
         finally:
             for task in [*upkeep, changes, *clients]:

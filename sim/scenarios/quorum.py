@@ -31,16 +31,17 @@ from ..faults.injector import FaultInjector
 from ..faults.quorum_scenes import quorum_scene
 from ..faults.schedule import Schedule, Targets, generate
 from ..judges.core.acknowledged_writes import Anomaly, FinalLog, check_history
+from ..judges.core.events import SecondPassed
 from ..judges.core.history import ACKS_ALL, History, Poll, Send
 from ..judges.core.judge import Judges
+from ..judges.core.pace import PaceJudge
 from ..judges.core.partition import InvariantViolationError
 from ..judges.core.replicas import ReplicaState, batches_of, check_partition
 from ..judges.durability import DurableLogs
-from ..judges.pace import keep_pace
 from ..judges.quorum_replicas import DIRECTORY, PARTITION, QuorumJudge
 from ..machine.chance import Chance
 from ..machine.process import Process, current_process
-from ..machine.tasks import first_error
+from ..machine.tasks import every_second, first_error
 from ..machine.world import World
 from .controllers import ObserverProcess, QuorumProcess, controller_config, controller_host
 from .quorum_probes import QuorumProbes
@@ -158,13 +159,13 @@ class QuorumScenario:
         self.anomalies: list[Anomaly] = []
         self._nodes = self.options.nodes
         self.schedule = schedule or self.options.schedule(world.rng)
-        judges = Judges()
+        self._judges = judges = Judges()
         starters = {name: self._starter(name) for name in self._nodes}
         self.injector = FaultInjector(world, starters, tuple(self._nodes), self, judges.on)
         self.injector.check(self.schedule)
         disks = DurableLogs(lambda host: world.host(host).files)
         self._replicas_judge = QuorumJudge(self._nodes, self._replica, disks, world.record, judges.on)
-        judges.add(self._replicas_judge, self.injector)
+        judges.add(self._replicas_judge, PaceJudge(), self.injector)
         self._probes = QuorumProbes(
             world.network,
             world.rng("probes"),
@@ -205,7 +206,7 @@ class QuorumScenario:
         try:
             await first_error(self.injector.run(self.schedule), [*upkeep, *clients])
             self.world.record("faults", "all over: the liveness phase begins")
-            upkeep.append(asyncio.create_task(keep_pace(self.world.loop)))
+            upkeep.append(asyncio.create_task(every_second(self.world.loop, self._second_passed)))
             await first_error(self._calm_down(clients), [*upkeep, *clients])
         finally:
             for task in [*upkeep, *clients]:
@@ -307,6 +308,9 @@ class QuorumScenario:
         if process is not None and process.host in self._nodes:
             self._replicas_judge.look(process)
             self._probes.on_event(process.host)
+
+    def _second_passed(self, events: int) -> None:
+        self._judges.on(SecondPassed(events))
 
     def applied(self, process: str, batch: CommittedBatch, records: tuple[tuple[int, int], ...]) -> None:
         """A node has applied a committed batch."""

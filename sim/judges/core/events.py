@@ -13,6 +13,7 @@
 | the object store                 | `UploadStarted`, `Uploaded`, `ObjectRemoved` (`machine.store_events`)             |
 | the fault injector               | `FaultsChanged`, `NodeCrashing`, `ProcessEnded`, `MachinesCrashed`, `DiskWiped`,  |
 |                                  | `FilesChanged`                                                                    |
+| the scenario                     | `SecondPassed`                                                                    |
 """
 
 from __future__ import annotations
@@ -262,6 +263,13 @@ class FilesChanged:
     host: str
 
 
+@dataclass(frozen=True, slots=True)
+class SecondPassed:
+    """A second of the liveness phase, in which the loop ran so many events."""
+
+    events: int
+
+
 FaultEvent = FaultsChanged | NodeCrashing | ProcessEnded | MachinesCrashed | DiskWiped | FilesChanged
 ReplicaEvent = (
     ReplicaChanged
@@ -279,4 +287,6 @@ QuorumEvent = VoteCast | QuorumLeaderElected
 MetadataEvent = MetadataChanged | ControllerElected | UncleanlyElected
 HeartbeatEvent = HeartbeatReceived | HeartbeatAnswered
 ClientEvent = CommitReported | LogStartReported | OffsetRefused | SequenceRefused | DamageRead
-Observed = ReplicaEvent | QuorumEvent | MetadataEvent | HeartbeatEvent | ClientEvent | StoreEvent | FaultEvent
+Observed = (
+    ReplicaEvent | QuorumEvent | MetadataEvent | HeartbeatEvent | ClientEvent | StoreEvent | FaultEvent | SecondPassed
+)
