@@ -55,7 +55,7 @@ MOMENT_S = (0.003, 0.03)
 """Between a vote, or a victory, and what it brings about: its messages are on their way, or have just arrived."""
 CUT_S = (0.3, 1.5)
 LATE_S = (0.1, 1.0)
-"""Of a vote: about as long as a candidate waits for it."""
+"""How late a vote is: about as long as a candidate waits for it."""
 RELIEF_S = (0.05, 0.6)
 """Between a victory and the next election: for a few records."""
 DEPOSED_S = (1.0, 4.0)
@@ -101,7 +101,7 @@ class FaultInjector:
         self._cluster = cluster
         self._publish = publish
         self._active: dict[int, Fault] = {}
-        """By their place in the schedule."""
+        """The faults that last now, by their place in the schedule."""
         self._down: Counter[str] = Counter()
         self._cut: Counter[str] = Counter()
         self._silent: Counter[str] = Counter()
@@ -128,7 +128,7 @@ class FaultInjector:
         """How those begin that are more than a setting."""
 
     def check(self, schedule: Schedule) -> None:
-        """UnfitScheduleError names the faults that cannot happen here: they would be skipped without a word."""
+        """UnfitScheduleError names the faults that cannot happen here: they would be skipped silently."""
         unfit = [str(fault) for fault in schedule.faults if not self._fits(fault)]
         if unfit:
             raise UnfitScheduleError(f"the nodes are {sorted(self._starts)}, which know nothing of {unfit}")
@@ -178,7 +178,7 @@ class FaultInjector:
 
     @property
     def active(self) -> list[Fault]:
-        """Those that last now."""
+        """The faults that last now."""
         return list(self._active.values())
 
     def on(self, event: Observed) -> None:

@@ -20,7 +20,7 @@ from .scenes import LONGEST_MS, Scene, Stage
 from .schedule import Fault, FaultKind
 
 SHARE: Final = 0.5
-"""Of seeds that have one."""
+"""The share of seeds that have one."""
 EARLIEST_MS: Final = 3_000
 """There are records in the tier by then."""
 

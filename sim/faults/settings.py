@@ -1,4 +1,4 @@
-"""What machines and the store of a world do while faults last: set anew after each begin and end."""
+"""What machines and the store of a world do while faults last: set again after each begin and end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .schedule import Fault, FaultKind
 
 SEGMENT_SUFFIX: Final = ".log"
 SNAPSHOT_SUFFIX: Final = ".checkpoint"
-"""Of the metadata log."""
+"""The suffix of a snapshot of the metadata log."""
 CORRUPTIONS_MAX: Final = 3
 BEFORE_CRC: Final = frozenset((*range(8), *range(12, 16)))
 """Places of a batch that no checksum covers: its base offset and its leader epoch."""
@@ -77,7 +77,7 @@ def corrupt(host: Host, rng: Random) -> list[str]:
 
 
 def _flushed(files: SimFilesystem, segments: Sequence[Path]) -> list[Path]:
-    """Of a log's segments, oldest first, those that end where the next start takes everything for flushed."""
+    """The segments of a log, oldest first, that end below its recovery point on the disk."""
     directory = segments[0].parent
     name = parse_directory(directory.name)
     checkpoint = files.durable_files(directory.parent).get(RECOVERY_POINT_CHECKPOINT)

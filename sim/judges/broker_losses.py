@@ -33,7 +33,7 @@ from .core.partition import Replicas
 
 
 class Cluster(Protocol):
-    """Who is in which ISR. `version` changes with `image`."""
+    """The cluster that says who is in which ISR. `version` changes with `image`."""
 
     @property
     def image(self) -> ClusterImage: ...
@@ -43,7 +43,7 @@ class Cluster(Protocol):
 
 
 class LossJudge:
-    """Of the brokers in `node_ids` (by host name), whose logs lie in `directory`."""
+    """Judges the losses of the brokers in `node_ids` (by host name), whose logs lie in `directory`."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class LossJudge:
         directory: Path,
     ) -> None:
         self._ended: dict[TopicIdPartition, list[AllowedLoss]] = {}
-        """AllowedLosses that nobody can appeal to any more, for what he was told since."""
+        """Losses that no longer excuse what is told now."""
         self._open: dict[TopicIdPartition, list[AllowedLoss]] = {}
         self.losses: dict[TopicIdPartition, PartitionLosses] = {}
         self._world = world
@@ -149,7 +149,7 @@ class LossJudge:
             self.evaluate()
 
     def evaluate(self) -> None:
-        """Has any partition lost something that it may lose? After every loss and every change of an ISR."""
+        """Allow what partitions have lost and may lose. Called after every loss and every change of an ISR."""
         image = self._cluster.image
         for name, losses in sorted(self.losses.items()):
             registration = _registration(image, name)
@@ -172,7 +172,7 @@ class LossJudge:
             self._allow(name, from_offset, registration.replicas)
 
     def allowed_losses_of(self, name: TopicIdPartition) -> AllowedLosses:
-        """So far."""
+        """Return the losses that are allowed so far."""
         return AllowedLosses((*self._ended.get(name, ()), *self._open.get(name, ())))
 
     def _allow(self, name: TopicIdPartition, from_offset: int, replicas: Sequence[int]) -> None:
@@ -191,7 +191,7 @@ class LossJudge:
         return self.losses.setdefault(name, PartitionLosses(flush_messages))
 
     def _partitions(self) -> Iterator[tuple[TopicIdPartition, tuple[int, ...], int]]:
-        """All of the cluster: name, replicas, flush.messages."""
+        """Yield all partitions of the cluster: name, replicas, flush.messages."""
         image: ClusterImage = self._cluster.image
         for _, topic in sorted(image.topics.items()):
             flush_messages = int(topic.configs.get("flush.messages", FLUSH_NEVER))
@@ -205,7 +205,7 @@ def _registration(image: ClusterImage, name: TopicIdPartition) -> PartitionRegis
 
 
 def surviving_end(files: SimFilesystem, directory: Path) -> int:
-    """Up to which offset the segment files hold whole batches that follow each other; 0 if there is nothing."""
+    """Return the offset up to which segment files hold whole consecutive batches; 0 if there is nothing."""
     segments = [(path, inode.read()) for path, inode in files.walk(directory) if path.suffix == ".log"]
     end = int(segments[0][0].stem) if segments else 0
     for path, data in segments:

@@ -29,7 +29,7 @@ DIRECTORY: Final = Path("/data")
 
 
 def directory_id(files: SimFilesystem) -> UUID | None:
-    """Of the log directory on this machine; None before it is formatted."""
+    """The id of the log directory on this machine; None before it is formatted."""
     found = files.find(DIRECTORY / META_PROPERTIES)
     return decode_meta_properties(bytes(found.content)).directory_id if isinstance(found, Inode) else None
 
@@ -123,7 +123,7 @@ def _replica_state(node_id: int, partition: Partition, files: SimFilesystem, dir
 
 
 def _aborted(log: PartitionLog, files: SimFilesystem, directory: Path) -> Iterator[Aborted]:
-    """Of the active segment and of others that were read lately as they are in memory, else from their files."""
+    """Aborted transactions of all segments: as they are in memory if they were read lately, else from the files."""
     for segment in log._state.segments:
         index = segment._transaction_index
         if index is None:

@@ -55,7 +55,7 @@ class _Seen:
     key: tuple[int, TopicIdPartition]
     invariants: PartitionJudge
     status: ReplicaStatus | None
-    """None before the first look; of a replica that was made anew at first its predecessor's."""
+    """None before the first look; of a replica that was made again at first its predecessor's."""
     log: PartitionLog | None = None
     log_end_offset: int = -1
     high_watermark: int = -1
@@ -89,7 +89,7 @@ class _Seen:
 
 
 class ReplicaObserver:
-    """Of all replicas of a run. `broker_of` gives the broker that runs as a process, None while it is not up."""
+    """Looks at all replicas of a run. `broker_of` gives the broker that runs as a process, None while it is not up."""
 
     def __init__(
         self,
@@ -103,12 +103,12 @@ class ReplicaObserver:
         self._record = record
         self._publish = publish
         self._seen: dict[Partition, _Seen] = {}
-        """By what hashes at no cost: this is looked up after every event."""
+        """The key hashes at no cost: this is looked up after every event."""
         self._replicas: dict[tuple[int, TopicIdPartition], Partition] = {}
         self._watched: dict[Process, _Watched] = {}
-        """By the process: its broker, from the moment on that it is up."""
+        """The broker that runs as a process, from the moment it is up."""
         self._cut: dict[Partition, None] = {}
-        """Whose truncation is under way."""
+        """Replicas whose truncation is under way."""
         self._statuses: dict[tuple[int, TopicIdPartition], ReplicaStatus] = {}
 
     def look(self, process: Process | None) -> None:
@@ -161,7 +161,7 @@ class ReplicaObserver:
         return seen
 
     def process_ended(self, node_id: int) -> None:
-        """What it believed is gone."""
+        """Forget what the node believed."""
         for key in [key for key in self._replicas if key[0] == node_id]:
             self._forget(key)
         for process in [process for process, watched in self._watched.items() if watched.node_id == node_id]:
@@ -228,7 +228,7 @@ class ReplicaObserver:
             self._publish(LeaversRequested(seen.key[1], self._statuses[seen.key], leavers))
 
     def _look_at_cut(self, hosted: Mapping[TopicPartition, Partition]) -> None:
-        """Those whose truncation is over: producer state was rebuilt."""
+        """Check replicas whose truncation is over: their producer state was rebuilt."""
         for partition in [each for each in self._cut if each.partition.topic_partition in hosted]:
             if not partition.log._state.gate.locked():
                 del self._cut[partition]

@@ -61,7 +61,7 @@ def _votes(role: Role) -> int:
 
 
 class QuorumJudge:
-    """Of the replicas on `nodes`, node ids by host; `replica_of` gives what runs there, `disks` what would survive."""
+    """Judges the replicas on `nodes` (ids by host). `replica_of` gives what runs there, `disks` what would survive."""
 
     def __init__(
         self,
@@ -79,11 +79,11 @@ class QuorumJudge:
         self._record = record
         self._publish = publish
         self._seen: dict[str, _Seen] = {}
-        """By host."""
+        """The last look, by host."""
         self._voted: dict[tuple[str, int, int], int] = {}
-        """By host, process and epoch: for whom."""
+        """The candidate that was voted for, by host, process and epoch."""
         self._counted: dict[tuple[int, int], int] = {}
-        """By voter and epoch: by whom."""
+        """The candidate that counts a vote, by voter and epoch."""
 
     def look(self, process: Process) -> None:
         """Look at the replica of this process, after an event of its own. InvariantViolationError."""
@@ -154,7 +154,7 @@ class QuorumJudge:
             self._process_ended(event.host)
 
     def _process_ended(self, host: str) -> None:
-        """What it believed is gone."""
+        """Forget what the node believed."""
         self._seen.pop(host, None)
         self.invariants.forget(self._nodes[host])
 

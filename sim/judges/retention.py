@@ -83,7 +83,7 @@ class RecentClock:
 
 
 class RetentionJudge:
-    """Of all tiered topics. `hosts` by broker id: the clock and the files, where logs lie in `directory`."""
+    """Judges all tiered topics. `hosts` gives each broker's clock and files, in which logs lie in `directory`."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class RetentionJudge:
         self._starts: dict[TopicIdPartition, int] = {}
         """The highest log start that a leader has had."""
         self._limits_before: dict[UUID, tuple[float, Limits]] = {}
-        """Of topics, until when which."""
+        """Previous limits per topic, and until when they applied."""
         self.rises = 0
         """How often a leader has raised its log start."""
 
@@ -128,7 +128,7 @@ class RetentionJudge:
         return self._starts.get(name, 0)
 
     def all_segments_of(self, name: TopicIdPartition) -> Iterator[tuple[int, bytes]]:
-        """Those of all replicas, and of the tier."""
+        """Yield the segments of all replicas, and of the tier."""
         for _, files in self._hosts.values():
             yield from segments_of(name, self._store, files, self._directory)
 
@@ -146,7 +146,7 @@ class RetentionJudge:
             self._check_lawful(name, before, now)
 
     def behind(self) -> list[tuple[str, str]]:
-        """What should have expired by now, or cannot be looked at because nobody leads."""
+        """Return what should have expired by now, or cannot be looked at because there is no leader."""
         found = []
         for topic in self._image().topics.values():
             limits, segment_bytes = _limits(topic), int(topic.configs.get("internal.segment.bytes", 0))
@@ -195,7 +195,7 @@ class RetentionJudge:
         return self._store.network.loop.time()
 
     def _batches(self, name: TopicIdPartition, before: ReplicaStatus, files: SimFilesystem) -> list[BatchHeader]:
-        """Those of its lineage, from its log start on."""
+        """Return the batches of its lineage, from its log start on."""
         found = {
             header.base_offset: header
             for _, data in segments_of(name, self._store, files, self._directory)

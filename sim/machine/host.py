@@ -98,7 +98,7 @@ class Host:
         self.process: Process | None = None
         self.node: Any = None
         self._disks: list[SimDisk] = []
-        """Of the process that runs, one for each role."""
+        """The disks of the process that runs, one for each role."""
         self._world = world
         self._rng = world.rng(f"host/{name}")
         self._runs = 0
@@ -251,7 +251,7 @@ class Host:
         )
 
     def open_disk(self) -> SimDisk:
-        """For one role of the process that runs."""
+        """Open the disk for one role of the process that runs."""
         world, number = self._world, len(self._disks)
         name = f"disk/{self.name}/{self._runs}" + (f"/{number}" if number else "")
         disk = SimDisk(self.files, self.disk_faults, world.rng(name), world.counters, world.network.context)

@@ -100,7 +100,7 @@ class Network:
         self.flaky: Collection[str] = frozenset()
         """Hosts of which something in between refuses every other connect."""
         self._refused: set[tuple[str, str]] = set()
-        """By which pairs the last connect to a flaky host was refused."""
+        """Pairs of hosts whose last connect to a flaky host was refused."""
         self._refused_tasks: set[tuple[asyncio.Task[Any] | None, str]] = set()
         """The same, by who dialled."""
         self._running: set[str] = {OUTSIDE}

@@ -38,7 +38,7 @@ BYTES_PER_S: Final = 100e6
 PIECE_BYTES: Final = 1024 * 1024
 HUNG_SHARE: Final = 0.5
 UNCHECKED_SUFFIX: Final = f".{IndexType.TRANSACTION.value}"
-"""Of objects that do not rot: Kafka's format has nothing by which a wrong producer id would show."""
+"""The suffix of objects that are never corrupted: Kafka's format would not show a wrong producer id."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class StoreFaults:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Of a listing: when it shows the object, or shows it no more."""
+    """A change of a listing: when it shows the object, or no longer does."""
 
     at_s: float
     size: int | None
@@ -77,11 +77,11 @@ class SimObjectStore:
         self.put_ever: set[str] = set()
         """Keys of all objects that there ever were."""
         self._deleted: set[str] = set()
-        """Keys that somebody has asked to delete, whether there was an object or not."""
+        """Keys that were asked to be deleted, whether there was an object or not."""
         self._late: dict[str, Process | None] = {}
-        """Who put an object that had been deleted before; None if nobody waited for that upload any more."""
+        """The process that put an object after its deletion; None if no process waited for that upload any longer."""
         self._awaited: set[str] = set()
-        """Of uploads that hang, those that somebody waits for."""
+        """Keys of uploads that hang while a process waits for them."""
         self.subscribers: list[Callable[[StoreEvent], None]] = []
         self.uploads = 0
         """Uploads that were begun."""
@@ -106,7 +106,7 @@ class SimObjectStore:
         self._change_listing(key, len(data))
 
     async def put_late(self, key: str, data: bytes, delay_s: float) -> None:
-        """Whoever waits for it or not."""
+        """Put the object after `delay_s`, even if no process waits for it any longer."""
         self._awaited.add(key)
         uploader = current_process.get()
         self.network.loop.call_later(delay_s, self._arrive, key, data, uploader, context=self.network.context)

@@ -40,9 +40,9 @@ RETRANSMISSION_TIMEOUT_S: Final = 924.6
 
 RETRANSMISSION_BACKOFF_MAX_S: Final = 2.0
 SPLIT_SHARE: Final = 1 / 16
-"""Of deliveries that are cut in two."""
+"""The share of deliveries that are cut in two."""
 JOIN_SHARE: Final = 15 / 16
-"""Of writes that join the piece before them if it was written at the same moment."""
+"""The share of writes that join the piece before them if it was written at the same moment."""
 SPLIT_DELAY_S: Final = 0.000_05
 
 _EOF: Final = b""

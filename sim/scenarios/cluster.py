@@ -279,7 +279,7 @@ class ClusterScenario:
         return self.truth.image.topics[partition.topic].id_partition(partition.partition)
 
     def _check_damage(self, what: str) -> None:
-        """InvariantViolationError unless something rots."""
+        """InvariantViolationError unless something may be corrupt."""
         self.injector.injected["damaged reads"] += 1
         if not self.injector.may_be_corrupt():
             raise InvariantViolationError("sound reads", what)
@@ -357,7 +357,7 @@ class ClusterScenario:
             await asyncio.sleep(CHECK_S)
 
     async def _rest(self) -> None:
-        """Who has nothing to do does nothing."""
+        """Check that idle nodes stay idle."""
         self._idle_events = Counter()
         await asyncio.sleep(IDLE_S)
         for host, events in sorted(self._idle_events.items()):
@@ -429,7 +429,7 @@ class ClusterScenario:
         await self.world.host("administrator").run(work())
 
     def _do(self, work: Work) -> None:
-        """Beside everything else, as of an administrator."""
+        """Do it beside everything else, on the administrator's host."""
         task = self.world.loop.create_task(self._administer(work))
         self._doing[task] = None
         task.add_done_callback(self._done)
@@ -445,5 +445,5 @@ class ClusterScenario:
 
 
 def _in_groups(names: Collection[str]) -> tuple[list[str], list[str]]:
-    """Who starts first: controllers alone, then whoever is a broker."""
+    """The order of the first start: controllers alone, then all brokers."""
     return [name for name in names if name not in BROKERS], [name for name in names if name in BROKERS]

@@ -74,21 +74,21 @@ class ClusterNodes:
         return broker_in(self._world.host(process.host).node)
 
     def brokers(self) -> dict[int, Broker | None]:
-        """By id."""
+        """All brokers by id; None for one that is down."""
         return {node_id: broker_in(self._world.host(name).node) for name, node_id in BROKERS.items()}
 
     def controllers(self) -> dict[str, ControllerService]:
-        """Those that run."""
+        """The controllers that run, by host."""
         found = {name: self._controller(name) for name in self.controller_ids}
         return {name: service for name, service in found.items() if service is not None}
 
     def replica(self, name: str) -> QuorumNode | None:
-        """Of the metadata log."""
+        """The replica of the metadata log on this host; None while it is down."""
         service = self._controller(name)
         return None if service is None else service.node
 
     def quorum_leader(self) -> str | None:
-        """Of those that take themselves for it the newest."""
+        """The host of the quorum's leader: of several that believe to lead, the one with the newest epoch."""
         leading = {
             replica.leader_and_epoch.epoch: name
             for name in self.controller_ids

@@ -22,7 +22,7 @@ from ..machine.objects import SimObjectStore
 
 CONTROLLERS_COUNT = 3
 PARTITIONS_MAX = 16
-"""Of a topic that was deleted: more are never made."""
+"""The partitions of a deleted topic that are looked for: more are never made."""
 
 
 def metadata_changes(before: ClusterImage, after: ClusterImage) -> Iterator[str]:
@@ -93,8 +93,8 @@ def _of_tier(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, str]]
 
 
 def _of_leftovers(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) -> Iterator[tuple[str, str]]:
-    """Of topics that are there: nothing that has expired, no copy that was given up, once nobody can be at it any more,
-    and no object that no remote log metadata names.
+    """What existing topics may not leave: what has expired, copies that were given up, once no broker can still work on
+    them, and objects that no remote log metadata names.
     """
     now_ms = EPOCH_MS + int(store.network.loop.time() * 1000)
     for name, leader, log, ledger in _ledgers(truth, brokers):
@@ -128,7 +128,7 @@ def _leftover(segment: RemoteLogSegmentMetadata, leader: Broker, log: PartitionL
 def _ledgers(
     truth: ClusterTruth, brokers: Brokers
 ) -> Iterator[tuple[TopicIdPartition, Broker, PartitionLog, RemoteLogLedger]]:
-    """Of all tiered partitions that have a leader, as that one has it."""
+    """Yield all tiered partitions that have a leader, with the leader's log and ledger."""
     for topic in truth.image.topics.values():
         for number, now in topic.partitions.items():
             name, leader = topic.id_partition(number), brokers.get(now.leader)

@@ -17,8 +17,8 @@ from .controllers import first_failure, format_new
 
 
 class CombinedProcess(Service):
-    """For `Host.start`. `service` is there, and told to `on_controller`, once the controller has started, which the
-    broker needs to start; `failed` is done when one of them stops by itself.
+    """A node for `Host.start`. `service` is there, and given to `on_controller`, once the controller has started, which
+    the broker needs to start; `failed` is done when one of them stops by itself.
     """
 
     broker: Broker

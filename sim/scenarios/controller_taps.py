@@ -49,7 +49,7 @@ def tap_heartbeats(service: ControllerService, publish: Callable[[HeartbeatEvent
 
 
 def joiners(image: MetadataImage, request: Any) -> Iterator[int]:
-    """Who would become a member of an ISR."""
+    """Yield the brokers that would become members of an ISR."""
     for topic in request.topics:
         for asked in topic.partitions:
             now = image.partition(PartitionKey(topic.topic_id, asked.partition_index))

@@ -58,7 +58,7 @@ APPEND_TIMEOUT_S: Final = 5.0
 LOOK_FOR_LEADER_S: Final = 0.05
 RECORD_BYTES: Final = 16
 SMALL_FETCH_BYTES: Final = 250
-"""Of a fetch that brings a batch or two."""
+"""The size of a fetch that brings a batch or two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ class _StateMachine:
         self.snapshot_at = len(self.values)
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
-        """Who leads is asked of the replica."""
+        """The leader is read from the replica instead."""
 
 
 class QuorumScenario:
@@ -449,7 +449,7 @@ class QuorumScenario:
 
 
 def _seen(task: asyncio.Task[T]) -> None:
-    """Whoever waited for it may have given up."""
+    """Retrieve the exception: the caller may have given up."""
     if not task.cancelled():
         task.exception()
 

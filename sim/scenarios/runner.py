@@ -20,7 +20,7 @@ from .workload import UnexpectedError
 
 Sink = Callable[[str], None]
 OURS: Final = (AssertionError, AttributeError, IndexError, KeyError, NameError, TypeError)
-"""Of which no disk makes a sound program die."""
+"""Exceptions that no disk causes in a sound program."""
 
 
 class Run(Protocol):

@@ -54,7 +54,7 @@ RETRY_MIN_S: Final = 0.05
 RETRY_MAX_S: Final = 0.4
 TRANSACTION_BATCHES_MAX: Final = 4
 LONG_SHARE: Final = 0.3
-"""Of transactions that stay open for so long that segments are closed meanwhile."""
+"""The share of transactions that stay open for so long that segments are closed meanwhile."""
 LONG_S: Final = (1.0, 4.0)
 
 RETRIABLE: Final = frozenset(
@@ -95,9 +95,9 @@ class Shared:
     values: Iterator[int] = field(default_factory=lambda: count(1))
     transactions: Iterator[int] = field(default_factory=lambda: count(1))
     gap_factor: float = 1.0
-    """By which the gaps between batches are longer than `Pace` says."""
+    """The factor by which gaps between batches are longer than `Pace` says."""
     producer_ids: set[int] = field(default_factory=set)
-    """That were given out."""
+    """Producer ids that were given out."""
 
     def take_producer_id(self, producer_id: int) -> None:
         """InvariantViolationError if it was given out before."""
@@ -220,7 +220,7 @@ class Producer:
             self._shared.publish(CommitReported(self._partition, end_offset, self._name, asked_ms))
 
     def _check(self, error: KafkaError) -> None:
-        """Of a batch. UnexpectedError."""
+        """UnexpectedError if no fault explains that a batch is refused so."""
         if error.code is not ErrorCode.invalid_timestamp or not self._shared.were_clocks_set():
             Retries.check(error)
 

@@ -28,7 +28,7 @@ class ZombieBrokers:
         self._addresses = [Address(host, CONTROLLER_PORT) for host in controllers]
         self._rng = rng
         self._epochs: dict[int, int] = {}
-        """Of the registrations before."""
+        """Epochs of the registrations before the current ones, by broker."""
 
     def on(self, event: Observed) -> None:
         if isinstance(event, MetadataChanged):

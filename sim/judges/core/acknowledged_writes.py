@@ -114,7 +114,7 @@ class _Forgiven:
 
 
 def _lost(send: Send, log: FinalLog) -> Iterator[tuple[int, Anomaly]]:
-    """By offset."""
+    """Yield what is lost of a send, with its offset."""
     for offset, value in send.offsets().items():
         if 0 <= offset < log.start_offset or log.values.get(offset) == value:
             continue

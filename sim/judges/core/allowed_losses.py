@@ -46,7 +46,7 @@ FLUSH_NEVER: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedLoss:
-    """The offsets of one partition that may be lost. `until_ms` None: somebody believes in them still."""
+    """The offsets of one partition that may be lost. `until_ms` None: some replica still believes in them."""
 
     from_offset: int
     end_offset: int
@@ -54,7 +54,7 @@ class AllowedLoss:
     until_ms: int | None = None
 
     def may_be_told(self, asked_ms: int) -> bool:
-        """Whether somebody who was asked then may have told of what is lost."""
+        """Whether an answer to a request of that moment may show what is lost."""
         return self.until_ms is None or asked_ms <= self.until_ms
 
     def has(self, offset: int) -> bool:
@@ -62,7 +62,7 @@ class AllowedLoss:
 
 
 class AllowedLosses:
-    """All of one partition, in the order of their times."""
+    """All allowed losses of one partition, in the order of their times."""
 
     def __init__(self, allowed: Iterable[AllowedLoss] = ()) -> None:
         self._losses = tuple(allowed)
@@ -72,25 +72,25 @@ class AllowedLosses:
         return bool(self._losses)
 
     def covers(self, offset: int, sent_ms: int, asked_ms: int) -> bool:
-        """A record that was sent then and told of by somebody who was asked then may be gone, or be elsewhere."""
+        """Whether a record, sent at `sent_ms` and seen in an answer to a request at `asked_ms`, may be gone or moved."""
         return any(each.has(offset) and sent_ms <= each.at_ms and each.may_be_told(asked_ms) for each in self._losses)
 
     def may_hide(self, offset: int, asked_ms: int) -> bool:
-        """Who was asked then need not have shown what is at this offset in the end."""
+        """Whether an answer to a request of that moment may lack what is at this offset in the end."""
         return any(each.has(offset) and each.may_be_told(asked_ms) for each in self._losses)
 
     def may_lack_marker_above(self, offset: int, sent_ms: int) -> bool:
-        """A marker that was sent then, to lie above this offset, may be gone."""
+        """Whether a marker that was sent then, to lie above this offset, may be gone."""
         return any(offset < each.end_offset and sent_ms <= each.at_ms for each in self._losses)
 
     def may_be_committed(self, end_offset: int, asked_ms: int) -> bool:
-        """Who was asked then may have said that everything below `end_offset` is committed, though it is not."""
+        """Whether an answer to a request of that moment may have called everything below `end_offset` committed."""
         return any(
             each.from_offset < end_offset <= each.end_offset and each.may_be_told(asked_ms) for each in self._losses
         )
 
     def floor(self, end_offset: int, asked_ms: int, later_ms: int) -> int:
-        """Who was told `end_offset` when it asked at `asked_ms` is told of nothing below this at `later_ms`."""
+        """The lowest end offset that may follow, at `later_ms`, on `end_offset` as the answer at `asked_ms`."""
         for each in self._losses:
             if each.from_offset < end_offset <= each.end_offset and each.may_be_told(asked_ms):
                 end_offset = each.from_offset if later_ms >= each.at_ms else end_offset
@@ -99,7 +99,7 @@ class AllowedLosses:
 
 @dataclass(slots=True)
 class PartitionLosses:
-    """Of one partition. Offsets are exclusive ends."""
+    """What copies of one partition have lost. Offsets are exclusive ends."""
 
     flush_messages: int
     _ends: dict[int, int] = field(default_factory=dict)

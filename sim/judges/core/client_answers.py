@@ -65,14 +65,14 @@ class ClientAnswersJudge:
             raise InvariantViolationError("committed before it is told", detail)
 
     def _begins(self, partition: TopicPartition, start_offset: int, who: str) -> None:
-        """The log does, as somebody is told. InvariantViolationError."""
+        """Judge the start of a log that a client was told. InvariantViolationError."""
         highest = self._highest_start(self._name_of(partition))
         if start_offset > highest:
             detail = f"{partition}: {who} was told that it starts at {start_offset}, leaders had {highest}"
             raise InvariantViolationError("told start", detail)
 
     def logs_of(self, partition: TopicPartition) -> dict[str, ReplicaStatus]:
-        """Of those that are hosted now."""
+        """Return the logs of the replicas that are hosted now, by host."""
         name = self._name_of(partition)
         found = ((host, self._replicas.status(node_id, name)) for node_id, host in self._hosts.items())
         return {host: status for host, status in found if status is not None}
@@ -87,7 +87,7 @@ class ClientAnswersJudge:
             raise InvariantViolationError("out of range", f"{partition}: {host} refuses {offset}, and is {now}")
 
     def _refused(self, partition: TopicPartition, send: Send) -> None:
-        """For its sequence. InvariantViolationError."""
+        """Judge a batch that was refused for its sequence. InvariantViolationError."""
         name = self._name_of(partition)
         if not send.wants_all or self._allowed_losses_of(name):
             return

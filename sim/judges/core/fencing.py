@@ -59,9 +59,9 @@ class FencingJudge:
         self._now_s = now_s
         self._up_since_s = up_since_s
         self._leads_since_s: dict[int, float] = {}
-        """Controllers, by their epoch."""
+        """When controllers began to lead, by their epoch."""
         self._registered_s: dict[tuple[int, int], float] = {}
-        """By broker and its epoch."""
+        """When a registration was made, by broker and its epoch."""
         self._serves_since: dict[int, int] = {}
         """At which offset a broker was unfenced."""
         self._ended_s: dict[int, float] = {}
@@ -126,7 +126,7 @@ class FencingJudge:
     def _check_heard(
         self, batch: CommittedBatch, before: ClusterImage, broker_id: int, detail: str, *, is_replaced: bool
     ) -> None:
-        """By a new controller."""
+        """Check that a new controller has heard enough brokers."""
         recent, live = self._recent(batch.epoch, broker_id), _live(before)
         witnesses = {broker_id} if is_replaced else live - recent - {broker_id}
         heard = {other for other in witnesses if self._heartbeats.has_heard(batch.epoch, other, batch.base_offset)}
@@ -142,7 +142,7 @@ class FencingJudge:
         self._fast[broker_id] = _Fast(epoch, self._ended_s.get(broker_id, 0.0))
 
     def _recent(self, epoch: int, but_for: int) -> set[int]:
-        """Those that died and were fenced by this controller within the last session timeout."""
+        """The brokers that died and were fenced by this controller within the last session timeout."""
         since_s = self._now_s() - self._session_s + SLACK_S
         recent = {other for other, fast in self._fast.items() if fast.epoch == epoch and fast.ended_s > since_s}
         return recent - {but_for}

@@ -44,7 +44,7 @@ class Heard:
 
 
 class HeartbeatJudge:
-    """By the controller's epoch and the broker. A replica has warmed with `warm_bytes`, or after `warm_ms`."""
+    """Keeps what was heard. A replica has warmed with `warm_bytes`, or after `warm_ms`."""
 
     def __init__(self, now_s: Callable[[], float], *, warm_bytes: int, warm_ms: int) -> None:
         self._now_s = now_s

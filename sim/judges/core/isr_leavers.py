@@ -36,13 +36,13 @@ class _Led:
     level_s: float | None = None
     members: frozenset[int] = frozenset()
     asked: set[int] = field(default_factory=set)
-    """Who was to leave."""
+    """Brokers that the leader wanted to leave."""
 
 
 class IsrLeaversJudge:
-    """Of all leaders, by the cluster's newest image. `now_s` is the event loop's time; `failed_s`
+    """Judges all leaders by the cluster's newest image. `now_s` is the event loop's time; `failed_s`
     tells of a broker when a call in its log directory failed last, None if none has; `may_lose` whether anything has
-    ever kept it from a log: such a call, a full disk, rot.
+    ever kept it from a log: such a call, a full disk, bit rot.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class IsrLeaversJudge:
         self._failed_s = failed_s
         self._may_lose = may_lose
         self._registered_s: dict[tuple[int, int], float] = {}
-        """By broker and its epoch."""
+        """When a registration was made, by broker and its epoch."""
         self._led: dict[TopicIdPartition, _Led] = {}
 
     def on(self, event: Observed) -> None:
@@ -144,7 +144,7 @@ class IsrLeaversJudge:
         return has_failed and any(directory in each.offline for each in heard)
 
     def _of(self, name: TopicIdPartition, leader: ReplicaStatus) -> _Led | None:
-        """None of a leader of the past."""
+        """None for a leader of a past epoch."""
         image = self._image()
         now = image.partition(name.topic_partition) if image.topic_names.get(name.topic_id) == name.topic else None
         if now is None or leader.leads_epoch != now.leader_epoch:
@@ -156,7 +156,7 @@ class IsrLeaversJudge:
 
 
 def _serving(member: int, before: ClusterImage, after: ClusterImage) -> BrokerRegistration | None:
-    """None of a broker that does not serve any more, or has registered anew."""
+    """None if the broker no longer serves, or has registered again."""
     was, now = before.brokers.get(member), after.brokers.get(member)
     serves = was is not None and now is not None and now.may_join_isr and was.epoch == now.epoch
     return now if serves else None

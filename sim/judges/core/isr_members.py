@@ -37,8 +37,8 @@ class Disks(Protocol):
 
 
 class IsrMembersJudge:
-    """Of all replicas, by the cluster's newest image. `hosts` by broker id keep their logs in
-    `directory`.
+    """Judges by the cluster's newest image. `hosts` by broker id keep their logs in `directory`. `has_lost` says
+    whether a node has lost something of a partition since it was level.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class IsrMembersJudge:
         return self._hosts[member], self._directory / str(name.topic_partition)
 
     def _end(self, member: int, name: TopicIdPartition) -> int | None:
-        """Of its log. None if nothing can be demanded of it."""
+        """The end of its log. None if nothing can be demanded of it."""
         if self._has_lost(member, name):
             return None
         status = self._replicas.status(member, name)

@@ -135,7 +135,7 @@ class PartitionJudge:
             raise self._violated("ordered offsets", f"{now}")
 
     def _check_change(self, before: ReplicaStatus, now: ReplicaStatus) -> None:
-        """Of one process."""
+        """Check two statuses of one process."""
         if now.leader_epoch < before.leader_epoch:
             detail = f"node {now.node_id} went from {before.leader_epoch} to {now.leader_epoch}"
             raise self._violated("monotonic epoch", detail)
@@ -192,7 +192,7 @@ class PartitionJudge:
         return now.leads_epoch is not None and now.leads_epoch <= self._forgiven_epoch
 
     def _check_follower(self, now: ReplicaStatus) -> None:
-        """Of one that believes in more than is committed."""
+        """Check a follower that may believe in more than is committed."""
         believed_end = self._forgiven_end if now.node_id in self._doubts else 0
         if now.high_watermark > believed_end:
             detail = f"node {now.node_id} has {now.high_watermark}, leaders reported {self.committed_end}"

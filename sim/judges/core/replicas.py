@@ -159,7 +159,7 @@ def _not_converged(leader: ReplicaState, replicas: Sequence[ReplicaState], isr: 
 
 
 def _whole_log(leader: ReplicaState, tier: Sequence[TieredSegment]) -> dict[int, StoredBatch]:
-    """By base offset: the leader's local batches, and below them what the tier holds."""
+    """The leader's local batches, and below them what the tier holds, by base offset."""
     whole: dict[int, StoredBatch] = {}
     for segment in sorted(tier, key=lambda each: (each.epochs[-1].epoch, each.start_offset)):
         for batch in segment.batches or ():
@@ -226,7 +226,7 @@ def _gaps(replica: ReplicaState, tier: Sequence[TieredSegment]) -> Iterator[Anom
 
 
 def _segment_mismatches(leader: ReplicaState, segment: TieredSegment) -> Iterator[Anomaly]:
-    """Of one that was copied when the log start lay within it the epochs begin there."""
+    """Compare a segment with its batches. If the log start lay within it when it was copied, its epochs begin there."""
     partition, batches = leader.partition, segment.batches
     if not batches:
         return

@@ -21,7 +21,7 @@ from .partition import InvariantViolationError
 
 
 class ThinLeadersJudge:
-    """Of every election, by what `heartbeats` knows."""
+    """Judges every election by what `heartbeats` knows."""
 
     def __init__(self, heartbeats: HeartbeatJudge) -> None:
         self._heartbeats = heartbeats

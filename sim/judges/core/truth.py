@@ -77,7 +77,7 @@ class ClusterTruth:
         self.version = 0
         self.next_offset = 0
         self._lost: dict[int, set[UUID]] = {}
-        """By broker: directories that are gone, and never come back."""
+        """Directories that are gone for ever, by broker."""
         self.asked = OperatorElections()
         self.topics: dict[UUID, str] = {}
         """All that ever were: id and name."""
@@ -185,7 +185,7 @@ class Tap:
             self._truth.judges.report(violation)
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
-        """Of all replicas the leader is the first to know."""
+        """Publish an election; the leader is the first replica to know."""
         if leader.leader_id is not None:
             self._truth.judges.on(ControllerElected(leader.epoch))
 
