@@ -2,8 +2,8 @@
 
     file system -> segment files whose names are durable -> whole batches among their durable bytes -> an end offset
 
-It follows from the format alone, and asks neither the log nor its recovery. Only the headers of batches are read, so that
-judges can ask after every event; where a file was scanned up to is remembered as long as what follows fits.
+It follows from the format alone, and asks neither the log nor its recovery. Only the headers of batches are read, so
+that judges can ask after every event; where a file was scanned up to is remembered as long as what follows fits.
 """
 
 from __future__ import annotations

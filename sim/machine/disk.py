@@ -53,10 +53,10 @@ READS: Final = frozenset({"read", "size", "send", "read_file", "list_directory",
 
 @dataclass(slots=True)
 class DiskFaults:
-    """The faults of one machine's disk. `slow_factor` multiplies every delay. Syncs that start before
-    `stalled_until_s` end after it; before `hung_until_s` nothing ends that is not read from the page cache at once. Calls that change something
-    fail with `error_share`, but syncs of open files with `sync_error_share`; `fail_calls` are numbers of such calls,
-    from now on, that fail too (1 is the next).
+    """The faults of one machine's disk. `slow_factor` multiplies every delay. Syncs that start before `stalled_until_s`
+    end after it; before `hung_until_s` nothing ends that is not read from the page cache at once. Calls that change
+    something fail with `error_share`, but syncs of open files with `sync_error_share`; `fail_calls` are numbers of such
+    calls, from now on, that fail too (1 is the next).
     """
 
     slow_factor: float = 1.0

@@ -72,7 +72,7 @@ class AllowedLosses:
         return bool(self._losses)
 
     def covers(self, offset: int, sent_ms: int, asked_ms: int) -> bool:
-        """Whether a record, sent at `sent_ms` and seen in an answer to a request at `asked_ms`, may be gone or moved."""
+        """Whether a record, sent at `sent_ms` and given to a reader that asked at `asked_ms`, may be gone or moved."""
         return any(each.has(offset) and sent_ms <= each.at_ms and each.may_be_told(asked_ms) for each in self._losses)
 
     def may_hide(self, offset: int, asked_ms: int) -> bool:
