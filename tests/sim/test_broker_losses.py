@@ -14,7 +14,17 @@ from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.sim.judges.broker_losses import LossJudge
 from tierfetch.sim.judges.core.allowed_losses import AllowedLoss
 from tierfetch.sim.judges.core.client_answers import ClientAnswersJudge
-from tierfetch.sim.judges.core.events import CommitReported, MachinesCrashed, NodeCrashing, ReplicaLeft
+from tierfetch.sim.judges.core.events import (
+    CommitReported,
+    DiskWiped,
+    FilesChanged,
+    MachinesCrashed,
+    NodeCrashing,
+    Observed,
+    ReplicaChanged,
+    ReplicaLeft,
+    UncleanlyElected,
+)
 from tierfetch.sim.judges.core.history import History
 from tierfetch.sim.judges.core.partition import InvariantViolationError, ReplicaStatus
 from tierfetch.sim.judges.observer import ReplicaObserver
@@ -30,6 +40,13 @@ class OnePartition:
 
     version = 1
     image = ClusterImage("c", {}, {"t": TopicImage("t", NAME.topic_id, {}, {0: REGISTRATION})}, {})
+
+
+class Flushed:
+    """The same with `flush.messages=1`."""
+
+    version = 1
+    image = ClusterImage("c", {}, {"t": TopicImage("t", NAME.topic_id, {"flush.messages": "1"}, {0: REGISTRATION})}, {})
 
 
 class NoPartition:
@@ -128,3 +145,33 @@ def test_a_broker_that_stops_in_order_still_believes_in_what_its_log_has(scene: 
     replicas.of(NAME).forgive(4, (2,))
     judge.on(ReplicaLeft(2, NAME))
     assert replicas.of(NAME).has_doubts == is_assigned
+
+
+@pytest.mark.parametrize("event", [FilesChanged("broker-2"), DiskWiped("broker-2")])
+def test_a_broker_that_has_lost_something_counts_again_once_it_is_level(scene: Scene, event: Observed) -> None:
+    scene.judge.on(event)
+    assert not scene.judge.has_lost(1, NAME)
+    assert scene.judge.has_lost(2, NAME)
+    for end, has_lost in ((9, True), (10, False)):
+        now = ReplicaStatus(2, 2, 1, None, 0, 0, 0, end, (EpochEntry(0, 0),))
+        scene.judge.on(ReplicaChanged(NAME, now))
+        assert scene.judge.has_lost(2, NAME) == has_lost
+
+
+def test_what_was_flushed_before_the_crash_may_not_be_lost(scene: Scene) -> None:
+    scene.judge._cluster = Flushed()
+    scene.all_lose_everything()
+    assert not scene.judge.allowed_losses_of(NAME)
+
+
+def test_an_operator_may_lose_what_the_next_leader_has_not(scene: Scene) -> None:
+    scene.sees(2, 4)
+    scene.judge.on(UncleanlyElected(NAME, 2))
+    assert scene.judge.allowed_losses_of(NAME)._losses == (AllowedLoss(from_offset=4, end_offset=10, at_ms=0),)
+
+
+def test_clients_lose_nothing(scene: Scene) -> None:
+    """A host of the schedule without a broker is no concern of this judge."""
+    for event in (NodeCrashing("producers"), MachinesCrashed(("producers",)), FilesChanged("producers")):
+        scene.judge.on(event)
+    assert not scene.judge.losses

@@ -125,6 +125,20 @@ def test_only_a_minority_is_fenced_within_a_session() -> None:
     scene.fence(2, 0.1)
 
 
+def test_one_that_is_back_counts_for_as_long_as_a_session() -> None:
+    """It died and was fenced a moment ago: with the next one that is half of the brokers, or more."""
+    scene = Scene()
+    scene.beat(1)
+    scene.die(1)
+    scene.fence(1, 0.1)
+    scene.fenced.clear()
+    scene.change(dict.fromkeys(HOSTS, 0))
+    scene.beat(2)
+    scene.die(2)
+    with pytest.raises(InvariantViolationError, match=r"only a minority: .*\[1, 2\] of \[1, 2, 3\]"):
+        scene.fence(2, 0.5)
+
+
 def test_successors_may_all_be_registered_at_once() -> None:
     scene = Scene()
     for broker_id in HOSTS:

@@ -11,7 +11,7 @@ import pytest
 from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
 from tierfetch.quorum.core.roles import Candidate, Poll
 from tierfetch.quorum.core.state import LeaderAndEpoch, OffsetAndEpoch, RaftState, ReplicaKey
-from tierfetch.sim.judges.core.events import Observed, QuorumLeaderElected, VoteCast
+from tierfetch.sim.judges.core.events import Observed, ProcessEnded, QuorumLeaderElected, VoteCast
 from tierfetch.sim.judges.core.partition import InvariantViolationError
 from tierfetch.sim.judges.durability import DurableVote
 from tierfetch.sim.judges.quorum_replicas import QuorumJudge
@@ -136,6 +136,18 @@ def test_whatever_is_judged_is_looked_at_when_it_changes_and_only_then(path: str
     assert len(looks) == 2
     scene.judge.look(Process("one", 2))
     assert len(looks) == 3
+
+
+def test_a_replica_is_looked_at_again_when_its_process_has_ended() -> None:
+    scene, looks, process = Scene(), [], Process("one", 1)
+    scene.judge.invariants.observe = looks.append  # type: ignore[method-assign]
+    replica = _replica(RaftState.CANDIDATE, LeaderAndEpoch(None, 5), None, (1,), 0, _log(10, LeaderEpochCache()))
+    scene.replicas["one"] = replica
+    for ended, count in ((None, 1), ("two", 1), ("one", 2), ("elsewhere", 2)):
+        if ended is not None:
+            scene.judge.on(ProcessEnded(ended))
+        scene.judge.look(process)
+        assert len(looks) == count
 
 
 def test_two_candidates_never_count_the_vote_of_one_voter() -> None:

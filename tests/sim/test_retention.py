@@ -15,7 +15,7 @@ from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.quorum.listener import CommittedBatch
 from tierfetch.sim.judges.core.coverage import CoverageJudge
-from tierfetch.sim.judges.core.events import LogStartMoved, MetadataChanged
+from tierfetch.sim.judges.core.events import FaultsChanged, LogStartMoved, MetadataChanged
 from tierfetch.sim.judges.core.judge import Judges
 from tierfetch.sim.judges.core.partition import InvariantViolationError, ReplicaStatus
 from tierfetch.sim.judges.observer import ReplicaObserver
@@ -74,6 +74,10 @@ class Scene:
     def starts(self, before: ReplicaStatus | None, now: ReplicaStatus) -> None:
         self.judge.on(LogStartMoved(NAME, before, now))
 
+    def faults_change(self, at_s: float) -> None:
+        self.world.loop.now_s = at_s
+        self.judge.on(FaultsChanged())
+
     @staticmethod
     def key(base: int) -> str:
         return f"{partition_directory(NAME)}/{base:020}-AAAAAAAAAAAAAAAAAAAAAA.log"
@@ -122,9 +126,9 @@ def test_batches_of_another_lineage_do_not_count(world: World) -> None:
 def test_a_clock_that_was_ahead_a_moment_ago_may_have_decided(world: World) -> None:
     scene = Scene(world, image(retention_ms="60000"))
     scene.clock.jump(86_400_000)
-    scene.judge.note_clocks(1.0)
+    scene.faults_change(at_s=1.0)
     scene.clock.jump(-86_400_000)
-    scene.judge.note_clocks(2.0)
+    scene.faults_change(at_s=2.0)
     scene.rises(4, at_ms=3_000)
     with refuses("lawful retention"):
         scene.rises(8, at_ms=3_000 + int(DECIDED_S * 1000), before=4)
